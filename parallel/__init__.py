@@ -1,0 +1,1 @@
+"""Recognition on Apache Spark: the only package that may import pyspark."""
