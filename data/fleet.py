@@ -178,7 +178,7 @@ class Fleet:
 def generate_fleet(
     n_events: int, n_vehicles: int, seed: int = 1, batch_rows: int = 1 << 18
 ) -> Iterator[tuple[pa.RecordBatch, np.ndarray]]:
-    """Exactly `n_events` messages in order of time, in batches; with each the number of faults by kind that end in it."""
+    """Exactly `n_events` messages in order of time, in batches, each with how many faults of each kind end in it."""
     fleet = Fleet(n_vehicles, seed)
     kept: list[dict[str, np.ndarray]] = []
     n_kept = n_done = 0
@@ -208,7 +208,7 @@ def _to_batch(columns: dict[str, np.ndarray]) -> pa.RecordBatch:
 
 
 def write_fleet(path: Path, n_events: int, n_vehicles: int | None = None, seed: int = 1) -> dict[str, int]:
-    """Writes a Parquet file and returns how many faults of each kind it holds; by default a vehicle has a thousand events.
+    """Writes a Parquet file and returns how many faults of each kind it holds; by default 1,000 events a vehicle.
 
     The counts stand in the file's metadata too, as JSON under `injected`; a fault that the end of the file cuts short
     does not count.

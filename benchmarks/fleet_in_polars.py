@@ -1,0 +1,157 @@
+"""The six patterns written as Polars expressions, with starts: what an analyst without an engine would do.
+
+Every formulation here gives the same table: pattern, entity, ts, seq, start_ts, start_seq. They differ in where the work
+is done, and the benchmarks take the fastest as the one to beat:
+
+- `shift_over_groups`: every letter is a Boolean column, and what came before is `shift(n).over("vehicle_id")`.
+- `shift_after_sorting`: a stable sort by vehicle first, then plain shifts that are guarded by the vehicle and, as all letters
+  are packed into one small integer, one shift for each step back instead of one for each letter.
+
+`Route` is not of fixed length: its start is the last event that was not moving, carried forward.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+
+NEEDED = ["vehicle_id", "ts", "status", "ignition", "speed", "travelled", "satellites", "accelerating"]
+
+# The letters, by the name that the patterns below use.
+LETTERS: dict[str, pl.Expr] = {
+    "parked": pl.col("status") == "parked",
+    "idle": pl.col("status") == "idle",
+    "moving": pl.col("status") == "moving",
+    "fast": pl.col("speed") > 50,
+    "still": pl.col("speed") == 0,
+    "zero_speed": (pl.col("status") == "moving") & (pl.col("speed") == 0) & (pl.col("travelled") > 30),
+    "bad_signal": pl.col("accelerating") & (pl.col("satellites") == 0) & (pl.col("travelled") > 30),
+}
+HALF_AN_HOUR_MS = 30 * 60 * 1000
+
+# Patterns of fixed length as their letters; three or more of a kind is detected exactly where three are.
+FIXED: dict[str, tuple[str, ...]] = {
+    "ParkedMovingSwing": ("parked", "moving", "parked", "moving"),
+    "IdleParkedSwing": ("idle", "parked", "idle", "parked"),
+    "SpeedSwing": ("fast", "still", "fast", "still"),
+    "MovingWithZeroSpeed": ("zero_speed",) * 3,
+    "MovingWithBadSignal": ("bad_signal",) * 3,
+}
+PATTERNS = ("Route", *FIXED)
+
+
+def _detections(events: pl.LazyFrame, found: dict[str, tuple[pl.Expr, pl.Expr, pl.Expr]]) -> pl.DataFrame:
+    """The rows of each pattern from its (is detected, start time, start place in the word), out of one pass."""
+    marked = events.select(
+        "vehicle_id",
+        "ts",
+        "seq",
+        *(detected.alias(name) for name, (detected, _, _) in found.items()),
+        *(ts.alias(f"{name} ts") for name, (_, ts, _) in found.items()),
+        *(seq.alias(f"{name} seq") for name, (_, _, seq) in found.items()),
+    )
+    hits = marked.filter(pl.any_horizontal(*found)).collect()
+    return pl.concat(
+        hits.filter(pl.col(name)).select(
+            pl.lit(name).alias("pattern"),
+            pl.col("vehicle_id").alias("entity"),
+            "ts",
+            pl.col("seq").cast(pl.Int64),
+            pl.col(f"{name} ts").alias("start_ts"),
+            pl.col(f"{name} seq").cast(pl.Int64).alias("start_seq"),
+        )
+        for name in found
+    )
+
+
+def shift_over_groups(events: pl.LazyFrame) -> pl.DataFrame:
+    """Each letter a column, each step back a shift over the groups."""
+
+    def back(expression: pl.Expr, n: int) -> pl.Expr:
+        return expression.shift(n).over("vehicle_id")
+
+    off = ~pl.col("ignition") & ((pl.col("ts") - back(pl.col("ts"), 1)).dt.total_milliseconds() > HALF_AN_HOUR_MS)
+    marked = events.select(
+        "vehicle_id",
+        "ts",
+        pl.int_range(pl.len(), dtype=pl.Int32).over("vehicle_id").alias("seq"),
+        off.fill_null(False).alias("off"),
+        *(letter.fill_null(False).alias(name) for name, letter in LETTERS.items()),
+    )
+    last = pl.when(~pl.col("moving"))
+    anchored = marked.with_columns(
+        # What stood at the last event that was not moving, as of the event before this one.
+        back(last.then(pl.col("off")).forward_fill(), 1).alias("from_off"),
+        back(last.then(pl.col("ts")).forward_fill(), 1).alias("from_ts"),
+        back(last.then(pl.col("seq")).forward_fill(), 1).alias("from_seq"),
+    )
+    route = pl.col("off") & back(pl.col("moving"), 1) & pl.col("from_off")
+    found = {"Route": (route, pl.col("from_ts"), pl.col("from_seq"))}
+    for name, letters in FIXED.items():
+        n = len(letters) - 1
+        detected = pl.col(letters[-1])
+        for i, letter in enumerate(letters[:-1]):
+            detected = detected & back(pl.col(letter), n - i)
+        found[name] = (detected, back(pl.col("ts"), n), pl.col("seq") - n)
+    return _detections(anchored, found)
+
+
+def shift_after_sorting(events: pl.LazyFrame) -> pl.DataFrame:
+    """One sort by vehicle, the letters packed into one integer, plain shifts guarded by the place in the word."""
+    bits = {name: 1 << i for i, name in enumerate((*LETTERS, "off"))}
+    packed = pl.sum_horizontal(
+        letter.fill_null(False).cast(pl.UInt8) * pl.lit(bits[name], pl.UInt8) for name, letter in LETTERS.items()
+    )
+    ordered = events.select("vehicle_id", "ts", packed.alias("bits"), (~pl.col("ignition")).alias("ignition_off")).sort(
+        "vehicle_id", maintain_order=True
+    )
+    same = pl.col("vehicle_id") == pl.col("vehicle_id").shift(1)
+    off = same & pl.col("ignition_off") & (pl.col("ts").diff().dt.total_milliseconds() > HALF_AN_HOUR_MS)
+    row = pl.int_range(pl.len(), dtype=pl.Int32)
+    numbered = ordered.with_columns(
+        (row - pl.when(same).then(None).otherwise(row).forward_fill()).alias("seq"),
+        (pl.col("bits") + off.fill_null(False).cast(pl.UInt8) * pl.lit(bits["off"], pl.UInt8)).alias("bits"),
+    )
+
+    def has(expression: pl.Expr, letter: str) -> pl.Expr:
+        return (expression & pl.lit(bits[letter], pl.UInt8)) != 0
+
+    at = {n: pl.col("bits").shift(n) for n in range(1, 4)} | {0: pl.col("bits")}
+    not_moving = pl.when(~has(pl.col("bits"), "moving") | (pl.col("seq") == 0))
+    anchored = numbered.with_columns(
+        not_moving.then(pl.col("bits")).forward_fill().shift(1).alias("from_bits"),
+        not_moving.then(pl.col("ts")).forward_fill().shift(1).alias("from_ts"),
+        not_moving.then(pl.col("seq")).forward_fill().shift(1).alias("from_seq"),
+    )
+    # An event that begins a word is an anchor whether it moves or not; `off` is never among its bits.
+    route = (
+        has(at[0], "off") & has(at[1], "moving") & has(pl.col("from_bits"), "off") & (pl.col("seq") >= 2)
+    ).fill_null(False)
+    found = {"Route": (route, pl.col("from_ts"), pl.col("from_seq"))}
+    for name, letters in FIXED.items():
+        n = len(letters) - 1
+        detected = pl.col("seq") >= n
+        for i, letter in enumerate(letters):
+            detected = detected & has(at[n - i], letter)
+        found[name] = (detected.fill_null(False), pl.col("ts").shift(n), pl.col("seq") - n)
+    return _detections(anchored, found)
+
+
+FORMULATIONS: dict[str, Callable[[pl.LazyFrame], pl.DataFrame]] = {
+    "shift over groups": shift_over_groups,
+    "shift after sorting": shift_after_sorting,
+}
+
+
+def recognise_file(data: Path, out: Path, formulation: str) -> int:
+    """Reads the needed columns, writes the detections as Parquet, and returns how many there are."""
+    detections = FORMULATIONS[formulation](pl.scan_parquet(data).select(NEEDED))
+    detections.write_parquet(out)
+    return detections.height
+
+
+def in_one_order(detections: pl.DataFrame) -> pl.DataFrame:
+    """The detections in an order that does not depend on how they were found."""
+    return detections.select("pattern", "entity", "ts", "seq", "start_ts", "start_seq").sort("pattern", "entity", "seq")
