@@ -34,7 +34,7 @@ class Attribute:
     name: str
     kind: Kind | None
     unit: str | None = None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,7 +220,7 @@ class Letter:
     """One event that satisfies a predicate."""
 
     predicate: Predicate
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,19 +228,19 @@ class Sequence:
     """The parts one after the other, with nothing between; no parts is the empty sequence."""
 
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Union:
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Intersection:
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,7 +248,7 @@ class Complement:
     """Every sequence, the empty one included, that the body does not hold."""
 
     body: Regex
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +258,7 @@ class Iteration:
     body: Regex
     at_least: int
     at_most: int | None
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,7 +266,7 @@ class SkipAny:
     """`#(R1, …, Rn)`: R1 ; any* ; R2 ; any* ; … ; Rn."""
 
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,7 +274,7 @@ class SkipNext:
     """`@(R1, …, Rn)`: R1 ; !(any* ; R2 ; any*) ; R2 ; … ; !(any* ; Rn ; any*) ; Rn."""
 
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 Regex = Letter | Sequence | Union | Intersection | Complement | Iteration | SkipAny | SkipNext
@@ -319,8 +319,8 @@ class Knowledge:
     name: str
     shape: Literal["points", "lines", "areas"]
     path: str
-    source: Source = field(compare=False)
-    span: Span = field(default=NOWHERE, compare=False)
+    source: Source = field(compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,8 +329,8 @@ class Pattern:
 
     name: str
     regex: Regex
-    source: Source = field(compare=False)
-    span: Span = field(default=NOWHERE, compare=False)  # of the name
+    source: Source = field(compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)  # of the name
     window: Window | None = None
     emit: tuple[str, ...] = ()
     each: tuple[str, str] | None = None  # (variable, places), as in `for each p in port`
@@ -352,8 +352,8 @@ class Example:
     columns: tuple[tuple[str, tuple[str | None, ...]], ...]
     times_s: tuple[Fraction, ...]
     detects: tuple[Expected, ...]
-    source: Source = field(compare=False)
-    span: Span = field(default=NOWHERE, compare=False)
+    source: Source = field(compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
