@@ -10,6 +10,7 @@ Vehicles are entries of arrays, and a tick is a handful of vector operations: si
 better, but needs either all events in memory or a merge to put them in order of time.
 
     python data/fleet.py --events 20000000 --out fleet.parquet
+    python data/fleet.py --events 6000 --vehicles 24 --seed 13 --out data/fleet_sample.parquet    # the committed sample
 """
 
 from __future__ import annotations
@@ -153,22 +154,25 @@ class Fleet:
         fault, odd = self.fault[vehicles], self.fault_step[vehicles] % 2 == 1
         message["no_speed"][rows] = message["no_satellites"][rows] = False
 
-        def put(column: str, kind: int, even_value: float, odd_value: float) -> None:
+        far_m = np.round(self.random.uniform(31, 900, len(rows)), 1)
+        fast_kmh = np.round(self.random.uniform(51, 130, len(rows)), 1)
+
+        def put(column: str, kind: int, even_value: np.ndarray | float, odd_value: np.ndarray | float) -> None:
             mine = fault == kind
-            message[column][rows[mine]] = np.where(odd[mine], odd_value, even_value)
+            message[column][rows[mine]] = np.where(odd, odd_value, even_value)[mine]
 
         put("status", 0, PARKED, MOVING)
         put("status", 1, IDLE, PARKED)
-        put("speed", 2, 72.0, 0.0)
+        put("speed", 2, fast_kmh, 0)
         put("status", 3, MOVING, MOVING)
-        put("speed", 3, 0.0, 0.0)
-        put("travelled", 3, 410.0, 385.5)
+        put("speed", 3, 0, 0)
+        put("travelled", 3, far_m, far_m)
         put("accelerating", 4, True, True)
         put("satellites", 4, 0, 0)
-        put("travelled", 4, 520.0, 610.5)
+        put("travelled", 4, far_m, far_m)
         put("status", 5, PARKED, PARKED)
-        put("speed", 5, 0.0, 0.0)
-        put("travelled", 5, 95.0, 120.5)
+        put("speed", 5, 0, 0)
+        put("travelled", 5, far_m, far_m)
         self.fault_step[vehicles] += 1
         ended = self.fault_step[vehicles] >= FAULT_LENGTH
         message["ended_fault"][rows[ended]] = fault[ended]

@@ -1,0 +1,48 @@
+"""The events that the benchmarks run on: made once by `data/fleet.py` and kept below benchmarks/data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from data.fleet import STATUSES, write_fleet
+
+FOLDER = Path(__file__).parent / "data"
+SIX_PATTERNS = Path(__file__).parent / "six.sre"
+
+
+def fleet_file(n_events: int) -> Path:
+    """A Parquet file of so many events, made if it is not there yet."""
+    path = FOLDER / f"fleet-{n_events}.parquet"
+    if not path.exists():
+        print(f"making {path.name} ...", flush=True)
+        write_fleet(path, n_events)
+    return path
+
+
+def as_numpy(table: pa.Table) -> dict[str, np.ndarray]:
+    """The columns as plain arrays: text as its place in STATUSES, Booleans as 0 and 1; missing is NaN, or else -1."""
+    columns: dict[str, np.ndarray] = {}
+    for name in table.column_names:
+        column = table[name].combine_chunks()
+        if pa.types.is_timestamp(column.type):
+            columns["ts_s"] = column.cast(pa.int64()).to_numpy() / 1000
+        elif pa.types.is_string(column.type):
+            codes = pc.index_in(column, pa.array(STATUSES))
+            columns[name] = pc.fill_null(codes, -1).to_numpy().astype(np.int8)
+        elif pa.types.is_boolean(column.type):
+            columns[name] = pc.fill_null(column.cast(pa.int8()), -1).to_numpy()
+        elif name == "satellites":
+            columns[name] = column.cast(pa.float32()).to_numpy(zero_copy_only=False)
+        else:
+            columns[name] = column.to_numpy(zero_copy_only=False)
+    return columns
+
+
+def read_fleet(n_events: int, columns: list[str] | None = None) -> pa.Table:
+    """The events of `fleet_file` in memory, each column in one piece."""
+    return pq.read_table(fleet_file(n_events), columns=columns).combine_chunks()

@@ -1,0 +1,124 @@
+"""Interleaved repeats, medians, bounds, and a record of what was measured where.
+
+Two things are compared by running them in turn, warm, five times, and dividing medians: a machine that is busy for a
+while is then busy for both. Only the ratio is judged; rates and seconds are printed for the reader.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Literal
+
+RECORDS = Path(__file__).parent / "records"
+REPEATS = 5
+
+
+def median_seconds(tasks: dict[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
+    """Runs all tasks once to warm up and then in turn, and returns each one's median seconds."""
+    seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    for repeat in range(repeats + 1):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            if repeat > 0:
+                seconds[name].append(time.perf_counter() - start)
+    return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A measured value and what it must not exceed, or must reach."""
+
+    what: str
+    value: float
+    bound: float
+    sense: Literal["at most", "at least"]
+    unit: str = "x"
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.bound if self.sense == "at most" else self.value >= self.bound
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.holds else "FAIL"
+        return f"{verdict}  {self.what}: {self.value:.3g} {self.unit} ({self.sense} {self.bound:g})"
+
+
+@dataclass(slots=True)
+class Experiment:
+    """What one benchmark found: checks of the answers, numbers for the reader, bounds that decide."""
+
+    name: str
+    checks: list[str] = field(default_factory=list)
+    numbers: dict[str, float] = field(default_factory=dict)
+    bounds: list[Bound] = field(default_factory=list)
+
+    def check(self, what: str, holds: bool) -> None:
+        """Stops the benchmark if an answer is wrong: a ratio of a wrong answer says nothing."""
+        if not holds:
+            raise SystemExit(f"{self.name}: wrong answer: {what}")
+        self.checks.append(what)
+        print(f"  answers agree: {what}", flush=True)
+
+    def report(self, what: str, value: float, unit: str) -> None:
+        self.numbers[f"{what} [{unit}]"] = value
+        print(f"  {what}: {value:,.4g} {unit}", flush=True)
+
+    def bound(self, bound: Bound) -> None:
+        self.bounds.append(bound)
+        print(f"{bound}", flush=True)
+
+    def finish(self) -> None:
+        """Writes the record and ends the process, with 1 if a bound does not hold."""
+        RECORDS.mkdir(exist_ok=True)
+        now = datetime.datetime.now(datetime.UTC)
+        record = {
+            "experiment": self.name,
+            "date": now.isoformat(timespec="seconds"),
+            "commit": _commit(),
+            "machine": _machine(),
+            "versions": {name: version(name) for name in ("numpy", "numba", "pyarrow", "polars")},
+            "checks": self.checks,
+            "numbers": self.numbers,
+            "bounds": [asdict(bound) | {"holds": bound.holds} for bound in self.bounds],
+        }
+        path = RECORDS / f"{now:%Y%m%dT%H%M%SZ}-{self.name}.json"
+        path.write_text(json.dumps(record, indent=2) + "\n")
+        sys.exit(0 if all(bound.holds for bound in self.bounds) else 1)
+
+
+def start(name: str, sentence: str) -> Experiment:
+    print(f"{name}: {sentence}", flush=True)
+    return Experiment(name)
+
+
+def _commit() -> str:
+    shown = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    return shown.stdout.strip() or "unknown"
+
+
+def _machine() -> dict[str, object]:
+    model = platform.processor()
+    cpuinfo = Path("/proc/cpuinfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
