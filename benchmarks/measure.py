@@ -22,6 +22,7 @@ from typing import Literal
 
 RECORDS = Path(__file__).parent / "records"
 REPEATS = 5
+WAYEB = str(Path(sys.executable).with_name("wayeb"))  # the command, as this environment has it
 
 
 def median_seconds(tasks: dict[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, float]:
@@ -34,6 +35,12 @@ def median_seconds(tasks: dict[str, Callable[[], object]], repeats: int = REPEAT
             if repeat > 0:
                 seconds[name].append(time.perf_counter() - start)
     return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def stay_on_one_core() -> None:
+    """Keeps this process on one core, so that no library's own threads help either side."""
+    if hasattr(os, "sched_setaffinity"):
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
 @dataclass(frozen=True, slots=True)

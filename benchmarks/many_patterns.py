@@ -1,0 +1,102 @@
+"""48 and 1,000 distinct patterns against the six, from memory, one core; how long a thousand take to compile.
+
+Analysis: an engine that runs one automaton after another pays for each; what is bounded here is how far the work is
+shared. Answers are checked pattern by pattern against the formulas of `pattern_sets`, at full size.
+"""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pyarrow as pa
+
+import wayeb_py
+from benchmarks.events import SIX_PATTERNS, as_numpy, read_fleet
+from benchmarks.in_memory import with_coded_text, with_dense_keys
+from benchmarks.measure import Bound, Experiment, median_seconds, start, stay_on_one_core
+from benchmarks.pattern_sets import Part, forty_eight, thousand, write_sre
+from benchmarks.words import Words
+
+N_EVENTS = 2_000_000
+
+
+def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
+    recogniser = wayeb_py.Recogniser(patterns, workers=1, order="sorted")
+    return pa.concat_tables([recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()])
+
+
+def check_answers(experiment: Experiment, found: pa.Table, parts: dict[str, Part], words: Words, row_of: RowOf) -> None:
+    """Compares the detections of every pattern with its formula's, event by event."""
+    pattern = found["pattern"].combine_chunks().dictionary_encode()
+    names = pattern.dictionary.to_pylist()
+    rows = row_of(found["entity"].to_numpy(), found["seq"].to_numpy())
+    codes = pattern.indices.to_numpy()
+    by_pattern = np.split(
+        rows[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]
+    )
+    found_rows = dict(zip(names, by_pattern, strict=True))
+    nothing = np.empty(0, np.int64)
+    wrong = [
+        name
+        for name, part in parts.items()
+        if not np.array_equal(np.sort(found_rows.get(name, nothing)), words.detect(part.formula))
+    ]
+    what = f"{len(parts)} patterns, {len(found):,} detections equal to the formulas'"
+    experiment.check(what if not wrong else f"{what}, except {wrong[:5]}", not wrong)
+
+
+class RowOf:
+    """Finds an event's row from its dense entity and its place in that entity's word."""
+
+    def __init__(self, entity: np.ndarray) -> None:
+        self.by_entity = np.argsort(entity, kind="stable")
+        self.first = np.concatenate([[0], np.cumsum(np.bincount(entity))])
+
+    def __call__(self, entity: np.ndarray, seq: np.ndarray) -> np.ndarray:
+        rows: np.ndarray = self.by_entity[self.first[entity] + seq]
+        return rows
+
+
+def main() -> None:
+    experiment = start(
+        "many_patterns", f"6, 48 and 1,000 distinct patterns over {N_EVENTS:,} events in memory, one core"
+    )
+    events, _ = with_dense_keys(with_coded_text(read_fleet(N_EVENTS)))
+    columns = as_numpy(read_fleet(N_EVENTS))
+    entity = events["vehicle_id"].to_numpy()
+    words, row_of = Words(entity, columns), RowOf(entity)
+
+    six = wayeb_py.compile(SIX_PATTERNS)
+    sets = {"48": forty_eight(), "1,000": thousand()}
+    compiled = {}
+    for name, parts in sets.items():
+        text = write_sre(parts)
+        begin = time.perf_counter()
+        compiled[name] = wayeb_py.compile(text)
+        compile_s = time.perf_counter() - begin
+        experiment.report(f"compiling {name} patterns", compile_s, "s")
+        # One of the warnings would be that two patterns are equivalent.
+        warnings = [warning.message for warning in compiled[name].warnings]
+        experiment.check(f"{name} patterns, no two of them equivalent {warnings[:3]}", not warnings)
+        check_answers(experiment, recognise(compiled[name], events), parts, words, row_of)
+    stay_on_one_core()
+    seconds = median_seconds(
+        {
+            "6": lambda: recognise(six, events),
+            "48": lambda: recognise(compiled["48"], events),
+            "1,000": lambda: recognise(compiled["1,000"], events),
+        }
+    )
+    for name, value in seconds.items():
+        experiment.report(f"{name} patterns", N_EVENTS / value / 1e6, "million events/s")
+    experiment.bound(Bound("48 patterns over 6", seconds["48"] / seconds["6"], 4, "at most"))
+    experiment.bound(Bound("1,000 patterns over 6", seconds["1,000"] / seconds["6"], 100, "at most"))
+    experiment.bound(
+        Bound("compiling 1,000 patterns", experiment.numbers["compiling 1,000 patterns [s]"], 10, "at most", "s")
+    )
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,53 @@
+"""From the start of a process to its first detection, on 10,000 events, with the kernels' cache warm.
+
+Analysis: what a script or a shell loop feels. It is almost all imports, so it is measured on the command itself, by the
+moment at which the first line of NDJSON arrives; a median of five after one run that warms caches.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import time
+from pathlib import Path
+
+import polars as pl
+
+from benchmarks.events import SIX_PATTERNS, fleet_file
+from benchmarks.fleet_in_polars import NEEDED, PATTERNS, in_one_order, shift_after_sorting
+from benchmarks.measure import REPEATS, WAYEB, Bound, start
+
+N_EVENTS = 10_000
+
+
+def first_detection_s(data: Path) -> tuple[float, list[str]]:
+    """Seconds until the first line of output, and all of the output."""
+    command = [WAYEB, "run", str(SIX_PATTERNS), "--data", str(data), "--out", "-", "--quiet"]
+    begin = time.perf_counter()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        first = process.stdout.readline()
+        seconds = time.perf_counter() - begin
+        rest = process.stdout.readlines()
+    if process.returncode != 0:
+        raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
+    return seconds, [first, *rest]
+
+
+def main() -> None:
+    experiment = start("start_up", f"process start to first detection on {N_EVENTS:,} events")
+    data = fleet_file(N_EVENTS)
+    cold_s, lines = first_detection_s(data)
+    expected = in_one_order(shift_after_sorting(pl.scan_parquet(data).select(NEEDED)))
+    found = sorted((row["pattern"], row["entity"], row["seq"], row["start_seq"]) for row in map(json.loads, lines))
+    as_expected = list(expected.select("pattern", "entity", "seq", "start_seq").iter_rows())
+    experiment.check(f"{len(found)} detections of {len(PATTERNS)} patterns equal to Polars", found == as_expected)
+    experiment.report("first run", cold_s, "s")
+    warm_s = statistics.median(first_detection_s(data)[0] for _ in range(REPEATS))
+    experiment.bound(Bound("process start to first detection", warm_s, 1.2, "at most", "s"))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()
