@@ -1,0 +1,211 @@
+"""Random patterns and events for Hypothesis, as checked trees and as the text that should be read as these trees.
+
+Letters are read-once: a predicate mentions a value at most once, and every comparison can be true and can be false, so
+that each letter can be satisfied, which the checker asks of it. Values are few, so that random events meet random letters.
+"""
+
+from __future__ import annotations
+
+import os
+from fractions import Fraction
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
+
+from wayeb_py.dsl import meaning as m
+
+settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("long", deadline=None, max_examples=5_000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+N_EXAMPLES_FACTOR = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1
+
+WORDS = ("a", "b", "c")
+K = m.Attribute("k", "text")
+X = m.Attribute("x", "number")
+Y = m.Attribute("y", "number")
+B = m.Attribute("b", "bool")
+
+
+def number(value: int | Fraction) -> m.Constant:
+    return m.Constant(Fraction(value), "number", whole=Fraction(value).denominator == 1)
+
+
+def text_atoms(value: m.Value) -> SearchStrategy[m.Predicate]:
+    """A comparison of a text with the words that events hold."""
+    words = st.sampled_from(WORDS).map(lambda word: m.Constant(word, "text"))
+    compared = st.builds(m.Compare, st.sampled_from(("=", "!=", "=")), st.just(value), words)
+    ordered = st.builds(m.Compare, st.sampled_from((">=", "<=")), st.just(value), words)
+    return st.one_of(compared, compared, ordered, st.just(m.Missing(value)))
+
+
+def number_atoms(value: m.Value) -> SearchStrategy[m.Predicate]:
+    """A comparison of a number with thresholds on and between the values that events hold."""
+    thresholds = st.integers(1, 8).map(lambda halves: number(Fraction(halves, 2)))
+    comparators = st.sampled_from((">", ">=", "<", "<=", "=", "!="))
+    compared = st.builds(m.Compare, comparators, st.just(value), thresholds)
+
+    def between(low: int, width: int) -> m.Predicate:
+        lower, upper = m.Compare(">=", value, number(low)), m.Compare("<", value, number(low + width))
+        return m.And((lower, upper))
+
+    ranges = st.builds(between, st.integers(0, 3), st.integers(1, 3))
+    return st.one_of(compared, compared, ranges, st.just(m.Missing(value)))
+
+
+def duration_atoms(value: m.Value) -> SearchStrategy[m.Predicate]:
+    thresholds = st.integers(1, 6).map(lambda halves: number(Fraction(halves, 2)))
+    return st.builds(m.Compare, st.sampled_from((">", ">=", "<", "<=")), st.just(value), thresholds)
+
+
+BOOL_ATOMS = st.builds(
+    m.Compare, st.sampled_from(("=", "!=")), st.just(B), st.booleans().map(lambda value: m.Constant(value, "bool"))
+)
+PLAIN_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (text_atoms(K), number_atoms(X))
+ALL_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (
+    *PLAIN_ATOMS,
+    number_atoms(Y),
+    BOOL_ATOMS,
+    st.sampled_from((">", "<=", "=", "!=")).map(lambda comparator: m.Compare(comparator, X, m.Previous(X, "number"))),
+    text_atoms(m.Previous(K, "text")),
+    number_atoms(m.Previous(m.Previous(Y, "number"), "number")),
+    duration_atoms(m.Elapsed()),
+    duration_atoms(m.Held(K)),
+    duration_atoms(m.Held(X)),
+    number_atoms(m.Arithmetic("+", (X, Y))),
+    number_atoms(m.Arithmetic("/", (X, Y))),
+    number_atoms(m.Arithmetic("abs", (m.Arithmetic("-", (Y, m.Previous(Y, "number"))),))),
+)
+
+
+@st.composite
+def predicates(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...]) -> m.Predicate:
+    """One to three comparisons of different values, joined and negated."""
+    chosen = draw(st.lists(st.integers(0, len(atoms) - 1), min_size=1, max_size=3, unique=True))
+    parts: list[m.Predicate] = []
+    for number_of_atom in chosen:
+        part = draw(atoms[number_of_atom])
+        parts.append(m.Not(part) if draw(st.integers(0, 3)) == 0 else part)
+    while len(parts) > 1:
+        right, left = parts.pop(), parts.pop()
+        joined: m.Predicate = m.And((left, right)) if draw(st.booleans()) else m.Or((left, right))
+        parts.append(m.Not(joined) if draw(st.integers(0, 4)) == 0 else joined)
+    return parts[0]
+
+
+def letters(atoms: tuple[SearchStrategy[m.Predicate], ...]) -> SearchStrategy[m.Regex]:
+    """Letters, every sixth of them `any`."""
+    drawn = predicates(atoms).map(m.Letter)
+    return st.one_of(drawn, drawn, drawn, drawn, drawn, st.just(m.Letter(m.Always())))
+
+
+@st.composite
+def regexes(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...], depth: int = 5) -> m.Regex:
+    """A regex of any operators, nested at most so deep."""
+    pool = draw(st.lists(letters(atoms), min_size=1, max_size=4))
+
+    def grow(depth: int) -> m.Regex:
+        shape = draw(st.integers(0, 10)) if depth else 0
+        if shape <= 1:
+            return draw(st.sampled_from(pool))
+        if shape <= 6 or shape == 10:
+            n_parts = draw(st.integers(2, 3))
+            parts = tuple(grow(depth - 1) for _ in range(n_parts))
+            kinds = {2: m.Sequence, 3: m.Sequence, 4: m.Union, 5: m.Intersection, 6: m.SkipAny, 10: m.SkipNext}
+            return kinds[shape](parts)
+        body = grow(depth - 1)
+        if shape == 7:
+            return m.Complement(body)
+        at_least = draw(st.integers(0, 3))
+        return m.Iteration(body, at_least, draw(st.one_of(st.none(), st.integers(max(1, at_least), at_least + 2))))
+
+    return grow(depth)
+
+
+def windows(in_events: bool = True, in_seconds: bool = True) -> SearchStrategy[m.Window | None]:
+    """No window, or one of few events, or one of few seconds."""
+    choices: list[SearchStrategy[m.Window | None]] = [st.none()]
+    if in_events:
+        choices.append(st.integers(1, 5).map(lambda n: m.Window(events=n)))
+    if in_seconds:
+        choices.append(st.integers(0, 16).map(lambda n: m.Window(seconds=Fraction(n, 2))))
+    return st.one_of(choices)
+
+
+def write_value(value: m.Value) -> str:
+    """The text of a value, with parentheses wherever they might matter."""
+    match value:
+        case m.Attribute():
+            return value.name
+        case m.Constant(kind="text"):
+            return f'"{value.value}"'
+        case m.Constant(kind="bool"):
+            return "true" if value.value else "false"
+        case m.Constant():
+            return str(float(value.value)) if not value.whole else str(value.value)
+        case m.Previous():
+            return f"prev({write_value(value.operand)})"
+        case m.Held():
+            return f"held({write_value(value.operand)})"
+        case m.Elapsed():
+            return "elapsed()"
+        case m.Arithmetic(operator="abs"):
+            return f"abs({write_value(value.operands[0])})"
+        case m.Arithmetic():
+            return "(" + f" {value.operator} ".join(map(write_value, value.operands)) + ")"
+        case _:
+            raise AssertionError(f"no random pattern has {value}")
+
+
+def write_predicate(predicate: m.Predicate) -> str:
+    """The text of a predicate, with parentheses wherever they might matter."""
+    match predicate:
+        case m.Always():
+            return "any"
+        case m.Compare():
+            unit = " s" if isinstance(predicate.left, m.Elapsed | m.Held) else ""
+            return f"{write_value(predicate.left)} {predicate.comparator} {write_value(predicate.right)}{unit}"
+        case m.Missing():
+            return f"missing({write_value(predicate.operand)})"
+        case m.Not():
+            return f"not ({write_predicate(predicate.operand)})"
+        case m.And():
+            return "(" + " and ".join(map(write_predicate, predicate.operands)) + ")"
+        case m.Or():
+            return "(" + " or ".join(map(write_predicate, predicate.operands)) + ")"
+        case _:
+            raise AssertionError(f"no random pattern has {predicate}")
+
+
+def write_regex(regex: m.Regex) -> str:
+    """The text of a regex, with parentheses wherever they might matter."""
+    match regex:
+        case m.Letter():
+            return f"({write_predicate(regex.predicate)})"
+        case m.Sequence():
+            return "(" + " ; ".join(map(write_regex, regex.parts)) + ")"
+        case m.Union():
+            return "(" + " | ".join(map(write_regex, regex.parts)) + ")"
+        case m.Intersection():
+            return "(" + " & ".join(map(write_regex, regex.parts)) + ")"
+        case m.Complement():
+            return f"(!{write_regex(regex.body)})"
+        case m.Iteration():
+            bounds = f"{regex.at_least}," + ("" if regex.at_most is None else str(regex.at_most))
+            return f"({write_regex(regex.body)}{{{bounds}}})"
+        case m.SkipAny():
+            return "#(" + ", ".join(map(write_regex, regex.parts)) + ")"
+        case m.SkipNext():
+            return "@(" + ", ".join(map(write_regex, regex.parts)) + ")"
+
+
+def write_pattern(name: str, regex: m.Regex, window: m.Window | None) -> str:
+    """The declaration of a pattern."""
+    within = ""
+    if window is not None:
+        within = (
+            f" within {window.events} events"
+            if window.events is not None
+            else f" within {float(window.seconds or 0)} s"
+        )
+    return f"pattern {name} := {write_regex(regex)}{within}\n"
