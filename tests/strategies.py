@@ -1,12 +1,13 @@
 """Random patterns and events for Hypothesis, as checked trees and as the text that should be read as these trees.
 
 Letters are read-once: a predicate mentions a value at most once, and every comparison can be true and can be false, so
-that each letter can be satisfied, which the checker asks of it. Values are few, so that random events meet random letters.
+that each letter can be satisfied, which the checker asks of it. Values are few: random events meet random letters.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from fractions import Fraction
 
 from hypothesis import settings
@@ -66,7 +67,7 @@ ALL_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (
     *PLAIN_ATOMS,
     number_atoms(Y),
     BOOL_ATOMS,
-    st.sampled_from((">", "<=", "=", "!=")).map(lambda comparator: m.Compare(comparator, X, m.Previous(X, "number"))),
+    st.builds(m.Compare, st.sampled_from((">", "<=", "=", "!=")), st.just(X), st.just(m.Previous(X, "number"))),
     text_atoms(m.Previous(K, "text")),
     number_atoms(m.Previous(m.Previous(Y, "number"), "number")),
     duration_atoms(m.Elapsed()),
@@ -99,20 +100,30 @@ def letters(atoms: tuple[SearchStrategy[m.Predicate], ...]) -> SearchStrategy[m.
     return st.one_of(drawn, drawn, drawn, drawn, drawn, st.just(m.Letter(m.Always())))
 
 
+JOINS: dict[int, Callable[[tuple[m.Regex, ...]], m.Regex]] = {
+    2: m.Sequence,
+    3: m.Sequence,
+    4: m.Union,
+    5: m.Intersection,
+    6: m.SkipAny,
+    10: m.SkipNext,
+}
+
+
 @st.composite
 def regexes(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...], depth: int = 5) -> m.Regex:
-    """A regex of any operators, nested at most so deep."""
+    """A regex of any operators, nested at least two and at most so deep."""
+    top = depth
     pool = draw(st.lists(letters(atoms), min_size=1, max_size=4))
 
     def grow(depth: int) -> m.Regex:
-        shape = draw(st.integers(0, 10)) if depth else 0
+        shape = draw(st.integers(2 if depth > top - 2 else 0, 10)) if depth else 0
         if shape <= 1:
             return draw(st.sampled_from(pool))
-        if shape <= 6 or shape == 10:
+        if shape in JOINS:
             n_parts = draw(st.integers(2, 3))
             parts = tuple(grow(depth - 1) for _ in range(n_parts))
-            kinds = {2: m.Sequence, 3: m.Sequence, 4: m.Union, 5: m.Intersection, 6: m.SkipAny, 10: m.SkipNext}
-            return kinds[shape](parts)
+            return JOINS[shape](parts)
         body = grow(depth - 1)
         if shape == 7:
             return m.Complement(body)
