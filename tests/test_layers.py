@@ -1,0 +1,118 @@
+"""Who may import whom: errors <- dsl <- wayeb_py <- parallel, and what must not be loaded until it is needed.
+
+Imports are read from the source, not from a running process, so that one inside a function counts as well.
+"""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+STANDARD = set(sys.stdlib_module_names)
+LINKS = {"dsl", "parallel"}  # links inside wayeb_py/; their files are read where they really are
+
+
+def files_of(layer: str) -> list[Path]:
+    found = sorted((ROOT / layer).rglob("*.py"))
+    return [path for path in found if layer != "wayeb_py" or path.relative_to(ROOT / layer).parts[0] not in LINKS]
+
+
+def imports_of(path: Path) -> Iterator[tuple[int, str]]:
+    """Line and full name of everything a file imports; a relative import is spelt out."""
+    folder, *rest = path.relative_to(ROOT).with_suffix("").parts
+    package = [folder] if folder == "wayeb_py" else ["wayeb_py", folder]
+    package += rest[:-1]
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            module = ".".join([*base, *([node.module] if node.module else [])])
+            # `from wayeb_py import dsl` imports a module: the name counts as much as where it is from.
+            yield from ((node.lineno, f"{module}.{alias.name}") for alias in node.names)
+
+
+def is_below(name: str, *packages: str) -> bool:
+    return any(name == package or name.startswith(package + ".") for package in packages)
+
+
+def strangers(layer: str, allowed: tuple[str, ...]) -> list[str]:
+    return [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in files_of(layer)
+        for line, name in imports_of(path)
+        if name.split(".")[0] not in STANDARD and not is_below(name, *allowed)
+    ]
+
+
+def test_every_layer_has_files_to_look_at() -> None:
+    assert all(files_of(layer) for layer in ("dsl", "wayeb_py", "parallel"))
+
+
+def test_the_language_needs_only_pyparsing_and_the_errors() -> None:
+    assert strangers("dsl", ("pyparsing", "wayeb_py.errors", "wayeb_py.dsl")) == []
+
+
+def test_the_errors_need_nothing() -> None:
+    assert [name for _, name in imports_of(ROOT / "wayeb_py/errors.py") if name.split(".")[0] not in STANDARD] == []
+
+
+def test_the_kernels_see_only_arrays() -> None:
+    names = [name for _, name in imports_of(ROOT / "wayeb_py/kernels.py") if name.split(".")[0] not in STANDARD]
+    assert [name for name in names if not is_below(name, "numpy", "numba")] == []
+
+
+def test_the_engine_knows_no_platform() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in files_of("wayeb_py")
+        for line, name in imports_of(path)
+        if is_below(name, "pyspark", "wayeb_py.parallel")
+    ]
+    # The command line may hand over to another engine; nothing else may know that there is one.
+    assert [place for place in found if not place.startswith("wayeb_py/cli.py") or "pyspark" in place] == []
+
+
+@pytest.mark.parametrize("layer", ["dsl", "wayeb_py", "parallel", "tests", "benchmarks", "data"])
+def test_nobody_imports_a_layer_under_its_bare_name(layer: str) -> None:
+    bare = [
+        f"{path.relative_to(ROOT)} imports {name}"
+        for path in files_of(layer)
+        for _, name in imports_of(path)
+        if is_below(name, "dsl", "parallel")
+    ]
+    assert bare == []
+
+
+HEAVY = ("pyspark", "pandas", "polars")
+
+
+def loaded_by(program: str, *heavy: str) -> str:
+    """Which of the modules are loaded after a program ran in a fresh interpreter."""
+    code = f"{program}\nimport sys\nprint(','.join(sorted(set({heavy!r}) & set(sys.modules))))"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout.splitlines()[-1]
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    assert loaded_by("import wayeb_py", *HEAVY, "numba", "pyarrow") == ""
+
+
+def test_importing_the_language_loads_nothing_heavy() -> None:
+    assert loaded_by("import wayeb_py.dsl", *HEAVY, "numba", "numpy", "pyarrow") == ""
+
+
+def test_checking_a_file_loads_neither_spark_nor_pandas() -> None:
+    program = (
+        "import sys, wayeb_py.cli\n"
+        "sys.argv = ['wayeb', 'check', 'patterns/fleet.sre']\n"
+        "try:\n    wayeb_py.cli.main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
+    )
+    assert loaded_by(program, *HEAVY) == ""
