@@ -1,10 +1,10 @@
 """Work that runs ahead of whoever waits for it, bounded and in order.
 
-`in_order` spreads calls over threads and gives their results in the order of the calls; `in_background` moves an iterator
-into a thread of its own. Both stop when their generator is closed, so that a failing run leaves no reader behind. Arrow
-leaves the interpreter lock while it decodes, which is what makes threads worth having here. The alternative, Arrow's own
-parallelism inside a row group, read 20 million rows at two thirds of this speed: the columns of one row group differ too
-much in cost to keep two threads busy.
+`in_order` spreads calls over threads and gives their results in the order of the calls; `in_background` moves an
+iterator into a thread of its own. Both stop when their generator is closed, so that a failing run leaves no reader
+behind. Arrow leaves the interpreter lock while it decodes, which is what makes threads worth having here. The
+alternative, Arrow's own parallelism inside a row group, read 20 million rows at two thirds of this speed: the columns
+of one row group differ too much in cost to keep two threads busy.
 """
 
 from __future__ import annotations

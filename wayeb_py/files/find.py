@@ -1,8 +1,9 @@
 """Paths become event files, in the order in which their events arrive.
 
-A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive does), a glob,
-or `-` for NDJSON on standard input. Names that begin with `_` or `.` are bookkeeping of other tools and are passed over in
-folders. The format is told by the extension, and by the first bytes where the extension says nothing.
+A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive
+does), a glob, or `-` for NDJSON on standard input. Names that begin with `_` or `.` are bookkeeping of other tools
+and are passed over in folders. The format is told by the extension, and by the first bytes where the extension says
+nothing.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which Arrow types can serve a column of the patterns, and which one type serves several files.
 
-Text is always handed on as a dictionary of strings: entities and labels repeat, Parquet stores them that way already, and a
-comparison is then made once a value instead of once an event. Everything else keeps its type, because thresholds are exact
-in it.
+Text is always handed on as a dictionary of strings: entities and labels repeat, Parquet stores them that way already,
+and a comparison is then made once a value instead of once an event. Everything else keeps its type, because
+thresholds are exact in it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Which columns a run reads: the needs of the patterns, one entry a column.
 
-A pattern may ask for a column twice (compare it and emit it); the reader wants it once, with the strictest thing said of it.
+A pattern may ask for a column twice (compare it and emit it); the reader wants it once, with the strictest thing said
+of it.
 """
 
 from __future__ import annotations

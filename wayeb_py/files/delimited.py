@@ -1,0 +1,226 @@
+"""A CSV file becomes blocks of events.
+
+Columns are found by the header's names; the delimiter is the one of `, ; tab |` that the header has most of. A block
+is read by Arrow straight into the wanted types; only if that fails, or a key or a time is missing, it is read again
+as texts, value by value. Row numbers are line numbers, the header being line 1.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.csv as pcsv
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import AsideRow, Block, Selection, arrange, find_lacking
+from wayeb_py.files.find import EventFile
+from wayeb_py.files.guess import guess_type
+from wayeb_py.files.lines import Lines, read_lines, read_sample, row_ends
+from wayeb_py.files.texts import UNDECODABLE, settle
+from wayeb_py.files.wanted import Wanted
+
+DELIMITERS = ",;\t|"
+
+
+class DelimitedEvents:
+    """An opened CSV file: its header and a sample of its rows are read."""
+
+    loose = True
+
+    def __init__(self, file: EventFile, wanted: Wanted) -> None:
+        self.file = file
+        sample = read_sample(file)
+        header, _, rows = sample.partition(b"\n")
+        try:
+            header_text = header.decode("utf-8").rstrip("\r")
+        except UnicodeDecodeError as error:
+            raise DataError("the header is not UTF-8", file.path, 1) from error
+        counts = {delimiter: header_text.count(delimiter) for delimiter in DELIMITERS}
+        self.delimiter = max(DELIMITERS, key=lambda delimiter: counts[delimiter])
+        names = next(csv.reader([header_text], delimiter=self.delimiter), [])
+        self.columns: tuple[str, ...] = tuple(name.strip() for name in names)
+        self.is_empty = not header_text.strip()
+        self.read = [name for name in wanted.names if name in self.columns]
+        for name in self.read:
+            if self.columns.count(name) > 1:
+                raise DataError(f"there are two columns named `{name}`", file.path, 1)
+        texts, _, _ = self._read_texts(Lines(rows, 2, 0), Block())
+        self.types: dict[str, pa.DataType] = {
+            column.name: guess_type(column, texts[column.name], wanted.time_unit, file.path)
+            for column in wanted.columns
+            if column.name in self.read
+        }
+        self.n_rows: int | None = None
+
+    def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
+        """One call a block of lines."""
+        careful: list[bool] = []  # not empty once a block had a fault: the next ones are likely to have some too
+
+        def parse(lines: Lines) -> Callable[[], Block]:
+            def parse_block() -> Block:
+                block = None if careful else self._read_typed(lines, selection, constants)
+                if block is None:
+                    careful.append(True)
+                    block = Block(n_bytes=lines.n_bytes)
+                    columns, places, held = self._read_texts(lines, block)
+                    for name, constant in constants.items():
+                        columns[name] = pa.array([constant.as_py()] * len(places), pa.string())
+                    settle(columns, places, held, selection, self.file.path, block)
+                    block.batches = _slices(block.batches, selection.batch_rows)
+                return block
+
+            return parse_block
+
+        for index, lines in enumerate(read_lines(self.file)):
+            if index == 0:
+                rows = lines.data.partition(b"\n")[2]
+                lines = Lines(rows, 2, lines.n_bytes)
+            if lines.data:
+                yield parse(lines)
+
+    def _names(self) -> list[str]:
+        """Column names as Arrow takes them; those that nobody wants may repeat."""
+        return [name if name in self.read else f"{index}:{name}" for index, name in enumerate(self.columns)]
+
+    def _parse_options(self, data: bytes, invalid: Callable[[Any], str] | None = None) -> pcsv.ParseOptions:
+        return pcsv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in data, invalid_row_handler=invalid)
+
+    def _read_options(self, data: bytes) -> pcsv.ReadOptions:
+        return pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names())
+
+    def _read_typed(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
+        """The block as Arrow reads it, or None if something in it is not as it should be."""
+        types = {name: selection.schema.field(name).type for name in self.read}
+        try:
+            table = pcsv.read_csv(
+                pa.BufferReader(lines.data),
+                read_options=self._read_options(lines.data),
+                parse_options=self._parse_options(lines.data),
+                convert_options=pcsv.ConvertOptions(
+                    column_types=types, include_columns=self.read, strings_can_be_null=True, null_values=[""]
+                ),
+            )
+        except pa.ArrowException:
+            return None
+        block = Block(n_rows=table.num_rows, n_bytes=lines.n_bytes)
+        for batch in table.combine_chunks().to_batches():
+            arranged = arrange(batch, selection, constants)
+            for column in (selection.wanted.time, selection.wanted.key):
+                if find_lacking(arranged.column(column.name)) is not None:
+                    return None
+            inside = selection.time_range.inside(arranged.column(selection.wanted.time.name))
+            if inside is not None:
+                arranged = arranged.filter(pa.array(inside))
+            if arranged.num_rows:
+                block.batches += _slices([arranged], selection.batch_rows)
+        return block
+
+    def _read_texts(
+        self, lines: Lines, block: Block
+    ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
+        """All columns as texts, each row's line, and a way to all values of a row; rows of a wrong width go aside."""
+        invalid: list[Any] = []
+
+        def note(row: Any) -> str:
+            invalid.append(row)
+            return "skip"
+
+        if not lines.data.strip():
+            return {name: pa.array([], pa.string()) for name in self.read}, np.empty(0, np.int64), lambda row: {}
+        names = self._names()
+        try:
+            table = pcsv.read_csv(
+                pa.BufferReader(lines.data),
+                read_options=self._read_options(lines.data),
+                parse_options=self._parse_options(lines.data, note),
+                convert_options=pcsv.ConvertOptions(
+                    column_types={name: pa.binary() for name in names}, strings_can_be_null=True, null_values=[""]
+                ),
+            ).combine_chunks()
+        except pa.ArrowException:
+            return self._read_each_line(lines, block)
+        places = _line_numbers(lines, table.num_rows + len(invalid))
+        skipped = np.array([row.number - 1 for row in invalid], dtype=np.int64)
+        for row in invalid:
+            line = int(places[row.number - 1])
+            block.aside.append(AsideRow(self.file.path, line, self._width_fault(row.actual_columns), None, row.text))
+        block.n_rows += len(invalid)
+        columns = {name: _decode(_one(table.column(name))) for name in names}
+
+        def held(row: int) -> dict[str, Any]:
+            return {title: columns[name][row].as_py() for title, name in zip(self.columns, names, strict=True)}
+
+        return columns, np.delete(places, skipped), held
+
+    def _read_each_line(
+        self, lines: Lines, block: Block
+    ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
+        """The same for a block that Arrow cannot take apart, such as one with an odd number of quotes."""
+        rows: list[list[str | None]] = []
+        places: list[int] = []
+        for line, raw in enumerate(lines.data.split(b"\n"), start=lines.first_line):
+            text = raw.decode("utf-8", "replace").rstrip("\r")
+            if not text:
+                continue
+            try:
+                values = next(csv.reader(io.StringIO(text), delimiter=self.delimiter))
+            except csv.Error:
+                values = []
+            if len(values) == len(self.columns):
+                rows.append([value or None for value in values])
+                places.append(line)
+            else:
+                block.n_rows += 1
+                block.aside.append(AsideRow(self.file.path, line, self._width_fault(len(values)), None, text))
+        columns = {
+            name: pa.array([row[index] for row in rows], pa.string()) for index, name in enumerate(self._names())
+        }
+        return columns, np.array(places, np.int64), lambda row: dict(zip(self.columns, rows[row], strict=True))
+
+    def _width_fault(self, found: int) -> str:
+        return f"{len(self.columns)} columns are expected, {found} found"
+
+
+def _one(chunked: pa.ChunkedArray) -> pa.Array:
+    return pa.concat_arrays(chunked.chunks or [pa.array([], chunked.type)])
+
+
+def _decode(octets: pa.Array) -> pa.Array:
+    try:
+        return octets.cast(pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([_decode_one(value) for value in octets.to_pylist()], pa.string())
+
+
+def _decode_one(value: bytes | None) -> str | None:
+    if value is None:
+        return None
+    try:
+        return value.decode("utf-8")
+    except UnicodeDecodeError:
+        return UNDECODABLE + value.decode("utf-8", "replace")
+
+
+def _line_numbers(lines: Lines, n_rows: int) -> npt.NDArray[np.int64]:
+    """The line of each row: line ends inside quotes end no row, and empty lines are none."""
+    ends = row_ends(lines.data)
+    if len(ends) == 0 or ends[-1] < len(lines.data):
+        ends = np.append(ends, len(lines.data))
+    starts = np.concatenate([[0], ends[:-1]])
+    newlines = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == 0x0A)
+    first = lines.first_line + np.searchsorted(newlines, starts)
+    is_blank = [
+        end - start <= 2 and not lines.data[start:end].strip(b"\r\n") for start, end in zip(starts, ends, strict=True)
+    ]
+    numbers: npt.NDArray[np.int64] = first[~np.array(is_blank)]
+    return numbers if len(numbers) == n_rows else np.arange(lines.first_line, lines.first_line + n_rows)
+
+
+def _slices(batches: list[pa.RecordBatch], batch_rows: int) -> list[pa.RecordBatch]:
+    return [batch.slice(at, batch_rows) for batch in batches for at in range(0, batch.num_rows, batch_rows)]

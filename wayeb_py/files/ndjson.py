@@ -1,0 +1,183 @@
+"""NDJSON, from a file or as it arrives on standard input, becomes blocks of events.
+
+Each line is an object; a field that is not there is missing. Arrow reads a block straight into the wanted types; only
+if that fails, or a key or a time is missing, the block is read again line by line. Row numbers are line numbers.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.json as pjson
+
+from wayeb_py.files.block import AsideRow, Block, Selection, arrange, find_lacking
+from wayeb_py.files.find import STDIN, EventFile
+from wayeb_py.files.guess import guess_type
+from wayeb_py.files.kinds import TEXT
+from wayeb_py.files.lines import ArrivingLines, Lines, read_lines, read_sample
+from wayeb_py.files.texts import settle
+from wayeb_py.files.wanted import Column, TimeUnit, Wanted
+
+STDIN_NAME = "standard input"
+
+
+class _Number(str):
+    """A number as the file spells it, so that nothing is lost on the way to its type."""
+
+    __slots__ = ()
+
+
+class NdjsonEvents:
+    """Opened NDJSON: a sample of its lines is read; on standard input that is what arrived first."""
+
+    loose = True
+
+    def __init__(self, file: EventFile, wanted: Wanted, descriptor: int | None = None) -> None:
+        self.file = file
+        self.name = STDIN_NAME if file.path == STDIN else file.path
+        self.arriving: ArrivingLines | None = None
+        self.first: Lines | None = None
+        if file.path == STDIN:
+            self.arriving = ArrivingLines(descriptor)
+            self.first = self.arriving.take()
+            sample = b"" if self.first is None else self.first.data
+        else:
+            sample = read_sample(file)
+        objects = [value for value in map(_parse, sample.split(b"\n")[:20_000]) if isinstance(value, dict)]
+        self.is_empty = not sample.strip()
+        seen = dict.fromkeys(name for value in objects for name in value)
+        # A line on standard input may leave out what is missing, and there is no second line yet to ask.
+        self.columns: tuple[str, ...] = tuple(seen) if file.path != STDIN else (*seen, *wanted.names)
+        self.types: dict[str, pa.DataType] = {
+            column.name: _guess(column, [value.get(column.name) for value in objects], wanted.time_unit, self.name)
+            for column in wanted.columns
+            if column.name in self.columns
+        }
+        self.n_rows: int | None = None
+
+    def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
+        """One call a block of lines; on standard input, one for all that has arrived."""
+
+        def parse(lines: Lines) -> Callable[[], Block]:
+            return lambda: self._read_typed(lines, selection, constants) or self._read_each(lines, selection, constants)
+
+        if self.arriving is None:
+            for lines in read_lines(self.file, quotes=False):
+                yield parse(lines)
+        elif self.first is not None:
+            yield parse(self.first)
+            for lines in self.arriving:
+                yield parse(lines)
+
+    def _read_typed(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
+        """The block as Arrow reads it, or None if something in it is not as it should be."""
+        fields = [
+            pa.field(field.name, pa.string() if field.type == TEXT else field.type)
+            for field in selection.schema
+            if field.name not in constants
+        ]
+        try:
+            lines.data.decode("utf-8")
+            table = pjson.read_json(
+                pa.BufferReader(lines.data),
+                read_options=pjson.ReadOptions(use_threads=False, block_size=len(lines.data) + 1),
+                parse_options=pjson.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"),
+            )
+        except (pa.ArrowException, UnicodeDecodeError):
+            return None
+        n_lines = lines.data.count(b"\n") + (not lines.data.endswith(b"\n"))
+        if table.num_rows != n_lines:
+            return None  # empty lines, two objects on a line, or one on several: the careful path tells which
+        block = Block(n_rows=table.num_rows, n_bytes=lines.n_bytes)
+        for batch in table.combine_chunks().to_batches():
+            arranged = arrange(batch, selection, constants)
+            for column in (selection.wanted.time, selection.wanted.key):
+                if find_lacking(arranged.column(column.name)) is not None:
+                    return None
+            inside = selection.time_range.inside(arranged.column(selection.wanted.time.name))
+            if inside is not None:
+                arranged = arranged.filter(pa.array(inside))
+            if arranged.num_rows:
+                block.batches.append(arranged)
+        return block
+
+    def _read_each(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
+        block = Block(n_bytes=lines.n_bytes)
+        objects: list[dict[str, Any]] = []
+        places: list[int] = []
+        for line, raw in enumerate(lines.data.split(b"\n"), start=lines.first_line):
+            if not raw.strip():
+                continue
+            value = _parse(raw)
+            if isinstance(value, dict):
+                objects.append(value)
+                places.append(line)
+            else:
+                reason = value if isinstance(value, _Fault) else "not a JSON object"
+                block.n_rows += 1
+                text = raw.decode("utf-8", "replace").rstrip("\r")
+                block.aside.append(AsideRow(self.name, line, str(reason), None, text))
+        columns = {}
+        for field in selection.schema:
+            if field.name in constants:
+                texts = [constants[field.name].as_py()] * len(objects)
+            else:
+                texts = [_text(value.get(field.name)) for value in objects]
+            columns[field.name] = pa.array(texts, pa.string())
+        settle(columns, np.array(places, np.int64), lambda row: _plain(objects[row]), selection, self.name, block)
+        return block
+
+
+class _Fault(str):
+    """Why a line is no JSON."""
+
+    __slots__ = ()
+
+
+def _parse(raw: bytes) -> Any:
+    if not raw.strip():
+        return None
+    try:
+        return json.loads(raw, parse_int=_Number, parse_float=_Number)
+    except UnicodeDecodeError:
+        return _Fault("not UTF-8")
+    except json.JSONDecodeError as error:
+        return _Fault(f"not JSON: {error.msg}")
+    except RecursionError:
+        return _Fault("not JSON: nested too deeply")
+
+
+def _text(value: Any) -> str | None:
+    """A JSON value as the text from which its column's type is read."""
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return str(value)  # NaN and infinities, which json reads as floats
+    return json.dumps(value)
+
+
+def _plain(value: Any) -> Any:
+    """The value with its numbers as numbers again."""
+    if isinstance(value, _Number):
+        return json.loads(value)
+    if isinstance(value, dict):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, list):
+        return [_plain(part) for part in value]
+    return value
+
+
+def _guess(column: Column, values: list[Any], time_unit: TimeUnit | None, file: str) -> pa.DataType:
+    present = [value for value in values if value is not None]
+    texts = pa.array([_text(value) for value in present], pa.string())
+    is_text = any(isinstance(value, str) and not isinstance(value, _Number) for value in present)
+    # JSON tells text from numbers: "7" is text, also where all texts look like numbers.
+    if is_text and (column.role == "key" or (column.kind is None and column.role != "time")):
+        return TEXT
+    return guess_type(column, texts, time_unit, file)

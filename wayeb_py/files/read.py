@@ -1,0 +1,165 @@
+"""Paths become batches of events: only the wanted columns, in arrival order, read ahead of the recogniser.
+
+All files are opened before any row is read, so that a column that is missing or of a wrong type stops a run at once,
+at the pattern's place that asks for it. Files of one run may differ where one type can hold both (int32 and int64),
+and a file may lack an attribute, whose values are then missing; key and time must be everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from fractions import Fraction
+from typing import Protocol
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.ahead import in_background, in_order
+from wayeb_py.files.block import Block, Selection, TimeRange
+from wayeb_py.files.find import STDIN, EventFile, find_files
+from wayeb_py.files.kinds import TEXT, describe, joined_type
+from wayeb_py.files.wanted import Column, Wanted, absent
+
+BATCH_ROWS = 1 << 20
+
+
+class OpenedFile(Protocol):
+    """A file whose columns are known and whose rows can be asked for."""
+
+    file: EventFile
+    columns: tuple[str, ...]
+    types: dict[str, pa.DataType]  # of the wanted columns that it has
+    loose: bool  # the types are only a guess: its texts can be read into another type too
+    n_rows: int | None
+
+    def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]: ...
+
+
+class EventReader:
+    """Events that can be read: their schema is known; iterating reads them, each time from the start."""
+
+    def __init__(self, files: list[OpenedFile], selection: Selection, threads: int) -> None:
+        self._files, self._selection, self._threads = files, selection, threads
+        self.schema: pa.Schema = selection.schema
+        self.wanted = selection.wanted
+        self.n_bytes = sum(opened.file.n_bytes for opened in files)
+        self.is_stdin = any(opened.file.path == STDIN for opened in files)
+
+    def blocks(self) -> Iterator[Block]:
+        """The events with what was left out of them, in arrival order."""
+        calls = self._calls()
+        if self.is_stdin:
+            # Reading ahead would wait for input that has not been sent.
+            return (call() for call in calls)
+        return in_order(in_background(calls), self._threads)
+
+    def __iter__(self) -> Iterator[pa.RecordBatch]:
+        for block in self.blocks():
+            yield from block.batches
+
+    def _calls(self) -> Iterator[Callable[[], Block]]:
+        for opened in self._files:
+            constants = {
+                name: pa.scalar(value, pa.string())
+                for name, value in opened.file.partitions
+                if name in self.schema.names and name not in opened.types
+            }
+            yield from opened.calls(self._selection, constants)
+
+
+def open_events(
+    paths: Sequence[str | os.PathLike[str]],
+    wanted: Wanted,
+    *,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
+    threads: int = 2,
+    batch_rows: int = BATCH_ROWS,
+) -> EventReader:
+    """A reader of the wanted columns of all files that the paths name; nothing but schemas and samples is read yet."""
+    opened = [_open(file, wanted) for file in find_files(paths)]
+    with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
+    fields = [pa.field(column.name, _joined(column, with_rows)) for column in wanted.columns]
+    time_range = TimeRange(since_s, until_s, wanted.time_unit)
+    return EventReader(with_rows, Selection(wanted, pa.schema(fields), time_range, batch_rows), max(1, threads))
+
+
+def _open(file: EventFile, wanted: Wanted) -> OpenedFile:
+    # Each format's part of Arrow is loaded only when a file asks for it: start-up is counted in tens of milliseconds.
+    if file.format == "parquet":
+        from wayeb_py.files.parquet import ParquetEvents
+
+        return ParquetEvents(file, wanted)
+    if file.format == "csv":
+        from wayeb_py.files.delimited import DelimitedEvents
+
+        return DelimitedEvents(file, wanted)
+    if file.format == "ndjson":
+        from wayeb_py.files.ndjson import NdjsonEvents
+
+        return NdjsonEvents(file, wanted)
+    from wayeb_py.files.arrow import ArrowEvents
+
+    return ArrowEvents(file, wanted)
+
+
+def _joined(column: Column, files: Sequence[OpenedFile]) -> pa.DataType:
+    """The one type in which all files' values of a column are handed on."""
+    having = [opened for opened in files if column.name in opened.types]
+    partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
+    lacking = [opened for opened in files if opened not in having and opened not in partitioned]
+    required = column.role in ("key", "time", "order")
+    if lacking and (required or len(lacking) == len(files)):
+        place = lacking[0].file.path if lacking[0].file.path != STDIN else "standard input"
+        raise absent(column, place, (name for opened in lacking for name in opened.columns))
+    typed = [opened for opened in having if not opened.loose]
+    result: pa.DataType = pa.null()
+    first: OpenedFile | None = None
+    for opened in typed:
+        joined = joined_type(result, opened.types[column.name])
+        if joined is None:
+            assert first is not None
+            raise _mismatch(column, first, result, opened, opened.types[column.name])
+        if not pa.types.is_null(opened.types[column.name]):
+            first = first or opened
+        result = joined
+    if not pa.types.is_null(result):
+        return result
+    for opened in having:
+        if opened.loose:
+            result = _joined_guess(result, opened.types[column.name])
+    if pa.types.is_null(result) and partitioned:
+        result = _partition_type(column, partitioned)
+    return _default_type(column) if pa.types.is_null(result) else result
+
+
+def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+    """For texts there is always a type that serves: text itself, and a zone's absence is read as UTC."""
+    if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
+        return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else one.unit, one.tz or other.tz)
+    joined = joined_type(one, other)
+    return TEXT if joined is None else joined
+
+
+def _partition_type(column: Column, files: Sequence[OpenedFile]) -> pa.DataType:
+    from wayeb_py.files.guess import guess_type
+
+    values = [dict(opened.file.partitions)[column.name] for opened in files]
+    return guess_type(column, pa.array(values, pa.string()), None, files[0].file.path)
+
+
+def _default_type(column: Column) -> pa.DataType:
+    if column.role == "time" or column.kind == "time":
+        return pa.timestamp("us")
+    return {"number": pa.float64(), "bool": pa.bool_()}.get(column.kind or "text", TEXT)
+
+
+def _mismatch(
+    column: Column, one: OpenedFile, one_type: pa.DataType, other: OpenedFile, other_type: pa.DataType
+) -> DataError:
+    return DataError(
+        f"column `{column.name}` is {describe(one_type)} in {one.file.path} and {describe(other_type)} in "
+        f"{other.file.path}: no type holds both",
+        other.file.path,
+    )
