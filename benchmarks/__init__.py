@@ -1,1 +1,7 @@
 """How fast the engine is, as ratios to something that runs beside it on the same machine, with answers checked."""
+
+import os
+
+N_THREADS = 2
+# Polars reads this once, when it is first imported, so it stands before any experiment's imports.
+os.environ["POLARS_MAX_THREADS"] = str(N_THREADS)

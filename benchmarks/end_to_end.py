@@ -7,11 +7,6 @@ expressions the fastest counts. Start-up is not counted: everything runs warm in
 
 from __future__ import annotations
 
-import os
-
-N_THREADS = 2
-os.environ["POLARS_MAX_THREADS"] = str(N_THREADS)
-
 import tempfile
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +18,7 @@ import pyarrow.dataset
 import pyarrow.parquet as pq
 
 import wayeb_py
+from benchmarks import N_THREADS
 from benchmarks.events import SIX_PATTERNS, fleet_file
 from benchmarks.fleet_in_polars import FORMULATIONS, NEEDED, in_one_order, recognise_file
 from benchmarks.measure import Bound, median_seconds, start

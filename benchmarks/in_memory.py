@@ -6,10 +6,6 @@ already (0 to n-1, 32 bit), because numbering raw keys is a cost of its own; the
 
 from __future__ import annotations
 
-import os
-
-os.environ["POLARS_MAX_THREADS"] = "2"
-
 import numpy as np
 import polars as pl
 import pyarrow as pa
