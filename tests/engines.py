@@ -1,0 +1,172 @@
+"""Every way in which patterns are run: the same events, cut, saved, spread and simulated differently.
+
+An engine is a function from a job to what it found, in the oracle's own terms; whoever adds an engine adds it to
+`ENGINES`, and the corpus runs through it.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from cases import TIME
+from oracle import Cell, Detection, Episode
+
+import wayeb_py
+from wayeb_py.limits import Limits
+
+
+@dataclass(frozen=True)
+class Job:
+    """A file of patterns and events in the order of their arrival, which unless `arrival` are put in order first."""
+
+    source: str
+    table: pa.Table
+    longest: bool = False
+    arrival: bool = False
+    order: str | None = None
+
+    def compile(self, limits: Limits | None = None) -> wayeb_py.Patterns:
+        if limits is None:
+            return wayeb_py.compile(self.source, longest=self.longest)
+        return wayeb_py.compile(self.source, longest=self.longest, limits=limits)
+
+    def fed(self) -> tuple[pa.Table, str]:
+        """The table as a recogniser takes it, and the order that this promises."""
+        if self.arrival:
+            return self.table, "arrival"
+        times = [-(2**63) if time is None else time for time in integers(self.table[TIME])]
+        ties: Sequence[int] = range(len(times)) if self.order is None else self.table[self.order].to_pylist()
+        rows = sorted(range(len(times)), key=lambda row: (times[row], ties[row]))
+        return self.table.take(pa.array(rows, pa.int64())), "sorted"
+
+
+@dataclass
+class Found:
+    """What an engine found; both sorted. Counts by name, where the engine tells them."""
+
+    detections: list[Detection] = field(default_factory=list)
+    episodes: list[Episode] = field(default_factory=list)
+    counts: Any = None
+
+
+def integers(column: pa.ChunkedArray) -> list[Any]:
+    """Times as ticks, whatever their type."""
+    if pa.types.is_timestamp(column.type):
+        column = column.cast(pa.int64())
+    found: list[Any] = column.to_pylist()
+    return found
+
+
+def cell(value: Any) -> Cell:
+    """A value of Arrow as the oracle writes it."""
+    if isinstance(value, Decimal):
+        return Fraction(value)
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and np.isnan(value):
+        return None
+    cell: Cell = value
+    return cell
+
+
+def detections_of(tables: Iterable[pa.Table], patterns: wayeb_py.Patterns) -> list[Detection]:
+    """The rows of tables of detections."""
+    emitted = {pattern.name: pattern.emit for pattern in patterns.meaning.patterns}
+    found = []
+    for table in tables:
+        ts, start_ts = integers(table["ts"]), integers(table["start_ts"])
+        for row, values in enumerate(table.to_pylist()):
+            assert values["place"] is None
+            name = values["pattern"]
+            found.append(
+                Detection(
+                    name,
+                    values["entity"],
+                    ts[row],
+                    values["seq"],
+                    start_ts[row],
+                    values["start_seq"],
+                    tuple(cell(values[column]) for column in emitted[name]),
+                )
+            )
+    return sorted(found, key=repr)
+
+
+def episodes_of(tables: Iterable[pa.Table]) -> list[Episode]:
+    """The rows of tables of episodes."""
+    found = []
+    for table in tables:
+        start_ts, end_ts = integers(table["start_ts"]), integers(table["end_ts"])
+        for row, values in enumerate(table.to_pylist()):
+            found.append(
+                Episode(
+                    values["pattern"],
+                    values["entity"],
+                    start_ts[row],
+                    values["start_seq"],
+                    end_ts[row],
+                    values["end_seq"],
+                    values["n_detections"],
+                )
+            )
+    return sorted(found, key=repr)
+
+
+def in_one_call(job: Job) -> Found:
+    """The whole table at once; it is put in order by the engine."""
+    patterns = job.compile()
+    found = patterns.recognise(job.table)
+    return Found(detections_of([found.to_arrow()], patterns), episodes_of([found.episodes()]))
+
+
+def fed(
+    job: Job, cuts: Sequence[int], *, limits: Limits | None = None, workers: int = 1, restored: bool = False
+) -> Found:
+    """The table in batches that end at the cuts; `restored` goes on from saved bytes after each."""
+    patterns = job.compile(limits)
+    table, order = job.fed()
+    recogniser = wayeb_py.Recogniser(patterns, workers=workers, order=order)
+    found = []
+    ends = [*cuts, table.num_rows]
+    for start, end in zip([0, *cuts], ends, strict=True):
+        found.append(recogniser.feed(table.slice(start, end - start)))
+        if restored:
+            recogniser = wayeb_py.Recogniser.restore(patterns, recogniser.save(), workers=workers, order=order)
+    found.append(recogniser.finish())
+    return Found(
+        detections_of([part.to_arrow() for part in found], patterns),
+        episodes_of([part.episodes() for part in found]),
+        recogniser.counts,
+    )
+
+
+def random_cuts(job: Job) -> list[int]:
+    """Some cuts, always the same ones for a job; some of them cut off nothing."""
+    dice = random.Random(job.source)
+    n_rows = job.table.num_rows
+    return sorted(dice.randrange(n_rows + 1) for _ in range(dice.randrange(1, 5)))
+
+
+def event_by_event(job: Job) -> list[int]:
+    return list(range(1, job.table.num_rows))
+
+
+SIMULATED = Limits(table_states=0)
+
+ENGINES: dict[str, Callable[[Job], Found]] = {
+    "one batch": lambda job: fed(job, []),
+    "event by event": lambda job: fed(job, event_by_event(job)),
+    "random cuts": lambda job: fed(job, random_cuts(job)),
+    "saved and restored": lambda job: fed(job, event_by_event(job), restored=True),
+    "two workers": lambda job: fed(job, random_cuts(job), workers=2),
+    "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
+    "simulated, saved and restored": lambda job: fed(job, event_by_event(job), limits=SIMULATED, restored=True),
+}
+"""Run for every job; `in_one_call` besides for those that are put in order."""

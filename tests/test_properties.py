@@ -1,0 +1,155 @@
+"""The engine equals the oracle, whatever the patterns, the events, the cuts and the settings.
+
+The oracle evaluates the random trees themselves and the engine reads them as text, so that a precedence or a conversion
+that the reader gets wrong shows as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import pyarrow as pa
+from cases import KEY, TIME, stream_block
+from engines import SIMULATED, Found, Job, fed, in_one_call
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn
+from oracle import Answer, Cell, Column, Settings, recognise
+from strategies import ALL_ATOMS, N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, regexes, windows, write_pattern
+
+import wayeb_py
+from wayeb_py.dsl import meaning as m
+from wayeb_py.errors import Source
+
+COLUMNS = {
+    KEY: Column("text"),
+    TIME: Column("integer"),
+    "k": Column("text"),
+    "x": Column("float", float_bits=32),
+    "y": Column("integer"),
+    "b": Column("bool"),
+}
+SCHEMA = pa.schema(
+    {KEY: pa.string(), TIME: pa.int64(), "k": pa.string(), "x": pa.float32(), "y": pa.int8(), "b": pa.bool_()}
+)
+EVENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {
+        KEY: st.sampled_from(("p", "p", "p", "q", "q", "r")),
+        TIME: st.integers(-1, 6),  # half seconds since the event before
+        "k": st.sampled_from((*WORDS, "d", None)),
+        "x": st.sampled_from((0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, float("inf"), float("nan"), None)),
+        "y": st.sampled_from((0, 1, 2, 3, 4, None)),
+        "b": st.sampled_from((True, False, None)),
+    }
+)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Patterns as trees, events in the order of their arrival, and how they are to be read."""
+
+    patterns: tuple[m.Pattern, ...]
+    events: list[dict[str, Cell]]
+    arrival: bool
+    longest: bool
+    lateness_s: Fraction
+    forget_after_s: Fraction | None
+    dedupe: bool
+
+    def job(self) -> Job:
+        lines = [f"lateness {float(self.lateness_s)} s"]
+        if self.forget_after_s is not None:
+            lines.append(f"forget after {float(self.forget_after_s)} s")
+        if self.dedupe:
+            lines.append("dedupe")
+        text = "".join(write_pattern(pattern.name, pattern.regex, pattern.window) for pattern in self.patterns)
+        table = pa.Table.from_pylist(self.events, schema=SCHEMA)
+        return Job(stream_block("ms", "\n".join(lines)) + text, table, self.longest, self.arrival)
+
+    def answer(self) -> Answer:
+        """What the oracle says."""
+        how = Settings(
+            KEY, TIME, 1_000, not self.arrival, self.longest, self.lateness_s, self.forget_after_s, self.dedupe
+        )
+        return recognise(m.Meaning(m.Stream(), self.patterns), COLUMNS, self.events, how)
+
+
+@st.composite
+def scenes(draw: DrawFn, arrival: bool | None = None, max_events: int = 14) -> Scene:
+    atoms = ALL_ATOMS if draw(st.booleans()) else PLAIN_ATOMS
+    patterns = tuple(
+        m.Pattern(f"P{n}", draw(regexes(atoms, depth=4)), Source("random", ""), window=draw(windows()))
+        for n in range(draw(st.integers(1, 3)))
+    )
+    time_ms = draw(st.integers(-20, 20)) * 1_000
+    events: list[dict[str, Any]] = []
+    for event in draw(st.lists(EVENTS, min_size=1, max_size=max_events)):
+        time_ms += int(event[TIME]) * 500
+        events.append({**event, TIME: time_ms})
+    return Scene(
+        patterns,
+        events,
+        draw(st.booleans()) if arrival is None else arrival,
+        draw(st.booleans()),
+        Fraction(draw(st.sampled_from((0, 0, 1, 2, 5))), 2),
+        draw(st.sampled_from((None, None, Fraction(2), Fraction(5, 2)))),
+        draw(st.booleans()),
+    )
+
+
+def cuts(scene: Scene, draw: Any) -> list[int]:
+    return sorted(draw(st.lists(st.integers(0, len(scene.events)), max_size=5)))
+
+
+def check_equal(found: Found, answer: Answer) -> None:
+    """The engine found what the oracle says."""
+    assert found.detections == sorted(answer.detections, key=repr)
+    assert found.episodes == sorted(answer.episodes, key=repr)
+
+
+@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@given(scenes(arrival=False))
+def test_a_whole_table_gives_what_the_definitions_say(scene: Scene) -> None:
+    check_equal(in_one_call(scene.job()), scene.answer())
+
+
+@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@given(scenes(), st.data())
+def test_batches_of_any_cuts_give_what_the_definitions_say(scene: Scene, data: st.DataObject) -> None:
+    check_equal(fed(scene.job(), cuts(scene, data.draw)), scene.answer())
+
+
+@settings(max_examples=100 * N_EXAMPLES_FACTOR)
+@given(scenes(), st.data())
+def test_patterns_simulated_run_by_run_give_what_the_definitions_say(scene: Scene, data: st.DataObject) -> None:
+    check_equal(fed(scene.job(), cuts(scene, data.draw), limits=SIMULATED), scene.answer())
+
+
+@settings(max_examples=100 * N_EXAMPLES_FACTOR)
+@given(scenes(), st.data(), st.booleans())
+def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: st.DataObject, simulated: bool) -> None:
+    limits = SIMULATED if simulated else None
+    check_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
+
+
+@settings(max_examples=40 * N_EXAMPLES_FACTOR)
+@given(scenes(), st.data())
+def test_two_workers_give_what_one_gives(scene: Scene, data: st.DataObject) -> None:
+    check_equal(fed(scene.job(), cuts(scene, data.draw), workers=2), scene.answer())
+
+
+@settings(max_examples=60 * N_EXAMPLES_FACTOR)
+@given(scenes(arrival=True))
+def test_a_detection_is_known_as_soon_as_its_entity_has_reached_the_lateness(scene: Scene) -> None:
+    job, answer = scene.job(), scene.answer()
+    recogniser = wayeb_py.Recogniser(job.compile(), order="arrival")
+    for n_arrived in range(1, len(scene.events) + 1):
+        found = recogniser.feed(job.table.slice(n_arrived - 1, 1)).to_arrow()
+        expected = [
+            (detection.pattern, detection.seq)
+            for detection, after in zip(answer.detections, answer.known_after, strict=True)
+            if after == n_arrived
+        ]
+        assert sorted(zip(found["pattern"].to_pylist(), found["seq"].to_pylist(), strict=True)) == sorted(expected)
