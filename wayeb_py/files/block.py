@@ -160,6 +160,7 @@ def select_rows(batch: pa.RecordBatch, selection: Selection, file: str, first_ro
             inside = selection.time_range.inside(batch.column(name))
             if inside is not None:
                 batch, rows = _keep(batch, rows, inside)
+    block.aside.sort(key=lambda aside: aside.row or 0)
     if batch.num_rows:
         for start in range(0, batch.num_rows, selection.batch_rows):
             block.batches.append(batch.slice(start, selection.batch_rows))

@@ -96,6 +96,8 @@ class DelimitedEvents:
 
     def _read_typed(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
         """The block as Arrow reads it, or None if something in it is not as it should be."""
+        if lines.data.count(b'"') % 2:
+            return None  # a quote is never closed, and Arrow would take the rest of the block for one value
         types = {name: selection.schema.field(name).type for name in self.read}
         try:
             table = pcsv.read_csv(
@@ -133,6 +135,8 @@ class DelimitedEvents:
 
         if not lines.data.strip():
             return {name: pa.array([], pa.string()) for name in self.read}, np.empty(0, np.int64), lambda row: {}
+        if lines.data.count(b'"') % 2:
+            return self._read_each_line(lines, block)
         names = self._names()
         try:
             table = pcsv.read_csv(
@@ -144,6 +148,8 @@ class DelimitedEvents:
                 ),
             ).combine_chunks()
         except pa.ArrowException:
+            return self._read_each_line(lines, block)
+        if any("\n" in row.text for row in invalid):  # two quotes are never closed, and hold rows between them
             return self._read_each_line(lines, block)
         places = _line_numbers(lines, table.num_rows + len(invalid))
         skipped = np.array([row.number - 1 for row in invalid], dtype=np.int64)
