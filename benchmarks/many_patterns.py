@@ -26,26 +26,6 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
     return pa.concat_tables([recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()])
 
 
-def check_answers(experiment: Experiment, found: pa.Table, parts: dict[str, Part], words: Words, row_of: RowOf) -> None:
-    """Compares the detections of every pattern with its formula's, event by event."""
-    pattern = found["pattern"].combine_chunks().dictionary_encode()
-    names = pattern.dictionary.to_pylist()
-    rows = row_of(found["entity"].to_numpy(), found["seq"].to_numpy())
-    codes = pattern.indices.to_numpy()
-    by_pattern = np.split(
-        rows[np.argsort(codes, kind="stable")], np.cumsum(np.bincount(codes, minlength=len(names)))[:-1]
-    )
-    found_rows = dict(zip(names, by_pattern, strict=True))
-    nothing = np.empty(0, np.int64)
-    wrong = [
-        name
-        for name, part in parts.items()
-        if not np.array_equal(np.sort(found_rows.get(name, nothing)), words.detect(part.formula))
-    ]
-    what = f"{len(parts)} patterns, {len(found):,} detections equal to the formulas'"
-    experiment.check(what if not wrong else f"{what}, except {wrong[:5]}", not wrong)
-
-
 class RowOf:
     """Finds an event's row from its dense entity and its place in that entity's word."""
 
@@ -56,6 +36,29 @@ class RowOf:
     def __call__(self, entity: np.ndarray, seq: np.ndarray) -> np.ndarray:
         rows: np.ndarray = self.by_entity[self.first[entity] + seq]
         return rows
+
+
+def detected_rows(found: pa.Table, row_of: RowOf) -> dict[str, np.ndarray]:
+    """The rows, ascending, at which each pattern was detected; a pattern that never was is not there."""
+    pattern = found["pattern"].combine_chunks().cast(pa.string()).dictionary_encode()
+    codes = pattern.indices.to_numpy()
+    rows = row_of(found["entity"].to_numpy(), found["seq"].to_numpy())
+    order = np.lexsort((rows, codes))
+    pieces = np.split(rows[order], np.cumsum(np.bincount(codes, minlength=len(pattern.dictionary)))[:-1])
+    return dict(zip(pattern.dictionary.to_pylist(), pieces, strict=True))
+
+
+def check_answers(experiment: Experiment, found: pa.Table, parts: dict[str, Part], words: Words, row_of: RowOf) -> None:
+    """Compares the detections of every pattern with its formula's, event by event."""
+    found_rows = detected_rows(found, row_of)
+    nothing = np.empty(0, np.int64)
+    wrong = [
+        name
+        for name, part in parts.items()
+        if not np.array_equal(found_rows.get(name, nothing), words.detect(part.formula))
+    ]
+    what = f"{len(parts)} patterns, {len(found):,} detections equal to the formulas'"
+    experiment.check(what if not wrong else f"{what}, except {wrong[:5]}", not wrong)
 
 
 def main() -> None:
