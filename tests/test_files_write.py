@@ -1,0 +1,171 @@
+"""Detections are written in every format with their values intact, and a file appears whole or not at all."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from wayeb_py.errors import DataError
+from wayeb_py.files import write
+from wayeb_py.files.render import iso_times, render_csv, render_ndjson
+from wayeb_py.files.write import ParquetOutput, StreamOutput, Target, TextOutput, find_target, open_output
+
+TABLE = pa.table(
+    {
+        "pattern": pa.array(["Route", "Route", 'Quote" , é\n']).dictionary_encode(),
+        "place": pa.array([None, None, "Brest"], pa.string()),
+        "entity": pa.array([7, 8, 2**60], pa.int64()),
+        "ts": pa.array([0, 1500, None], pa.timestamp("ms", "Europe/Athens")),
+        "fuel": pa.array([0.5, float("nan"), None]),
+        "on": pa.array([True, False, None]),
+    }
+)
+
+EXPECTED: list[dict[str, Any]] = [
+    {"pattern": "Route", "place": None, "entity": 7, "ts": "1970-01-01T00:00:00Z", "fuel": 0.5, "on": True},
+    {"pattern": "Route", "place": None, "entity": 8, "ts": "1970-01-01T00:00:01.5Z", "fuel": None, "on": False},
+    {"pattern": 'Quote" , é\n', "place": "Brest", "entity": 2**60, "ts": None, "fuel": None, "on": None},
+]
+
+
+def test_ndjson_keeps_types_and_escapes() -> None:
+    lines = render_ndjson(TABLE).decode().splitlines()
+    assert [json.loads(line) for line in lines] == EXPECTED
+    assert render_ndjson(TABLE.slice(0, 0)) == b""
+
+
+def test_csv_is_read_back_by_any_reader() -> None:
+    text = render_csv(TABLE, with_header=True).decode()
+    rows = list(csv.DictReader(io.StringIO(text, newline="")))
+    assert rows == [
+        {
+            name: "" if value is None else str(value).lower() if name == "on" else str(value)
+            for name, value in row.items()
+        }
+        for row in EXPECTED
+    ]
+
+
+def test_csv_quotes_only_what_it_must() -> None:
+    assert render_csv(TABLE.slice(0, 1), with_header=True).decode() == (
+        "pattern,place,entity,ts,fuel,on\nRoute,,7,1970-01-01T00:00:00Z,0.5,true\n"
+    )
+    assert render_csv(TABLE.slice(0, 0), with_header=True).decode() == "pattern,place,entity,ts,fuel,on\n"
+
+
+@pytest.mark.parametrize(
+    ("unit", "ticks", "text"),
+    [
+        ("s", 10, "1970-01-01T00:00:10"),
+        ("ms", 10_100, "1970-01-01T00:00:10.1"),
+        ("us", 10_000_000, "1970-01-01T00:00:10"),
+        ("ns", 10_000_000_001, "1970-01-01T00:00:10.000000001"),
+        ("ms", -1, "1969-12-31T23:59:59.999"),
+    ],
+)
+def test_times_have_as_many_digits_as_they_need(unit: str, ticks: int, text: str) -> None:
+    assert iso_times(pa.chunked_array([pa.array([ticks], pa.timestamp(unit))])).to_pylist() == [text]
+
+
+@pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.ndjson"])
+def test_a_file_appears_only_when_it_is_committed(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.write_text("old")
+    output = open_output(find_target(path))
+    output.write(TABLE)
+    assert path.read_text() == "old"
+    output.write(TABLE.slice(0, 1))
+    output.commit()
+    output.discard()
+    assert os.listdir(tmp_path) == [name]
+    content = pq.read_table(path).num_rows if name == "d.parquet" else path.read_text().count("Route")
+    assert content == (4 if name == "d.parquet" else 3)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~_mask()
+
+
+def _mask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
+
+
+@pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.ndjson"])
+def test_what_is_discarded_leaves_nothing(tmp_path: Path, name: str) -> None:
+    output = open_output(find_target(tmp_path / name))
+    output.write(TABLE)
+    output.discard()
+    assert os.listdir(tmp_path) == []
+
+
+def test_parquet_keeps_the_types_without_dictionaries(tmp_path: Path) -> None:
+    output = ParquetOutput(tmp_path / "d.parquet")
+    output.write(TABLE.slice(0, 0))
+    output.write(TABLE)
+    output.commit()
+    schema = pq.read_schema(tmp_path / "d.parquet")
+    assert [str(field.type) for field in schema] == [
+        "string", "string", "int64", "timestamp[ms, tz=Europe/Athens]", "double", "bool",
+    ]  # fmt: skip
+    assert pq.read_table(tmp_path / "d.parquet").column("entity").to_pylist() == [7, 8, 2**60]
+
+
+def test_small_tables_make_few_row_groups(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(write, "ROWS_A_GROUP", 6)
+    output = ParquetOutput(tmp_path / "d.parquet")
+    for _ in range(5):
+        output.write(TABLE)
+    output.commit()
+    assert pq.read_metadata(tmp_path / "d.parquet").num_row_groups == 3
+
+
+def test_the_extension_tells_the_format_and_a_folder_means_parquet(tmp_path: Path) -> None:
+    assert find_target("-") == Target(None, "ndjson")
+    assert find_target(tmp_path / "x.CSV") == Target(tmp_path / "x.CSV", "csv")
+    assert find_target(tmp_path) == Target(tmp_path / "detections.parquet", "parquet")
+    assert find_target(f"{tmp_path}/new/", "episodes") == Target(tmp_path / "new/episodes.parquet", "parquet")
+    assert find_target(tmp_path / "x.csv").aside_path == tmp_path / "x.csv.aside.ndjson"
+
+
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [
+        ("{folder}/x.xls", "it is not clear in which format to write `{folder}/x.xls`"),
+        ("{folder}/none/x.csv", "cannot write `{folder}/none/x.csv`: there is no folder `{folder}/none`"),
+    ],
+)
+def test_a_target_that_cannot_be_is_told_before_the_work(tmp_path: Path, out: str, message: str) -> None:
+    with pytest.raises(DataError) as raised:
+        find_target(out.format(folder=tmp_path))
+    assert str(raised.value).splitlines()[0] == message.format(folder=tmp_path)
+
+
+def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    output = TextOutput(tmp_path / "d.ndjson", "ndjson")
+    with open("/dev/full", "wb") as full:
+        os.dup2(full.fileno(), output._whole.file.fileno())
+    output.write(TABLE)
+    with pytest.raises(DataError, match=r"cannot write `.*d.ndjson`: No space left on device"):
+        output.commit()
+    output.discard()
+    assert os.listdir(tmp_path) == []
+
+
+def test_standard_output_is_flushed_at_once_or_held_until_the_end() -> None:
+    stream = io.BytesIO()
+    StreamOutput(held=False, stream=stream).write(TABLE)
+    assert stream.getvalue().count(b"\n") == 3
+    stream = io.BytesIO()
+    held = StreamOutput(held=True, stream=stream)
+    held.write(TABLE)
+    assert stream.getvalue() == b""
+    held.commit()
+    assert stream.getvalue().count(b"\n") == 3

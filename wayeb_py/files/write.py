@@ -1,0 +1,218 @@
+"""Detections become a file that appears whole or not at all, or lines on standard output.
+
+What is written goes to a temporary file beside the target, which takes the target's name once everything is on the
+disk: a reader sees the old file or the new one, and a run that fails leaves nothing behind. Standard output cannot be
+taken back, so where a run may have to start again it is held until the end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any, Literal, Protocol
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.render import plain_table, render_csv, render_ndjson
+
+STDOUT = "-"
+ROWS_A_GROUP = 1 << 17
+
+OutputFormat = Literal["parquet", "csv", "ndjson"]
+_FORMATS: dict[str, OutputFormat] = {".parquet": "parquet", ".csv": "csv", ".ndjson": "ndjson"}
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where detections go: a path and its format; no path is standard output."""
+
+    path: Path | None
+    format: OutputFormat
+
+    @property
+    def aside_path(self) -> Path | None:
+        """The file beside it for the rows that are no events."""
+        return None if self.path is None else self.path.with_name(self.path.name + ".aside.ndjson")
+
+
+def find_target(out: str | os.PathLike[str], stem: str = "detections") -> Target:
+    """The file that an `--out` means; a folder means a Parquet file of the given stem in it."""
+    text = os.fspath(out)
+    if text == STDOUT:
+        return Target(None, "ndjson")
+    path = Path(text)
+    if path.is_dir() or text.endswith(("/", os.sep)):
+        return Target(path / f"{stem}.parquet", "parquet")
+    output_format = _FORMATS.get(path.suffix.lower())
+    if output_format is None:
+        raise DataError(
+            f"it is not clear in which format to write `{text}`",
+            hint="end the name in .parquet, .csv or .ndjson; a folder ends in /, and - is standard output",
+        )
+    if not path.parent.is_dir():
+        raise DataError(f"cannot write `{text}`: there is no folder `{path.parent}`")
+    return Target(path, output_format)
+
+
+@contextlib.contextmanager
+def telling_faults(path: Path | None) -> Iterator[None]:
+    """Makes a failing disk or a closed pipe an error of one line; a pipe that nobody reads any more passes as it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = "standard output" if path is None else f"`{path}`"
+        raise DataError(f"cannot write {where}: {error.strerror or error}") from error
+
+
+class WholeFile:
+    """A file that takes its name only when it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        with telling_faults(path):
+            path.parent.mkdir(exist_ok=True)
+            descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+            self.file: IO[bytes] = os.fdopen(descriptor, "wb")
+        self._temporary = Path(name)
+
+    def write(self, data: bytes) -> None:
+        with telling_faults(self.path):
+            self.file.write(data)
+
+    def commit(self) -> None:
+        """Puts the file in its place, on the disk before its name is."""
+        with telling_faults(self.path):
+            self.file.flush()
+            os.fsync(self.file.fileno())
+            self.file.close()
+            # mkstemp keeps others out; the finished file follows the usual mask.
+            mask = os.umask(0)
+            os.umask(mask)
+            os.chmod(self._temporary, 0o666 & ~mask)
+            os.replace(self._temporary, self.path)
+            folder = os.open(self.path.parent, os.O_RDONLY)
+            try:
+                os.fsync(folder)
+            finally:
+                os.close(folder)
+
+    def discard(self) -> None:
+        """Leaves nothing behind; after `commit` there is nothing to discard."""
+        with contextlib.suppress(OSError):
+            self.file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+class Output(Protocol):
+    """Takes tables of one schema, then is committed or discarded."""
+
+    def write(self, table: pa.Table) -> None: ...
+    def commit(self) -> None: ...
+    def discard(self) -> None: ...
+
+
+class ParquetOutput:
+    """Parquet; small tables are gathered, since a row group a batch would be slow to read."""
+
+    def __init__(self, path: Path) -> None:
+        self._whole = WholeFile(path)
+        self._writer: Any = None
+        self._gathered: list[pa.Table] = []
+        self._n_gathered = 0
+
+    def write(self, table: pa.Table) -> None:
+        self._gathered.append(plain_table(table))
+        self._n_gathered += table.num_rows
+        if self._n_gathered >= ROWS_A_GROUP:
+            self._flush()
+
+    def _flush(self) -> None:
+        import pyarrow.parquet as pq
+
+        if not self._gathered:
+            return
+        table = pa.concat_tables(self._gathered)
+        with telling_faults(self._whole.path):
+            if self._writer is None:
+                self._writer = pq.ParquetWriter(self._whole.file, table.schema, compression="zstd")
+            self._writer.write_table(table)
+        self._gathered, self._n_gathered = [], 0
+
+    def commit(self) -> None:
+        self._flush()
+        with telling_faults(self._whole.path):
+            if self._writer is not None:
+                self._writer.close()
+        self._whole.commit()
+
+    def discard(self) -> None:
+        self._writer = None
+        self._whole.discard()
+
+
+class TextOutput:
+    """CSV or NDJSON in a file."""
+
+    def __init__(self, path: Path, output_format: OutputFormat) -> None:
+        self._whole = WholeFile(path)
+        self._format = output_format
+        self._is_first = True
+
+    def write(self, table: pa.Table) -> None:
+        if self._format == "ndjson":
+            self._whole.write(render_ndjson(table))
+        elif table.num_rows or self._is_first:
+            self._whole.write(render_csv(table, with_header=self._is_first))
+        self._is_first = False
+
+    def commit(self) -> None:
+        self._whole.commit()
+
+    def discard(self) -> None:
+        self._whole.discard()
+
+
+class StreamOutput:
+    """NDJSON on standard output, at once, or held until the run cannot start again any more."""
+
+    def __init__(self, held: bool, stream: IO[bytes] | None = None) -> None:
+        self._stream = sys.stdout.buffer if stream is None else stream
+        self._held: IO[bytes] | None = tempfile.TemporaryFile() if held else None  # noqa: SIM115 (closed at the end)
+
+    def write(self, table: pa.Table) -> None:
+        with telling_faults(None):
+            if self._held is not None:
+                self._held.write(render_ndjson(table))
+            else:
+                self._stream.write(render_ndjson(table))
+                self._stream.flush()
+
+    def commit(self) -> None:
+        with telling_faults(None):
+            if self._held is not None:
+                self._held.seek(0)
+                while piece := self._held.read(1 << 20):
+                    self._stream.write(piece)
+                self._held.close()
+            self._stream.flush()
+
+    def discard(self) -> None:
+        if self._held is not None:
+            self._held.close()
+
+
+def open_output(target: Target, held: bool = False) -> Output:
+    """An output at the target; `held` keeps standard output back until it is committed."""
+    if target.path is None:
+        return StreamOutput(held)
+    if target.format == "parquet":
+        return ParquetOutput(target.path)
+    return TextOutput(target.path, target.format)
