@@ -26,7 +26,7 @@ import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
 
-RUN_BYTES = 256 << 20
+RUN_BYTES = 128 << 20
 SPILLED_ROWS = 1 << 14
 MERGED_ROWS = 1 << 18
 LARGEST_DICTIONARY = 2_000_000
@@ -168,7 +168,7 @@ def _padded_keys(block: pa.RecordBatch, by: tuple[str, ...]) -> SortKeys:
 
 
 def _merge(paths: list[Path], schema: pa.Schema, by: tuple[str, ...]) -> Iterator[pa.RecordBatch]:
-    sources = [pa.memory_map(str(path)) for path in paths]
+    sources = [pa.OSFile(str(path)) for path in paths]
     try:
         readers = [pa.ipc.open_file(source) for source in sources]
         dictionaries = _OneDictionary.over(readers, schema)
