@@ -1,0 +1,210 @@
+"""Arrow arrays become columns of plain numbers that kernels can read, without a copy where the layout allows.
+
+Numbers keep their own type as far as the kernels have it (8- and 16-bit integers become 32-bit, decimals become integers with
+a scale), since a threshold is exact only in the type of the column. Text becomes codes into a list of words. What no kernel
+type can hold exactly (integers beyond 64 bits) stays Python numbers and takes the slow way.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.dsl.meaning import Kind
+from wayeb_py.errors import EventsError
+
+Array = npt.NDArray[Any]
+U8 = npt.NDArray[np.uint8]
+
+TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """Values of one attribute or of something derived from some, one a row.
+
+    number: float64, float32, int64, int32 or Python numbers (dtype object); the real value is `values / per_unit`.
+    time: int64 ticks since 1970, `per_unit` to the second. text: codes into `words`, the code after the last word is missing.
+    bool: 0, 1, or 2 for missing. NaN is missing; other missing numbers are marked.
+    """
+
+    kind: Kind
+    values: Array
+    missing: U8 | None = None
+    words: list[str | None] | None = None
+    per_unit: int = 1
+    own: Any = None  # the floating-point type that constants are rounded to
+    has_never: bool = False  # kernels.NEVER stands for missing
+
+    def slice(self, begin: int, end: int) -> Column:
+        missing = None if self.missing is None else self.missing[begin:end]
+        return replace(self, values=self.values[begin:end], missing=missing)
+
+
+def kind_of(type_: pa.DataType) -> Kind | None:
+    """What a column of an Arrow type can be to a pattern; None for types that no pattern reads."""
+    t = pa.types
+    if t.is_dictionary(type_):
+        return kind_of(type_.value_type)
+    if t.is_integer(type_) or t.is_floating(type_) or t.is_decimal(type_):
+        return "number"
+    if t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_):
+        return "text"
+    if t.is_boolean(type_):
+        return "bool"
+    if t.is_timestamp(type_) or t.is_date(type_):
+        return "time"
+    return None
+
+
+def column_of(array: pa.Array, name: str) -> Column:
+    """The column of an Arrow array."""
+    type_ = array.type
+    if pa.types.is_null(type_):
+        return Column("number", np.full(len(array), np.nan), own=np.float64)
+    kind = kind_of(type_)
+    if kind is None:
+        raise EventsError(f"the column `{name}` is of type {type_}, which a pattern cannot read")
+    if kind == "text":
+        return _text(array)
+    if pa.types.is_dictionary(type_):
+        array = array.cast(type_.value_type)
+        type_ = array.type
+    if kind == "bool":
+        values = pc.fill_null(array.cast(pa.uint8()), 2).to_numpy(zero_copy_only=False)
+        return Column("bool", values)
+    if kind == "time":
+        return _time(array)
+    if pa.types.is_decimal(type_):
+        return _decimal(array)
+    return _number(array)
+
+
+def _mask(array: pa.Array) -> U8 | None:
+    if array.null_count == 0:
+        return None
+    mask: U8 = pc.is_null(array).cast(pa.uint8()).to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _buffer(array: pa.Array, dtype: Any) -> Array:
+    """The values as they lie in memory, whatever is under the nulls."""
+    data = array.buffers()[1]
+    if data is None:
+        return np.zeros(len(array), dtype=dtype)
+    return np.frombuffer(data, dtype=dtype, count=array.offset + len(array))[array.offset :]
+
+
+def _number(array: pa.Array) -> Column:
+    type_ = array.type
+    dtype = np.dtype(type_.to_pandas_dtype())
+    values = _buffer(array, dtype)
+    missing = _mask(array)
+    if dtype.kind == "f":
+        if dtype == np.float16:
+            values = values.astype(np.float32)
+        return Column("number", values, missing, own=dtype.type)
+    if dtype in (np.int8, np.int16, np.uint8, np.uint16):
+        values = values.astype(np.int32)
+    elif dtype == np.uint32:
+        values = values.astype(np.int64)
+    elif dtype == np.uint64:
+        if len(values) and values.max() > np.uint64(2**63 - 1):
+            values = values.astype(object)
+        else:
+            values = values.view(np.int64)
+    return Column("number", values, missing)
+
+
+def _decimal(array: pa.Array) -> Column:
+    type_ = array.type
+    missing = _mask(array)
+    per_unit = 10 ** max(0, type_.scale)
+    zoom = 10 ** max(0, -type_.scale)
+    if type_.bit_width == 128:
+        limbs = _buffer_wide(array)
+        low, high = limbs[:, 0], limbs[:, 1]
+        if zoom == 1 and (high == low >> 63).all():  # the upper half only repeats the sign: 64 bits hold the value
+            return Column("number", np.ascontiguousarray(low), missing, per_unit=per_unit)
+    unscaled = [0 if v is None else int(v.scaleb(type_.scale)) * zoom for v in array.to_pylist()]
+    return Column("number", np.array(unscaled, dtype=object), missing, per_unit=per_unit)
+
+
+def _buffer_wide(array: pa.Array) -> npt.NDArray[np.int64]:
+    data = array.buffers()[1]
+    if data is None:
+        return np.zeros((len(array), 2), dtype=np.int64)
+    words = np.frombuffer(data, dtype=np.int64, count=2 * (array.offset + len(array)))
+    return words.reshape(-1, 2)[array.offset :]
+
+
+def _time(array: pa.Array) -> Column:
+    if pa.types.is_date(array.type):
+        array = array.cast(pa.timestamp("s"))
+    return Column("time", _buffer(array, np.int64), _mask(array), per_unit=TICKS_PER_S[array.type.unit])
+
+
+def _text(array: pa.Array) -> Column:
+    if not pa.types.is_dictionary(array.type):
+        array = pc.dictionary_encode(array)
+    words: list[str | None] = array.dictionary.to_pylist()
+    indices = array.indices
+    if indices.null_count:
+        indices = pc.fill_null(indices.cast(pa.int32()), len(words))
+    codes = _buffer(indices, np.dtype(indices.type.to_pandas_dtype()))
+    if codes.dtype not in (np.int8, np.int16, np.int32):
+        codes = codes.astype(np.int32)
+    elif codes.dtype == np.int8 and len(words) > 127:
+        codes = codes.astype(np.int32)
+    return Column("text", codes, words=words)
+
+
+def ticks_of(column: Column, unit: str | None, name: str) -> Column:
+    """A time column in ticks: timestamps as they are, numbers by their unit, fractions of a unit to the microsecond."""
+    if column.kind == "time":
+        return column
+    if column.kind != "number":
+        raise EventsError(
+            f"the time column `{name}` is {column.kind}, neither a timestamp nor a number",
+            hint="convert it to a timestamp, or name another column as the time",
+        )
+    if unit is None:
+        raise EventsError(
+            f"the time column `{name}` is a number, and nothing says in which unit",
+            hint=f"write `time {name} in s` (or ms, us, ns) in the stream block, or give --time-unit",
+        )
+    if column.own is None:
+        values = column.values.astype(np.int64) if column.values.dtype != np.int64 else column.values
+        if column.per_unit == 1:
+            return Column("time", values, column.missing, per_unit=TICKS_PER_S[unit])
+        # Decimal seconds: 10^scale ticks to the unit.
+        return Column("time", values, column.missing, per_unit=TICKS_PER_S[unit] * column.per_unit)
+    # Unix seconds as doubles have a spacing of 0.24 µs: microseconds are what they can hold, and survive the way back.
+    per_s = max(TICKS_PER_S[unit], 1_000_000)
+    with np.errstate(invalid="ignore", over="ignore"):
+        exact = np.rint(column.values.astype(np.float64) * (per_s // TICKS_PER_S[unit]))
+        readable = np.abs(exact) < 2**62
+        ticks = np.where(readable, exact, 0).astype(np.int64)
+    missing = ~readable if column.missing is None else ~readable | (column.missing != 0)
+    return Column("time", ticks, missing.astype(np.uint8) if missing.any() else None, per_unit=per_s)
+
+
+def to_float(column: Column) -> npt.NDArray[np.float64]:
+    """The real values in 64-bit floats, NaN where missing; ticks and times in seconds."""
+    if column.values.dtype == object:
+        values = np.array([float(Fraction(v) / column.per_unit) for v in column.values], dtype=np.float64)
+    else:
+        values = column.values.astype(np.float64)
+        if column.per_unit != 1:
+            values = values / column.per_unit
+    if column.missing is not None:
+        values = np.where(column.missing != 0, np.nan, values)
+    if column.has_never:
+        values = np.where(column.values == np.int64(-(2**63)), np.nan, values)
+    return values

@@ -1,0 +1,590 @@
+"""The compiled loops: arrays in, arrays out; nothing here knows what a pattern, a column or an entity's name is.
+
+One family serves every pattern, driven by tables, so a new pattern compiles nothing. Signatures are explicit and the machine
+code is cached beside the module. Code generated for each pattern was no faster when it was tried, and pays at every change.
+
+Rows are the events of one chunk in arrival order; `entity[row]` is dense. `link[row]` is the row of the same entity's event
+before, -1 if that lies before the chunk. No fastmath: NaN must stay NaN.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numba as nb
+import numpy as np
+
+i32, i64, u8, u16, f32, f64 = nb.int32, nb.int64, nb.uint8, nb.uint16, nb.float32, nb.float64
+
+
+def _read_only(dtype: Any) -> Any:
+    """The type of an array that may lie in somebody else's memory, such as Arrow's."""
+    return nb.types.Array(dtype, 1, "C", readonly=True)
+
+
+NEVER = np.int64(-(2**63))  # as a time or an elapsed time: there is none
+
+
+class Kernel:
+    """A function with its explicit signatures, each compiled, or loaded from the cache, when it is first called.
+
+    Loading takes milliseconds a signature, and a run needs a third of them. Which one is meant is told by the first argument.
+    """
+
+    every: ClassVar[list[Kernel]] = []
+
+    def __init__(self, function: Callable[..., Any], signatures: tuple[Any, ...]) -> None:
+        self._function = function
+        self._signatures = {self._kind(signature.args[0]): signature for signature in signatures}
+        self._compiled: dict[str, Callable[..., Any]] = {}
+        functools.update_wrapper(self, function)
+        Kernel.every.append(self)
+
+    @staticmethod
+    def _kind(argument: Any) -> str:
+        return str(getattr(argument, "dtype", argument))
+
+    def __call__(self, first: Any, *others: Any) -> Any:
+        kind = str(first.dtype) if isinstance(first, np.ndarray) else "int64"
+        compiled = self._compiled.get(kind)
+        if compiled is None:
+            compiled = self._compiled[kind] = self._load(kind)
+        return compiled(first, *others)
+
+    def _load(self, kind: str) -> Callable[..., Any]:
+        # A dispatcher of its own for each signature: one that holds several would load them all.
+        loaded: Callable[..., Any] = nb.njit([self._signatures[kind]], nogil=True, cache=True)(self._function)
+        return loaded
+
+    def load_all(self) -> None:
+        for kind in self._signatures:
+            self._compiled[kind] = self._compiled.get(kind) or self._load(kind)
+
+
+def compile_ahead() -> None:
+    """Compiles whatever is not in the cache yet, so that nobody waits for it later."""
+    for kernel in Kernel.every:
+        kernel.load_all()
+
+
+def _kernel(*signatures: Any) -> Callable[[Callable[..., Any]], Kernel]:
+    return lambda function: Kernel(function, signatures)
+
+
+# ---- keys to entities ------------------------------------------------------------------------------------------------------
+
+
+@_kernel(i64(_read_only(i64), i64[::1], i32[::1], i64, i32[::1]))
+def number_keys(keys, slots, numbers, n_known, entity):  # type: ignore[no-untyped-def]
+    """Dense numbers of integer keys by open addressing, new keys numbered on; the caller keeps the table half empty.
+
+    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0. Returns how many keys are known now.
+    """
+    mask = slots.shape[0] - 1
+    before = np.int64(0)
+    number = np.int32(-1)
+    for row in range(keys.shape[0]):
+        key = keys[row]
+        if number >= 0 and key == before:
+            entity[row] = number
+            continue
+        mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(mask))
+        while numbers[slot] >= 0 and slots[slot] != key:
+            slot = (slot + 1) & mask
+        if numbers[slot] < 0:
+            slots[slot] = key
+            numbers[slot] = np.int32(n_known)
+            n_known += 1
+        number = numbers[slot]
+        before = key
+        entity[row] = number
+    return n_known
+
+
+@_kernel(i64(_read_only(i64), i32[::1], i64, i64, i32[::1]))
+def number_dense_keys(keys, number_of, offset, n_known, entity):  # type: ignore[no-untyped-def]
+    """As `number_keys` for keys that the caller knows to be in range: number_of[key - offset], -1 where unknown."""
+    for row in range(keys.shape[0]):
+        place = keys[row] - offset
+        number = number_of[place]
+        if number < 0:
+            number = np.int32(n_known)
+            number_of[place] = number
+            n_known += 1
+        entity[row] = number
+    return n_known
+
+
+@_kernel(nb.void(i64[::1], i64[::1], i32[::1]))
+def rehash(old_keys, slots, numbers):  # type: ignore[no-untyped-def]
+    """Puts keys, numbered in their order, into an empty table."""
+    mask = slots.shape[0] - 1
+    for number in range(old_keys.shape[0]):
+        key = old_keys[number]
+        mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
+        slot = np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(mask))
+        while numbers[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = key
+        numbers[slot] = number
+
+
+# ---- arrival: each event finds the one before it ---------------------------------------------------------------------------
+
+
+@_kernel(
+    nb.types.UniTuple(i64, 2)(
+        i32[::1], _read_only(i64), i64, i64[::1], i64[::1], i32[::1], i32[::1], i64[::1], i64[::1], u8[::1], i32[::1]
+    )
+)
+def arrive(entity, ts, forget, count, last_ts, last_row, link, seq, elapsed, fresh, present):  # type: ignore[no-untyped-def]
+    """Links each event to its entity's event before, numbers it in its word, and says when a new word begins.
+
+    Returns (row, n_present): `row` is where time runs backwards within an entity, or the number of rows; `present` lists the
+    entities of the chunk. `count[entity]` is the length of the word so far, `forget` below 0 is never. Nothing of the
+    entities but `last_row` is changed: `settle` does that when the chunk is done.
+    """
+    n_present = 0
+    n = entity.shape[0]
+    for row in range(n):
+        e = entity[row]
+        t = ts[row]
+        before = last_row[e]
+        if before >= 0:
+            gap = t - ts[before]
+            next_seq = seq[before] + 1
+        else:
+            present[n_present] = e
+            n_present += 1
+            next_seq = count[e]
+            gap = t - last_ts[e] if next_seq > 0 else np.int64(0)
+        if gap < 0:
+            return row, n_present
+        new_word = next_seq == 0 or (forget >= 0 and gap > forget)
+        fresh[row] = new_word
+        if new_word:
+            seq[row] = 0
+            link[row] = -1
+            elapsed[row] = NEVER
+        else:
+            seq[row] = next_seq
+            link[row] = before
+            elapsed[row] = gap
+        last_row[e] = np.int32(row)
+    return n, n_present
+
+
+@_kernel(nb.void(i32[::1], _read_only(i64), i64[::1], i32[::1], i64[::1], i64[::1], i32[::1], i64[::1], i64))
+def settle(present, ts, seq, link, count, last_ts, last_row, tail_ts, tail):  # type: ignore[no-untyped-def]
+    """At the end of a chunk keeps of each entity the length of its word and its last `tail` times.
+
+    tail_ts[entity * tail + seq % tail].
+    """
+    for at in range(present.shape[0]):
+        e = present[at]
+        row = last_row[e]
+        last_row[e] = np.int32(-1)
+        count[e] = seq[row] + 1
+        last_ts[e] = ts[row]
+        for _ in range(tail):
+            tail_ts[e * tail + seq[row] % tail] = ts[row]
+            row = link[row]
+            if row < 0:
+                break
+
+
+@_kernel(nb.void(i32[::1], i32[::1]))
+def forget_rows(present, last_row):  # type: ignore[no-untyped-def]
+    """Undoes what `arrive` left of a chunk that is not recognised after all."""
+    for at in range(present.shape[0]):
+        last_row[present[at]] = np.int32(-1)
+
+
+# ---- values to cells -------------------------------------------------------------------------------------------------------
+
+
+@_kernel(
+    nb.void(_read_only(f64), f64[::1], u16, u16, u16[::1]),
+    nb.void(_read_only(f32), f32[::1], u16, u16, u16[::1]),
+    nb.void(_read_only(i64), i64[::1], u16, u16, u16[::1]),
+    nb.void(_read_only(i32), i32[::1], u16, u16, u16[::1]),
+)
+def add_cells(values, thresholds, stride, missing, code):  # type: ignore[no-untyped-def]
+    """code[row] += stride * (number of thresholds below the value), or += missing for NaN.
+
+    Thresholds come in multiples of four, filled up with one that no value exceeds; four at a time vectorise well.
+    """
+    n = values.shape[0]
+    zero = np.uint16(0)
+    one = np.uint16(1)
+    block = 4096
+    for begin in range(0, n, block):
+        end = min(n, begin + block)
+        for t in range(0, thresholds.shape[0], 4):
+            t0, t1, t2, t3 = thresholds[t], thresholds[t + 1], thresholds[t + 2], thresholds[t + 3]
+            for row in range(begin, end):
+                v = values[row]
+                passed = np.uint16(
+                    (one if v > t0 else zero)
+                    + (one if v > t1 else zero)
+                    + (one if v > t2 else zero)
+                    + (one if v > t3 else zero)
+                )
+                code[row] = np.uint16(code[row] + np.uint16(stride * passed))
+        for row in range(begin, end):
+            v = values[row]
+            code[row] = np.uint16(code[row] + (missing if v != v else zero))
+
+
+@_kernel(
+    nb.void(_read_only(f64), f64, u16, u16, u16[::1]),
+    nb.void(_read_only(f32), f32, u16, u16, u16[::1]),
+    nb.void(_read_only(i64), i64, u16, u16, u16[::1]),
+    nb.void(_read_only(i32), i32, u16, u16, u16[::1]),
+)
+def add_cell_of_one(values, threshold, stride, missing, code):  # type: ignore[no-untyped-def]
+    """As `add_cells` with a single threshold, the commonest case."""
+    zero = np.uint16(0)
+    for row in range(values.shape[0]):
+        v = values[row]
+        passed = stride if v > threshold else zero
+        code[row] = np.uint16(code[row] + passed + (missing if v != v else zero))
+
+
+@_kernel(
+    nb.void(_read_only(f64), f64[::1], u16, u16, u16[::1]),
+    nb.void(_read_only(f32), f32[::1], u16, u16, u16[::1]),
+    nb.void(_read_only(i64), i64[::1], u16, u16, u16[::1]),
+    nb.void(_read_only(i32), i32[::1], u16, u16, u16[::1]),
+)
+def find_cells(values, thresholds, stride, missing, code):  # type: ignore[no-untyped-def]
+    """As `add_cells`, by binary search, for many thresholds (ascending, any number)."""
+    n = thresholds.shape[0]
+    for row in range(values.shape[0]):
+        v = values[row]
+        if v != v:
+            code[row] = np.uint16(code[row] + missing)
+            continue
+        low = 0
+        length = n
+        while length > 0:
+            half = length >> 1
+            if v > thresholds[low + half]:
+                low += half + 1
+                length -= half + 1
+            else:
+                length = half
+        code[row] = np.uint16(code[row] + np.uint16(stride * np.uint16(low)))
+
+
+@_kernel(nb.void(_read_only(i64), u16, u16[::1]))
+def add_never(values, missing, code):  # type: ignore[no-untyped-def]
+    """After `add_cells` on times: code[row] += missing where there is no time, which has fallen into the lowest cell."""
+    zero = np.uint16(0)
+    for row in range(values.shape[0]):
+        code[row] = np.uint16(code[row] + (missing if values[row] == NEVER else zero))
+
+
+@_kernel(
+    nb.void(_read_only(nb.int8), u16[::1], u16[::1]),
+    nb.void(_read_only(nb.int16), u16[::1], u16[::1]),
+    nb.void(_read_only(i32), u16[::1], u16[::1]),
+    nb.void(_read_only(u8), u16[::1], u16[::1]),
+)
+def add_looked_up(values, code_of_value, code):  # type: ignore[no-untyped-def]
+    """code[row] += code_of_value[values[row]], for dictionary codes and other small numbers."""
+    for row in range(values.shape[0]):
+        code[row] = np.uint16(code[row] + code_of_value[values[row]])
+
+
+@_kernel(nb.void(u16[::1], u8[::1], u16, u16, u16[::1]))
+def add_masked(cell, is_missing, stride, missing, code):  # type: ignore[no-untyped-def]
+    """code[row] += stride * cell[row], or += missing where the value is missing."""
+    for row in range(cell.shape[0]):
+        code[row] = np.uint16(code[row] + (missing if is_missing[row] != 0 else np.uint16(stride * cell[row])))
+
+
+@_kernel(nb.void(u16[:, ::1], i64, i32[::1], i32[::1], u16[::1], u16[::1]))
+def combine(cells, n, axes, first, maps, code):  # type: ignore[no-untyped-def]
+    """code[row] = sum over a group's axes of maps[first[axis] + cells[axis, row]]; maps carry the strides."""
+    block = 4096
+    for begin in range(0, n, block):
+        end = min(n, begin + block)
+        axis = axes[0]
+        base = first[0]
+        for row in range(begin, end):
+            code[row] = maps[base + cells[axis, row]]
+        for a in range(1, axes.shape[0]):
+            axis = axes[a]
+            base = first[a]
+            for row in range(begin, end):
+                code[row] = np.uint16(code[row] + maps[base + cells[axis, row]])
+
+
+# ---- state before this batch for derived values ----------------------------------------------------------------------------
+
+
+@_kernel(
+    nb.void(_read_only(f64), i32[::1], i32[::1], u8[::1], f64[::1], f64[::1]),
+    nb.void(_read_only(i64), i32[::1], i32[::1], u8[::1], i64[::1], i64[::1]),
+)
+def shift_by_entity(values, entity, link, fresh, last, shifted):  # type: ignore[no-untyped-def]
+    """shifted[row] = the value at the entity's event before, from `last[entity]` where that lies before the chunk."""
+    for row in range(values.shape[0]):
+        before = link[row]
+        if before >= 0:
+            shifted[row] = values[before]
+        elif fresh[row] == 0:
+            shifted[row] = last[entity[row]]
+
+
+@_kernel(
+    nb.void(_read_only(i64), i32[::1], _read_only(i64), i32[::1], u8[::1], i64[::1], i64[::1], i64[::1]),
+)
+def hold(values, entity, ts, link, fresh, last, since, held):  # type: ignore[no-untyped-def]
+    """held[row] = ticks since the value, given as bits, became what it is; `since` and `last` are kept by entity."""
+    for row in range(values.shape[0]):
+        e = entity[row]
+        if fresh[row] != 0 or last[e] != values[row]:
+            since[e] = ts[row]
+        last[e] = values[row]
+        held[row] = ts[row] - since[e]
+
+
+# ---- symbols to detections -------------------------------------------------------------------------------------------------
+
+
+@nb.njit(nogil=True, inline="always")
+def _time_at_age(row, age, link, ts, start_seq, e, tail_ts, tail):  # type: ignore[no-untyped-def]
+    """The time of the entity's event that is `age` events old, this row's being 1 event old."""
+    at = row
+    for _ in range(age - 1):
+        at = link[at]
+        if at < 0:
+            return tail_ts[e * tail + start_seq % tail]
+    return ts[at]
+
+
+_ROWS = (i64, u16[::1], i32[::1], _read_only(i64), i64[::1], i32[::1], u8[::1], i64[::1], i64)
+_OUT = (i32[::1], i32[::1], i64[::1], i64[::1])
+
+
+@_kernel(
+    nb.types.UniTuple(i64, 2)(
+        *_ROWS,
+        u16[::1], u16[::1], i64, i32[::1], i32[::1], i32[::1], i32[::1], i32[::1], i32[::1], i32[::1], i32[::1],
+        i64[::1], i64[::1], u16[::1], i64[::1], i64[::1], i64,
+        *_OUT,
+    )
+)  # fmt: skip
+def step_tables(  # type: ignore[no-untyped-def]
+    begin, code, entity, ts, seq, link, fresh, tail_ts, tail,
+    symbol_of_code, next_state, n_symbols, moves, move_first, move_register, move_source,
+    report, report_first, report_pattern, report_start,
+    window_ticks, window_events, state, register_seq, register_ts, n_registers,
+    out_row, out_pattern, out_seq, out_ts,
+):  # fmt: skip
+    """Steps a group's product automaton over the rows from `begin` on and writes detections with their starts.
+
+    next_state[state * n_symbols + symbol] has its highest bit set where registers move or the new state reports. `moves` is
+    indexed likewise; `report[state]` numbers a list of (pattern, start), where a start above 0 is the match's length and
+    -r - 1 its register. Returns (row to go on from, number of detections): it stops early when the output is full.
+    """
+    n_out = 0
+    n = code.shape[0]
+    room = out_row.shape[0]
+    for row in range(begin, n):
+        e = entity[row]
+        before = np.int64(state[e])
+        if fresh[row] != 0:
+            before = np.int64(0)
+        at = before * n_symbols + symbol_of_code[code[row]]
+        value = next_state[at]
+        if value < 0x8000:
+            state[e] = value
+            continue
+        after = value & np.uint16(0x7FFF)
+        reported = report[after]
+        if n_out + report_first[reported + 1] - report_first[reported] > room:
+            return row, n_out
+        state[e] = after
+        own = e * n_registers
+        number = seq[row]
+        for move in range(move_first[moves[at]], move_first[moves[at] + 1]):
+            source = move_source[move]
+            register = own + move_register[move]
+            if source >= 0:
+                register_seq[register] = register_seq[own + source]
+                register_ts[register] = register_ts[own + source]
+            else:
+                register_seq[register] = number + source + 1
+                register_ts[register] = _time_at_age(row, -source, link, ts, number + source + 1, e, tail_ts, tail)
+        for item in range(report_first[reported], report_first[reported + 1]):
+            pattern = report_pattern[item]
+            start = report_start[item]
+            if start < 0:
+                start_seq = register_seq[own - start - 1]
+                start_ts = register_ts[own - start - 1]
+            else:
+                start_seq = number - start + 1
+                start_ts = _time_at_age(row, start, link, ts, start_seq, e, tail_ts, tail)
+            if ts[row] - start_ts <= window_ticks[pattern] and number - start_seq < window_events[pattern]:
+                out_row[n_out] = row
+                out_pattern[n_out] = pattern
+                out_seq[n_out] = start_seq
+                out_ts[n_out] = start_ts
+                n_out += 1
+    return n, n_out
+
+
+@_kernel(
+    nb.types.UniTuple(i64, 2)(
+        *_ROWS,
+        u16[::1], i64[::1], i64[::1], u8[::1], i64, i64, nb.boolean, nb.boolean,
+        i64, i64, i64[::1], i64[::1], i64[::1], i32[::1], i64[::1], i64[::1],
+        i64[::1], i32[::1], i64[::1], i64[::1], i64[::1],
+        *_OUT,
+    )
+)  # fmt: skip
+def step_runs(  # type: ignore[no-untyped-def]
+    begin, code, entity, ts, seq, link, fresh, tail_ts, tail,
+    symbol_of_code, first, successors, accepting, n_symbols, pattern, longest, joined,
+    window_ticks, window_events, pool_first, pool_room, pool_length, run_state, run_seq, run_ts,
+    seen, scratch_state, scratch_seq, scratch_ts, epoch,
+    out_row, out_pattern, out_seq, out_ts,
+):  # fmt: skip
+    """Steps one pattern run by run on a nondeterministic automaton.
+
+    The runs of an entity, the preferred start first, are at pool_first[entity] in the pool. `joined`: of runs in the same
+    state only the preferred one lives on; otherwise runs live until the window ends. `seen[state]` marks the states of this
+    event. Returns (row to go on from, number of detections), or (-1 - row, …) where the entity's runs need more room than
+    pool_room[entity]; the row is not stepped then.
+    """
+    n_out = 0
+    n = code.shape[0]
+    room = out_row.shape[0]
+    width = n_symbols + 1
+    for row in range(begin, n):
+        if n_out == room:
+            return row, n_out
+        e = entity[row]
+        number = seq[row]
+        now = ts[row]
+        symbol = np.int64(symbol_of_code[code[row]])
+        length = 0 if fresh[row] != 0 else pool_length[e]
+        base = pool_first[e]
+        epoch[0] += 1
+        mark = epoch[0]
+        kept = 0
+        limit = scratch_state.shape[0]
+        # The new run is preferred when the latest start is, and comes last when the earliest is.
+        for turn in range(length + 1):
+            run = turn if longest else turn - 1
+            if run < 0 or run == length:
+                before, start_seq, start_ts = np.int64(0), number, now
+            else:
+                before = np.int64(run_state[base + run])
+                start_seq = run_seq[base + run]
+                start_ts = run_ts[base + run]
+            if now - start_ts > window_ticks or number - start_seq >= window_events:
+                continue
+            at = before * width + symbol
+            for s in range(first[at], first[at + 1]):
+                after = successors[s]
+                if joined:
+                    if seen[after] == mark:
+                        continue
+                    seen[after] = mark
+                else:
+                    # The same start twice in the same state is one run; runs of one start are neighbours.
+                    twice = False
+                    back = kept - 1
+                    while back >= 0 and scratch_seq[back] == start_seq:
+                        if scratch_state[back] == after:
+                            twice = True
+                            break
+                        back -= 1
+                    if twice:
+                        continue
+                if kept == limit or kept == pool_room[e]:
+                    return -1 - row, n_out
+                scratch_state[kept] = np.int32(after)
+                scratch_seq[kept] = start_seq
+                scratch_ts[kept] = start_ts
+                kept += 1
+        pool_length[e] = kept
+        found = -1
+        for run in range(kept):
+            run_state[base + run] = scratch_state[run]
+            run_seq[base + run] = scratch_seq[run]
+            run_ts[base + run] = scratch_ts[run]
+            if found < 0 and accepting[scratch_state[run]] != 0:
+                found = run
+        if found >= 0:
+            out_row[n_out] = row
+            out_pattern[n_out] = np.int32(pattern)
+            out_seq[n_out] = scratch_seq[found]
+            out_ts[n_out] = scratch_ts[found]
+            n_out += 1
+    return n, n_out
+
+
+# ---- lateness --------------------------------------------------------------------------------------------------------------
+
+
+@_kernel(nb.void(i32[::1], _read_only(i64), i64, i64[::1], u8[::1]))
+def mark_late(entity, ts, lateness, greatest, late):  # type: ignore[no-untyped-def]
+    """late[row]: the event is more than `lateness` older than the greatest time that arrived before it for its entity."""
+    for row in range(entity.shape[0]):
+        e = entity[row]
+        t = ts[row]
+        late[row] = greatest[e] != NEVER and t < greatest[e] - lateness
+        if t > greatest[e]:
+            greatest[e] = t
+
+
+@_kernel(nb.void(i32[::1], _read_only(i64), i64[::1], u8[::1]))
+def mark_repeated(entity, ts, last_seen, repeated):  # type: ignore[no-untyped-def]
+    """repeated[row]: the entity's event before, in order, has the same time."""
+    for row in range(entity.shape[0]):
+        e = entity[row]
+        repeated[row] = last_seen[e] == ts[row]
+        last_seen[e] = ts[row]
+
+
+# ---- products of automata --------------------------------------------------------------------------------------------------
+
+
+@_kernel(i64(i64[:, ::1], i64[:, ::1], i64[::1], i64[::1], i32[::1], i64[:, ::1], i64[:, ::1]))
+def walk_product(left, right, left_symbol, right_symbol, number_of, pairs, next_state):  # type: ignore[no-untyped-def]
+    """Numbers the reachable pairs of states of two automata that read the same events, from (0, 0).
+
+    number_of[left state * n_right + right state] must be -1 everywhere. Returns their number, or -1 if `pairs` is too short.
+    """
+    n_right = right.shape[0]
+    n_symbols = left_symbol.shape[0]
+    room = pairs.shape[0]
+    number_of[0] = 0
+    pairs[0, 0] = 0
+    pairs[0, 1] = 0
+    n = 1
+    at = 0
+    while at < n:
+        for symbol in range(n_symbols):
+            l = left[pairs[at, 0], left_symbol[symbol]]  # noqa: E741
+            r = right[pairs[at, 1], right_symbol[symbol]]
+            number = number_of[l * n_right + r]
+            if number < 0:
+                if n == room:
+                    return -1
+                number = n
+                number_of[l * n_right + r] = n
+                pairs[n, 0] = l
+                pairs[n, 1] = r
+                n += 1
+            next_state[at, symbol] = number
+        at += 1
+    return n

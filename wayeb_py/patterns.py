@@ -1,0 +1,257 @@
+"""The text of .sre files becomes patterns that can recognise: read, checked, compiled, reviewed.
+
+What needs automata is reviewed here and not in the language's checker: letters that no event can satisfy, patterns that match
+nothing or the empty sequence, patterns that mean the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wayeb_py import dsl
+from wayeb_py.alphabet import is_satisfiable
+from wayeb_py.axes import atoms_of
+from wayeb_py.compiled import CompiledPattern, compile_pattern
+from wayeb_py.dsl import meaning as m
+from wayeb_py.errors import Diagnostic, Note, PatternError
+from wayeb_py.functions import UserFunction
+from wayeb_py.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.regex import letters_of
+
+if TYPE_CHECKING:
+    from wayeb_py.detections import Detections
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A column that the events must have, and where a pattern asks for it."""
+
+    column: str
+    kind: m.Kind | None
+    role: Literal["key", "time", "order", "attribute", "emit"]
+    diagnostic: Diagnostic | None = None
+
+
+@dataclass(frozen=True)
+class Patterns:
+    """Compiled patterns. Those that mean the same are compiled once: `distinct`, and the patterns by number for each."""
+
+    meaning: m.Meaning
+    compiled: tuple[CompiledPattern, ...]  # in the order of the file
+    distinct: tuple[CompiledPattern, ...]
+    names_of_distinct: tuple[tuple[int, ...], ...]
+    warnings: tuple[Diagnostic, ...]
+    needs: tuple[Need, ...]
+    functions: dict[str, UserFunction]
+    limits: Limits
+    longest: bool
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(pattern.name for pattern in self.compiled)
+
+    @property
+    def max_age(self) -> int:
+        """How many of an entity's last events have to be remembered by their time."""
+        return max((p.tracker.max_age for p in self.distinct if p.tracker is not None), default=1)
+
+    def recognise(self, events: Any, workers: int = 1) -> Detections:
+        """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
+        from wayeb_py.recognise import recognise
+
+        return recognise(self, events, workers)
+
+    def select(self, names: Iterable[str]) -> Patterns:
+        """Only the patterns of these names."""
+        wanted = set(names)
+        unknown = wanted - set(self.names)
+        if unknown:
+            raise KeyError(f"no pattern is called {', '.join(sorted(unknown))}")
+        chosen = tuple(p for p in self.meaning.patterns if p.name in wanted)
+        compiled = tuple(c for c in self.compiled if c.name in wanted)
+        return _assemble(
+            replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest
+        )
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        rows = "".join(
+            f"<tr><td>{escape(c.name)}</td><td>{c.tracker.n_states if c.tracker else '–'}</td>"
+            f"<td>{c.n_symbols}</td><td>{escape(', '.join(c.emit))}</td></tr>"
+            for c in self.compiled
+        )
+        return (
+            f"<table><caption>{len(self.compiled)} patterns</caption>"
+            f"<thead><tr><th>pattern</th><th>states</th><th>symbols</th><th>emits</th></tr></thead><tbody>{rows}</tbody></table>"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{len(self.compiled)} patterns: {', '.join(self.names)}>"
+
+
+def compile_patterns(
+    source: str | Path | Sequence[Path],
+    *,
+    key: str | None = None,
+    time: str | None = None,
+    time_unit: str | None = None,
+    functions: Iterable[UserFunction] = (),
+    longest: bool = False,
+    lateness_s: float | Fraction | None = None,
+    forget_after_s: float | Fraction | None = None,
+    limits: Limits = DEFAULT_LIMITS,
+    outside: bool = False,
+) -> Patterns:
+    """Patterns from the text of a .sre file, from a path, or from several paths.
+
+    `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` and `forget_after_s` replace what it says.
+    Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+    """
+    if isinstance(source, str) and "\n" not in source and source.endswith(".sre"):
+        source = Path(source)
+    by_name = {function.name: function for function in functions}
+    signatures = {name: function.signature for name, function in by_name.items()}
+    meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
+    stream = meaning.stream
+    if lateness_s is not None:
+        stream = replace(stream, lateness_s=Fraction(lateness_s))
+    if forget_after_s is not None:
+        stream = replace(stream, forget_after_s=Fraction(forget_after_s))
+    meaning = replace(meaning, stream=stream)
+    _refuse_unsatisfiable_letters(meaning, limits)
+    compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
+    warnings = (*meaning.warnings, *_review(meaning, compiled))
+    return _assemble(meaning, compiled, warnings, by_name, limits, longest)
+
+
+def _assemble(
+    meaning: m.Meaning,
+    compiled: tuple[CompiledPattern, ...],
+    warnings: tuple[Diagnostic, ...],
+    functions: dict[str, UserFunction],
+    limits: Limits,
+    longest: bool,
+) -> Patterns:
+    by_fingerprint: dict[str, list[int]] = {}
+    for number, pattern in enumerate(compiled):
+        by_fingerprint.setdefault(pattern.fingerprint, []).append(number)
+    return Patterns(
+        meaning,
+        compiled,
+        tuple(compiled[same[0]] for same in by_fingerprint.values()),
+        tuple(tuple(same) for same in by_fingerprint.values()),
+        warnings,
+        tuple(_needs(meaning)),
+        functions,
+        limits,
+        longest,
+    )
+
+
+def _refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
+    known: dict[m.Predicate, bool] = {}
+    found = []
+    for pattern in meaning.patterns:
+        for letter in letters_of(pattern.regex):
+            predicate = letter.predicate
+            if predicate not in known:
+                known[predicate] = next(atoms_of(predicate), None) is None or is_satisfiable(predicate, limits)
+            if not known[predicate]:
+                found.append(
+                    Diagnostic(
+                        "error", f"no event can satisfy this letter of pattern `{pattern.name}`",
+                        pattern.source, letter.span, "its conditions exclude each other",
+                        "write `none` if a letter that never matches is meant",
+                    )  # fmt: skip
+                )
+    if found:
+        raise PatternError(found)
+
+
+def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterator[Diagnostic]:
+    first: dict[tuple[str, object], m.Pattern] = {}
+    for pattern, result in zip(meaning.patterns, compiled, strict=True):
+        if result.is_empty:
+            yield Diagnostic(
+                "warning", f"no sequence of events matches pattern `{pattern.name}`", pattern.source, pattern.span,
+                "it will never be detected",
+            )  # fmt: skip
+        elif result.holds_empty_sequence:
+            yield Diagnostic(
+                "warning", f"pattern `{pattern.name}` also matches the empty sequence", pattern.source, pattern.span,
+                "only its non-empty matches are detected",
+            )  # fmt: skip
+        other = first.setdefault((result.fingerprint, pattern.each), pattern)
+        if other is not pattern and not result.is_empty:
+            yield Diagnostic(
+                "warning", f"patterns `{other.name}` and `{pattern.name}` are equivalent", pattern.source, pattern.span,
+                "they are detected at the same events", note=Note(other.source, other.span, "the other one is here"),
+            )  # fmt: skip
+
+
+def _needs(meaning: m.Meaning) -> Iterator[Need]:
+    stream = meaning.stream
+    kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
+    seen = set()
+    if stream.key is not None:
+        yield Need(stream.key, kinds.get(stream.key), "key")
+    if stream.time is not None:
+        yield Need(stream.time, None, "time")
+    if stream.order is not None:
+        yield Need(stream.order, kinds.get(stream.order), "order")
+    for pattern in meaning.patterns:
+        for attribute in _attributes_of(pattern.regex):
+            if attribute.name not in seen and attribute.name != stream.time:
+                seen.add(attribute.name)
+                kind = attribute.kind or kinds.get(attribute.name)
+                yield Need(attribute.name, kind, "attribute", _asked_for(pattern, attribute))
+    emitted = set(seen)
+    for pattern in meaning.patterns:
+        for column in pattern.emit:
+            if column not in emitted:
+                emitted.add(column)
+                yield Need(
+                    column, kinds.get(column), "emit",
+                    Diagnostic(
+                        "error", f"the events have no column `{column}`", pattern.source, pattern.span,
+                        f"pattern `{pattern.name}` emits it",
+                    ),
+                )  # fmt: skip
+
+
+def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
+    message = f"the events have no column `{attribute.name}`"
+    text = pattern.source.text[attribute.span.start : attribute.span.end].strip("`")
+    if text == attribute.name:  # a definition in an included file has its span there
+        return Diagnostic("error", message, pattern.source, attribute.span, f"pattern `{pattern.name}` looks at it")
+    return Diagnostic("error", message, pattern.source, pattern.span, f"this pattern looks at `{attribute.name}`")
+
+
+def _attributes_of(regex: m.Regex) -> Iterator[m.Attribute]:
+    for letter in letters_of(regex):
+        for atom in atoms_of(letter.predicate):
+            match atom:
+                case m.Compare(_, left, right):
+                    yield from _attributes_in(left)
+                    yield from _attributes_in(right)
+                case m.Missing(operand):
+                    yield from _attributes_in(operand)
+                case m.PredicateCall(_, operands):
+                    for operand in operands:
+                        yield from _attributes_in(operand)
+
+
+def _attributes_in(value: m.Value) -> Iterator[m.Attribute]:
+    match value:
+        case m.Attribute():
+            yield value
+        case m.Previous(operand) | m.Held(operand):
+            yield from _attributes_in(operand)
+        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
+            for operand in operands:
+                yield from _attributes_in(operand)

@@ -1,0 +1,535 @@
+"""Batches of events go in, detections come out, state stays: the one recogniser that every way of running shares.
+
+    keys → entities    order: late events aside    arrive: each event finds the one before    cohorts: codes, steps    rows
+
+Feeding the same events in any cuts gives the same detections. Batches are worked off in chunks that fit a core's cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from math import floor
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py import kernels
+from wayeb_py.cohort import Cohort, Found
+from wayeb_py.columns import Column, column_of, kind_of, ticks_of
+from wayeb_py.detections import Detections
+from wayeb_py.entities import Entities
+from wayeb_py.episodes import Detected, Episode, EpisodeJoiner
+from wayeb_py.errors import EventsError, WayebError
+from wayeb_py.order import Reorderer, Rows
+from wayeb_py.patterns import Need, Patterns
+from wayeb_py.values import Chunk
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+CHUNK_ROWS = 1 << 16
+
+
+class Disorder(WayebError):  # noqa: N818
+    """Events that were promised to be in the order of time are not; the recogniser is of no use after it."""
+
+    def __init__(self, entity: object, row: int) -> None:
+        self.entity, self.row = entity, row
+        super().__init__(entity, row)
+
+    def __str__(self) -> str:
+        return (
+            f"the events of entity {self.entity!r} are not in the order of their times\n"
+            '  = hint: sort them, or use order="arrival" with a lateness'
+        )
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has been fed so far."""
+
+    events: int = 0  # recognised
+    detections: int = 0
+    late: int = 0
+    duplicates: int = 0
+    without_key: int = 0
+    without_time: int = 0
+    entities: int = 0
+
+    @property
+    def set_aside(self) -> int:
+        return self.late + self.without_key + self.without_time
+
+
+class Recogniser:
+    """Recognises patterns in events that come batch by batch.
+
+    order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are set
+    aside. order="sorted": each entity's events come in the order of time; where they do not, `Disorder` is raised.
+    """
+
+    def __init__(
+        self,
+        patterns: Patterns,
+        *,
+        order: Literal["arrival", "sorted"] = "arrival",
+        episodes: bool = False,
+        workers: int = 1,
+        on_detection: Callable[[dict[str, Any]], None] | None = None,
+        on_episode: Callable[[dict[str, Any]], None] | None = None,
+        saved: bytes | None = None,
+    ) -> None:
+        self.patterns = patterns
+        self.order = order
+        self.counts = Counts()
+        self.aside: list[tuple[str, pa.RecordBatch]] = []  # (reason, rows); the caller may take them out
+        self._on_detection, self._on_episode = on_detection, on_episode
+        self._joiner = EpisodeJoiner() if episodes or on_episode is not None else None
+        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
+        self._bound: _Bound | None = None
+        self._saved = saved
+
+    # ---- feeding
+
+    def feed(self, events: Any) -> Detections:
+        """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol."""
+        batches = _batches(events)
+        results = [self._feed(batch) for batch in batches]
+        if len(results) == 1:
+            return self._announce(results[0])
+        return self._announce(self._joined(results))
+
+    def finish(self) -> Detections:
+        """The detections of the events still held back, and the episodes still open: the input has ended."""
+        bound = self._bound
+        if bound is None:
+            return self._nothing()
+        rows = bound.reorderer.finish() if self.order == "arrival" else None
+        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
+        closed = bound.closed_episodes
+        if self._joiner is not None:
+            closed += self._joiner.finish()
+        bound.closed_episodes = []
+        return self._announce(Detections(table, bound.episode_table(closed)))
+
+    def flush_idle(self, entities: pa.Array) -> Detections:
+        """The detections of events held back for entities, given by key, that have been silent for long."""
+        bound = self._bound
+        if bound is None:
+            return self._nothing()
+        silent = np.zeros(len(bound.entities), dtype=bool)
+        keys = bound.entities.keys()
+        silent[pc.is_in(keys, value_set=entities.cast(keys.type)).to_numpy(zero_copy_only=False)] = True
+        rows = bound.reorderer.finish(silent)
+        return self._announce(self._result(rows))
+
+    def _nothing(self) -> Detections:
+        empty = pa.schema([("pattern", pa.string())]).empty_table()
+        return Detections(empty, empty)
+
+    def _feed(self, batch: pa.RecordBatch) -> Detections:
+        bound = self._bind(batch.schema)
+        rows = self._arrive(bound.conform(batch))
+        return self._result(rows)
+
+    def _result(self, rows: Rows | None) -> Detections:
+        bound = self._bound
+        assert bound is not None
+        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
+        closed, bound.closed_episodes = bound.closed_episodes, []
+        return Detections(table, bound.episode_table(closed))
+
+    def _joined(self, results: list[Detections]) -> Detections:
+        if not results:
+            return self._nothing() if self._bound is None else self._result(None)
+        return Detections(
+            pa.concat_tables([result.to_arrow() for result in results]),
+            pa.concat_tables([result.episodes() for result in results]),
+        )
+
+    def _announce(self, result: Detections) -> Detections:
+        if self._on_detection is not None:
+            for row in result.to_arrow().to_pylist():
+                self._on_detection(row)
+        if self._on_episode is not None:
+            for row in result.episodes().to_pylist():
+                self._on_episode(row)
+        return result
+
+    def _bind(self, schema: pa.Schema) -> _Bound:
+        if self._bound is None:
+            self._bound = _Bound(self.patterns, schema)
+            if self._saved is not None:
+                from wayeb_py.state import restore
+
+                restore(self, self._bound, self._saved)
+        return self._bound
+
+    def save(self) -> bytes:
+        """The state: small, versioned, with a fingerprint for each pattern; see `Recogniser(…, saved=…)`."""
+        from wayeb_py.state import save
+
+        if self._bound is None:
+            return self._saved or b""
+        return save(self, self._bound)
+
+    # ---- from arrival to order
+
+    def _arrive(self, batch: pa.RecordBatch) -> Rows | None:
+        """Events with key and time, in the order in which they are to be recognised."""
+        bound = self._bound
+        assert bound is not None
+        key, time = batch.column(bound.key), batch.column(bound.time)
+        if key.null_count or _has_null_word(key):
+            batch = self._set_aside(batch, pc.is_null(_plain(key)), "missing key", "without_key")
+            time = batch.column(bound.time)
+        ticks = ticks_of(column_of(time, bound.time), bound.time_unit, bound.time)
+        if ticks.missing is not None:
+            batch = self._set_aside(batch, pa.array(ticks.missing != 0), "missing time", "without_time")
+            ticks = ticks_of(column_of(batch.column(bound.time), bound.time), bound.time_unit, bound.time)
+        if batch.num_rows == 0:
+            return None
+        entity = bound.entities.number(batch.column(bound.key))
+        self.counts.entities = n_entities = len(bound.entities)
+        bound.grow(n_entities)
+        rows = Rows(batch, entity, ticks.values)
+        if self.order == "arrival":
+            rows, late = bound.reorderer.take(rows, n_entities)
+            if len(late):
+                self.counts.late += len(late)
+                self.aside.append(("late", late.batch))
+        return rows
+
+    def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
+        bad = batch.filter(mask)
+        setattr(self.counts, counter, getattr(self.counts, counter) + bad.num_rows)
+        self.aside.append((reason, bad))
+        return batch.filter(pc.invert(mask))
+
+    # ---- from order to detections
+
+    def _recognise(self, rows: Rows) -> pa.Table:
+        bound = self._bound
+        assert bound is not None
+        if self.patterns.meaning.stream.dedupe:
+            repeated = np.zeros(len(rows), dtype=np.uint8)
+            kernels.mark_repeated(rows.entity, rows.ts, bound.last_seen, repeated)
+            if repeated.any():
+                self.counts.duplicates += int(repeated.sum())
+                rows = rows.where(repeated == 0)
+        columns = bound.columns(rows)
+        tables = [
+            self._step(bound, rows, columns, begin, min(begin + CHUNK_ROWS, len(rows)))
+            for begin in range(0, len(rows), CHUNK_ROWS)
+        ]
+        self.counts.events += len(rows)
+        tables = [table for table in tables if table is not None]
+        if not tables:
+            return bound.no_detections
+        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+
+    def _step(
+        self, bound: _Bound, rows: Rows, columns: dict[str, Column], begin: int, end: int
+    ) -> pa.Table | None:
+        n = end - begin
+        entity, ts = rows.entity[begin:end], rows.ts[begin:end]
+        link, seq = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
+        elapsed, fresh = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint8)
+        present = np.empty(n, dtype=np.int32)
+        row, n_present = kernels.arrive(
+            entity, ts, bound.forget, bound.count, bound.last_ts, bound.last_row, link, seq, elapsed, fresh, present
+        )
+        present = present[:n_present]
+        if row < n:
+            kernels.forget_rows(present, bound.last_row)
+            raise Disorder(bound.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
+        sliced = {name: column.slice(begin, end) for name, column in columns.items()}
+        if bound.order_ticks is not None and self.order == "sorted":
+            bound.check_ties(sliced, entity, link, fresh, elapsed, begin)
+        chunk = Chunk(sliced, bound.time, ts, bound.ticks_per_s, entity, link, seq, elapsed, fresh)
+        parts: list[Found] = []
+        for cohort in bound.cohorts:
+            parts += cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)
+        found = _merged(parts, bound)
+        if self._joiner is not None and (found is not None or self._joiner.open):
+            self._join_episodes(bound, found, chunk, present)
+        kernels.settle(
+            present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail
+        )
+        if found is None:
+            return None
+        self.counts.detections += len(found.row)
+        return bound.detection_table(found, chunk, rows.batch, begin)
+
+    def _join_episodes(self, bound: _Bound, found: Found | None, chunk: Chunk, present: I32) -> None:
+        assert self._joiner is not None
+        row = np.zeros(0, dtype=np.int64) if found is None else found.row.astype(np.int64)
+        nothing = np.zeros(0, dtype=np.int64)
+        detected = Detected(
+            row,
+            nothing if found is None else found.pattern.astype(np.int64),
+            chunk.entity[row].astype(np.int64),
+            chunk.ts[row],
+            chunk.seq[row],
+            nothing if found is None else found.start_ts,
+            nothing if found is None else found.start_seq,
+        )
+        last_row = bound.last_row[present]
+        bound.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
+
+
+def _merged(parts: list[Found], bound: _Bound) -> Found | None:
+    """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
+    if not parts:
+        return None
+    row = np.concatenate([part.row for part in parts])
+    pattern = np.concatenate([part.pattern for part in parts])
+    start_seq = np.concatenate([part.start_seq for part in parts])
+    start_ts = np.concatenate([part.start_ts for part in parts])
+    repeats = bound.n_names[pattern]
+    if (repeats != 1).any():
+        at = np.repeat(np.arange(len(row)), repeats)
+        nth = np.arange(len(at)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        row, start_seq, start_ts = row[at], start_seq[at], start_ts[at]
+        pattern = bound.name_of[bound.first_name[pattern[at]] + nth]
+    else:
+        pattern = bound.name_of[bound.first_name[pattern]]
+    order = np.lexsort((pattern, row))
+    return Found(row[order], pattern[order].astype(np.int32), start_seq[order], start_ts[order])
+
+
+class _Bound:
+    """The patterns bound to the types of the events: entities, cohorts and the arrays by entity."""
+
+    def __init__(self, patterns: Patterns, schema: pa.Schema) -> None:
+        self.patterns = patterns
+        stream = patterns.meaning.stream
+        if stream.key is None or stream.time is None:
+            raise EventsError(
+                "nothing says which columns are the key and the time of an event",
+                hint="write a stream block with `key` and `time`, or name them: compile(…, key=…, time=…)",
+            )
+        self.key, self.time = stream.key, stream.time
+        self.schema = _check_schema(patterns.needs, schema)
+        time_type = self.schema.field(self.time).type
+        self.time_unit = stream.time_unit
+        probe = ticks_of(column_of(pa.array([], type=time_type), self.time), self.time_unit, self.time)
+        self.ticks_per_s = probe.per_unit
+        self.time_type = time_type
+        self.entities = Entities(self.schema.field(self.key).type, self.key)
+        self.forget = -1 if stream.forget_after_s is None else floor(stream.forget_after_s * self.ticks_per_s)
+        lateness = 0 if stream.lateness_s is None else floor(stream.lateness_s * self.ticks_per_s)
+        self.order_ticks = stream.order
+        self.reorderer = Reorderer(lateness, stream.order)
+        self.cohorts = [Cohort(list(enumerate(patterns.distinct)), patterns.functions, patterns.limits, self.ticks_per_s, 0)]
+        self.count: I64 = np.zeros(0, dtype=np.int64)
+        self.last_ts: I64 = np.zeros(0, dtype=np.int64)
+        self.last_seen: I64 = np.zeros(0, dtype=np.int64)
+        self.last_row: I32 = np.zeros(0, dtype=np.int32)
+        self.tail = max(patterns.max_age, 1)
+        self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
+        self._last_order: npt.NDArray[Any] | None = None
+        # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct pattern.
+        names = patterns.names_of_distinct
+        self.n_names = np.array([len(same) for same in names], dtype=np.int64)
+        self.first_name = np.cumsum(self.n_names) - self.n_names
+        self.name_of = np.array([name for same in names for name in same], dtype=np.int64)
+        self.closed_episodes: list[Episode] = []
+        self._names = pa.array(list(patterns.names), type=pa.string())
+        self.emitted = list(dict.fromkeys(column for p in patterns.meaning.patterns for column in p.emit))
+        self._emits = {
+            column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool) for column in self.emitted
+        }
+        self.detection_schema = pa.schema(
+            [
+                ("pattern", pa.dictionary(pa.int32(), pa.string())),
+                ("place", pa.string()),
+                ("entity", self.entities.key_type),
+                ("ts", time_type),
+                ("seq", pa.int64()),
+                ("start_ts", time_type),
+                ("start_seq", pa.int64()),
+                *((column, _value_type(self.schema.field(column).type)) for column in self.emitted),
+            ]
+        )
+        self.no_detections = self.detection_schema.empty_table()
+
+    def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The needed columns in the types of the first batch."""
+        arrays = []
+        for field in self.schema:
+            place = batch.schema.get_field_index(field.name)
+            if place < 0:
+                raise EventsError(f"a batch lacks the column `{field.name}`, which the first one had")
+            array = batch.column(place)
+            if _value_type(array.type) != _value_type(field.type):
+                try:
+                    array = _plain(array).cast(_value_type(field.type))
+                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+                    raise EventsError(
+                        f"the column `{field.name}` was {_value_type(field.type)} and is now {array.type}: {error}"
+                    ) from None
+            arrays.append(array)
+        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+
+    def grow(self, n_entities: int) -> None:
+        """Makes room for entities up to this number."""
+        if n_entities > len(self.count):
+            room = max(64, n_entities + n_entities // 2)
+            self.count = _grown(self.count, room, 0)
+            self.last_ts = _grown(self.last_ts, room, 0)
+            self.last_seen = _grown(self.last_seen, room, kernels.NEVER)
+            self.last_row = _grown(self.last_row, room, -1)
+            self.tail_ts = _grown(self.tail_ts, room * self.tail, 0)
+        for cohort in self.cohorts:
+            cohort.grow(n_entities)
+
+    def columns(self, rows: Rows) -> dict[str, Column]:
+        """The attributes that predicates look at, and the time."""
+        columns = {
+            need.column: column_of(rows.batch.column(need.column), need.column)
+            for need in self.patterns.needs
+            if need.role == "attribute" and need.column != self.time
+        }
+        columns[self.time] = Column("time", rows.ts, per_unit=self.ticks_per_s)
+        if self.order_ticks is not None:
+            columns[self.order_ticks] = column_of(rows.batch.column(self.order_ticks), self.order_ticks)
+        return columns
+
+    def check_ties(
+        self, columns: dict[str, Column], entity: I32, link: I32, fresh: npt.NDArray[np.uint8], elapsed: I64, begin: int
+    ) -> None:
+        """Raises Disorder where events of one entity and time are not in the order of the order column."""
+        assert self.order_ticks is not None
+        column = columns[self.order_ticks]
+        if column.kind not in ("number", "time") or column.values.dtype == object:
+            raise EventsError(f"the order column `{self.order_ticks}` is {column.kind}", hint="order by a number or a time")
+        values = np.ascontiguousarray(
+            column.values.astype(np.float64 if column.values.dtype.kind == "f" else np.int64, copy=False)
+        )
+        if self._last_order is None or len(self._last_order) < len(self.count):
+            self._last_order = _grown(
+                np.zeros(0, dtype=values.dtype) if self._last_order is None else self._last_order, len(self.count), 0
+            )
+        before = np.zeros(len(values), dtype=values.dtype)
+        kernels.shift_by_entity(values, entity, link, fresh, self._last_order, before)
+        self._last_order[entity] = values
+        wrong = np.flatnonzero((elapsed == 0) & (values < before))
+        if len(wrong):
+            row = int(wrong[0])
+            raise Disorder(self.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
+
+    def times(self, ticks: I64) -> pa.Array:
+        """Ticks as values of the time column's type."""
+        type_ = self.time_type
+        if pa.types.is_timestamp(type_):
+            return pa.array(ticks, type=pa.int64()).cast(type_)
+        if pa.types.is_date(type_):
+            return pa.array(ticks, type=pa.int64()).cast(pa.timestamp("s")).cast(type_)
+        if pa.types.is_floating(type_):
+            from wayeb_py.columns import TICKS_PER_S
+
+            assert self.time_unit is not None
+            return pa.array(ticks / (self.ticks_per_s // TICKS_PER_S[self.time_unit])).cast(type_)
+        if pa.types.is_decimal(type_):
+            from decimal import Decimal
+
+            return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
+        return pa.array(ticks).cast(type_)
+
+    def detection_table(self, found: Found, chunk: Chunk, batch: pa.RecordBatch, begin: int) -> pa.Table:
+        """Detections of a chunk that begins at a row of the batch."""
+        row = found.row
+        arrays = [
+            pa.DictionaryArray.from_arrays(pa.array(found.pattern), self._names),
+            pa.nulls(len(row), pa.string()),
+            self.entities.keys(chunk.entity[row]),
+            self.times(chunk.ts[row]),
+            pa.array(chunk.seq[row]),
+            self.times(found.start_ts),
+            pa.array(found.start_seq),
+        ]
+        for column in self.emitted:
+            emits = self._emits[column][found.pattern]
+            at = pa.array(row.astype(np.int64) + begin, mask=None if emits.all() else ~emits)
+            arrays.append(_plain(batch.column(column)).take(at))
+        return pa.Table.from_arrays(arrays, schema=self.detection_schema)
+
+    def episode_table(self, episodes: list[Episode]) -> pa.Table:
+        columns = list(zip(*((e.pattern, e.entity, e.start_ts, e.start_seq, e.end_ts, e.end_seq, e.n_detections) for e in episodes), strict=True)) or [()] * 7  # fmt: skip
+        pattern, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
+            np.array(column, dtype=np.int64) for column in columns
+        )
+        return pa.table(
+            {
+                "pattern": pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
+                "place": pa.nulls(len(pattern), pa.string()),
+                "entity": self.entities.keys(entity.astype(np.int32)),
+                "start_ts": self.times(start_ts),
+                "start_seq": pa.array(start_seq),
+                "end_ts": self.times(end_ts),
+                "end_seq": pa.array(end_seq),
+                "n_detections": pa.array(n_detections),
+            }
+        )
+
+
+def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:
+    """The needed part of the schema; raises EventsError where something is missing or of the wrong kind."""
+    from difflib import get_close_matches
+
+    fields = {}
+    for need in needs:
+        place = schema.get_field_index(need.column)
+        if place < 0:
+            near = get_close_matches(need.column, schema.names, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else f"the events have: {', '.join(schema.names)}"
+            raise EventsError(f"the events have no column `{need.column}`", need.diagnostic, hint)
+        field = schema.field(place)
+        kind = kind_of(field.type)
+        wanted = need.kind
+        if need.role == "attribute" and wanted is not None and kind != wanted and not pa.types.is_null(field.type):
+            raise EventsError(
+                f"the column `{need.column}` is {kind or field.type}, and the pattern uses it as {wanted}",
+                need.diagnostic,
+                f"the events have `{need.column}` as {field.type}: convert the column, or change the pattern",
+            )
+        fields[need.column] = field
+    return pa.schema(list(fields.values()))
+
+
+def _value_type(type_: pa.DataType) -> pa.DataType:
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
+def _has_null_word(array: pa.Array) -> bool:
+    return pa.types.is_dictionary(array.type) and array.dictionary.null_count > 0
+
+
+def _batches(events: Any) -> list[pa.RecordBatch]:
+    if isinstance(events, pa.RecordBatch):
+        return [events]
+    if not isinstance(events, pa.Table):
+        if hasattr(events, "__arrow_c_array__") and not hasattr(events, "__arrow_c_stream__"):
+            return [pa.record_batch(events)]
+        events = pa.table(events)
+    batches: list[pa.RecordBatch] = events.to_batches()
+    # No rows is no batch; an empty one still says which columns there are.
+    return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]
+
+
+def _grown(array: npt.NDArray[Any], size: int, fill: Any) -> npt.NDArray[Any]:
+    grown = np.full(size, fill, dtype=array.dtype)
+    grown[: len(array)] = array
+    return grown
+
+
