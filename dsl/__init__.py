@@ -1,1 +1,34 @@
-"""The language: the text of .sre files becomes a tree, and the tree becomes a meaning that the engine can compile."""
+"""The language: the text of .sre files becomes a tree, and the tree becomes a meaning that the engine can compile.
+
+    text → parse → tree → check → meaning
+
+`read` does all of it for files and what they include. Everything is imported when it is first asked for: whoever needs
+only the classes of `meaning` does not pay for the parser.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from wayeb_py.dsl.checker import check as check
+    from wayeb_py.dsl.parser import parse as parse
+    from wayeb_py.dsl.reading import read as read
+
+_HOMES = {
+    "parse": "parser",
+    "check": "checker",
+    "read": "reading",
+}
+
+__all__ = ["check", "parse", "read"]
+
+
+def __getattr__(name: str) -> Any:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,158 @@
+"""Trees become their meaning, or a list of everything that is wrong with them.
+
+The stages, in order: the declarations of all files are gathered by name; the stream block says what the events hold; the
+`let`s are put in an order in which each needs only earlier ones; everything is resolved once in silence, to learn from
+their uses the kinds of attributes that no `attr` line declares, and then for good; tests are checked last, since they need
+the kinds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, cast
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl import tree as t
+from wayeb_py.dsl.examples import check_test
+from wayeb_py.dsl.mistakes import did_you_mean
+from wayeb_py.dsl.names import Gathered, gather, order_lets
+from wayeb_py.dsl.resolve import Resolver
+from wayeb_py.dsl.results import Wrong
+from wayeb_py.dsl.scope import Report, Scope
+from wayeb_py.dsl.streams import read_stream
+from wayeb_py.dsl.units import UNITS
+from wayeb_py.errors import Diagnostic, PatternError, Source, Span
+
+# The columns that every detection has.
+DETECTION_COLUMNS = ("pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq")
+
+
+def check(
+    files: t.File | Sequence[t.File],
+    *,
+    functions: Mapping[str, m.Signature] | None = None,
+    key: str | None = None,
+    time: str | None = None,
+    time_unit: str | None = None,
+    outside: bool = False,
+    errors: Iterable[Diagnostic] = (),
+) -> m.Meaning:
+    """What the files mean together; raises PatternError with all that is wrong, `errors` found before included."""
+    given = [files] if isinstance(files, t.File) else list(files)
+    report = Report()
+    gathered = gather(given, report, outside)
+    stream, attributes = read_stream(gathered, report, key, time, time_unit)
+    scope = Scope(
+        report=report,
+        functions=functions or {},
+        stream=stream,
+        attributes=attributes,
+        has_attr_lines=bool(stream.attributes),
+        lets=gathered.lets,
+        broken=gathered.broken,
+        knowledge=gathered.knowledge,
+    )
+    ordered = order_lets(gathered, report)
+    report.silent = True
+    _resolve_all(scope, gathered, ordered)
+    report.silent = False
+    scope.kinds.settle(report)
+    scope.kinds.uses.clear()
+    patterns = _resolve_all(scope, gathered, ordered)
+    examples = [
+        example
+        for test, source in gathered.tests
+        if (example := check_test(test, source, gathered, scope)) is not None
+    ]
+    if not gathered.patterns and not gathered.has_broken_pattern and not any(errors):
+        _no_pattern(given, report)
+    found = [*errors, *report.found.values()]
+    position = {file.source.name: i for i, file in enumerate(given)}
+    found.sort(key=lambda d: (position.get(d.source.name, -1), d.span.start))
+    wrong = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
+    if wrong:
+        raise PatternError(wrong)
+    return m.Meaning(stream, tuple(patterns), tuple(examples), tuple(gathered.knowledge.values()), tuple(found))
+
+
+def _no_pattern(files: Sequence[t.File], report: Report) -> None:
+    if not files:
+        return
+    source = files[0].source
+    span = Span(0, 0) if not source.text else Span(0, 1)
+    report.error(source, "no pattern is declared", span, "nothing to recognise", "write for example `pattern Stop := (speed = 0){3,}`")
+
+
+def _resolve_all(
+    scope: Scope, gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]
+) -> list[m.Pattern]:
+    resolver = Resolver(scope)
+    for let, source in ordered:
+        scope.results[let.name] = resolver.resolve(let.body, source, in_regex=False)
+    patterns = []
+    for pattern, source in gathered.patterns.values():
+        made = _pattern(resolver, pattern, source)
+        if made is not None:
+            patterns.append(made)
+    return patterns
+
+
+def _pattern(resolver: Resolver, pattern: t.Pattern, source: Source) -> m.Pattern | None:
+    scope = resolver.scope
+    each = _each(scope, pattern, source)
+    emit = _emit(scope, pattern, source)
+    result = resolver.resolve(pattern.body, source, each) if each != "wrong" else None
+    regex = resolver.as_regex(result, pattern.body, None) if result is not None else None
+    if regex is None or isinstance(result, Wrong):
+        return None
+    window = None
+    if pattern.within is not None:
+        amount = pattern.within.amount
+        if pattern.within.events:
+            window = m.Window(events=int(amount.literal))
+        else:
+            window = m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
+    return m.Pattern(
+        pattern.name, regex, source, pattern.name_span, window, emit, cast(tuple[str, str] | None, each)
+    )
+
+
+def _each(scope: Scope, pattern: t.Pattern, source: Source) -> Any:
+    """(variable, places), None without `for each`, or "wrong"."""
+    each = pattern.each
+    if each is None:
+        return None
+    if each.places in scope.broken:
+        return "wrong"
+    if each.places not in scope.knowledge:
+        hint = did_you_mean(each.places, list(scope.knowledge))
+        hint = hint or f'declare them: `points {each.places} from "{each.places}.csv"`'
+        scope.report.error(
+            source, f"unknown places `{each.places}`", each.places_span, "no `points`, `lines` or `areas` of this name", hint
+        )
+        return "wrong"
+    if each.variable in scope.lets or each.variable in scope.knowledge:
+        scope.report.error(
+            source, f"`{each.variable}` has a meaning already", each.span, "the row needs a name of its own"
+        )
+    return (each.variable, each.places)
+
+
+def _emit(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, ...]:
+    columns: list[str] = []
+    for column in pattern.emit.columns if pattern.emit is not None else ():
+        if column.name in columns:
+            scope.report.error(source, f"`{column.name}` is emitted twice", column.span, "once before it already")
+        elif column.name in DETECTION_COLUMNS:
+            scope.report.error(
+                source, f"every detection has a column `{column.name}` already", column.span, "leave it out"
+            )
+        elif scope.has_attr_lines and column.name not in scope.attributes:
+            hint = did_you_mean(column.name, list(scope.attributes))
+            if hint is None and column.name in scope.lets:
+                hint = "only columns of the events can be emitted, not a `let`"
+            scope.report.error(source, f"unknown attribute `{column.name}`", column.span, "not in the event schema", hint)
+        columns.append(column.name)
+        scope.mentioned.add(column.name)
+    return tuple(columns)
+

@@ -1,0 +1,396 @@
+"""What people get wrong in an expression, and how it is said: each function makes one syntax error.
+
+Messages use the words of the language reference, not those of parsers: nobody should have to know what a token is.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from wayeb_py.dsl import tree as t
+from wayeb_py.dsl.faults import SyntaxFault
+from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.lexicon import DECLARATIONS, RESERVED, Token
+from wayeb_py.dsl.units import UNITS, suggest_unit
+from wayeb_py.errors import Span
+
+# Words that other languages have after a pattern.
+_FOREIGN_CLAUSES = frozenset(
+    """where when while having every after before until unless if during partition group by window timeout select return
+    returning as with from over skip limit then followed per on using each for strict relaxed""".split()
+)
+
+# Signs of other languages: what to write instead.
+_FOREIGN_SIGNS: dict[str, tuple[str, str]] = {
+    "&&": ("`&&` is not an operator", "write `and` between predicates, `&` between regexes"),
+    "||": ("`||` is not an operator", "write `or` between predicates, `|` between regexes"),
+    "==": ("`==` is not an operator", "write `=`"),
+    "<>": ("`<>` is not an operator", "write `!=`"),
+    "=>": ("`=>` is not an operator", "write `>=`"),
+    "=<": ("`=<` is not an operator", "write `<=`"),
+    "->": ("`->` is not an operator", "write `;` for one event after the other"),
+    "**": ("`**` is not an operator", "write a product"),
+    "^": ("`^` is not an operator", "write `and` between predicates, `&` between regexes"),
+    "~": ("`~` is not an operator", "write `not` for a predicate, `!` for a regex"),
+    "%": ("`%` is not an operator", "write a fraction such as 0.5 for 50 %"),
+    "×": ("`×` is not an operator", "write `*`"),
+    "÷": ("`÷` is not an operator", "write `/`"),
+    "→": ("`→` is not an operator", "write `;` for one event after the other"),
+    "−": ("`−` is not a minus sign here", "write `-`"),
+    "–": ("`–` is not a minus sign here", "write `-`"),
+    "…": ("`…` is not a range", "write `..`"),
+    "∩": ("`∩` is not an operator", "write `&`"),
+    "∪": ("`∪` is not an operator", "write `|`"),
+    "∈": ("`∈` is not an operator", "write `in`"),
+}
+_QUOTES = "'‘’“”„«»"
+
+
+def shown(text: str, limit: int = 40) -> str:
+    """A piece of the user's text, on one line and not too long."""
+    line = " ".join(text.split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def close_to(word: str, candidates: Sequence[str]) -> str | None:
+    """The candidate that is probably meant."""
+    lowered = {candidate.lower(): candidate for candidate in candidates}
+    if word.lower() in lowered:
+        return lowered[word.lower()]
+    found = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def did_you_mean(word: str, candidates: Sequence[str]) -> str | None:
+    """The hint that names the candidate that is probably meant."""
+    found = close_to(word, candidates)
+    return None if found is None else f"did you mean `{found}`?"
+
+
+# ---- brackets --------------------------------------------------------------------------------------------------------------
+
+
+def never_closed(opening: Token) -> SyntaxFault:
+    what = "brace" if opening.text == "{" else "parenthesis"
+    return SyntaxFault(f"this {what} is never closed", opening.span, f"opened here, and no `{_closing(opening)}` follows")
+
+
+def _closing(opening: Token) -> str:
+    return "}" if opening.text == "{" else ")"
+
+
+def closes_nothing(token: Token) -> SyntaxFault:
+    what, opening = ("brace", "{") if token.text == "}" else ("parenthesis", "(")
+    return SyntaxFault(f"this {what} closes nothing", token.span, f"no `{opening}` is open here")
+
+
+def policy_without_parenthesis(token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        f"`{token.text}` is not followed by its parenthesis",
+        token.span,
+        "a list in parentheses is expected right after it",
+        f"write `{token.text}(a, b)`",
+    )
+
+
+def bad_entry(name: Token, opening: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "between `[` and `]` stands the name of one place, in double quotes",
+        opening.span,
+        "expected such a name here",
+        f'write `{name.text}["Brest"]`',
+    )
+
+
+# ---- numbers, units, texts -------------------------------------------------------------------------------------------------
+
+
+def unknown_unit(unit: str, span: Span) -> SyntaxFault:
+    close = suggest_unit(unit)
+    hint = f"did you mean `{close}`?" if close else "the units are " + ", ".join(f"`{name}`" for name in UNITS)
+    return SyntaxFault(f"unknown unit `{unit}`", span, "not a unit", hint)
+
+
+def spaced_unit(unit: str, span: Span) -> SyntaxFault:
+    return SyntaxFault("a unit has no space inside", span, "a space in the middle of a unit", f"write `{unit}`")
+
+
+def bare_point(number: Token, point: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "a number needs digits after its decimal point",
+        number.span.to(point.span),
+        "ends in a point",
+        f"write `{number.text}` or `{number.text}.0`",
+    )
+
+
+def bad_escape(token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "this text holds an escape that is not known",
+        token.span,
+        "escapes are those of JSON",
+        r"write `\\` for a backslash; `\"`, `\n`, `\t` and `\u00e9` are escapes",
+    )
+
+
+# ---- operators -------------------------------------------------------------------------------------------------------------
+
+
+def prefix_inside(token: Token, waiting: Token) -> SyntaxFault:
+    if token.text == "!":
+        return SyntaxFault(
+            f"`!` cannot stand after `{waiting.text}`",
+            token.span,
+            "`!` is the complement of a regex",
+            "write `not` for a predicate",
+        )
+    return SyntaxFault(
+        f"`not` cannot stand after `{waiting.text}`",
+        token.span,
+        f"`{waiting.text}` binds more tightly than `not`",
+        "put what belongs to `not` in parentheses, together with it",
+    )
+
+
+def after_set(operand: t.OneOf, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        f"`{token.text}` cannot follow `in {{…}}` directly",
+        token.span,
+        "what is before it is a predicate",
+        "put the predicate in parentheses",
+    )
+
+
+def iteration_in_sum(span: Span, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        f"`{token.text}` cannot follow an iteration", token.span, "what is before it is a regex, not a number"
+    )
+
+
+def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expression, int]]) -> SyntaxFault:
+    middle = operands[-1][0]
+    hint = "join two comparisons with `and`"
+    if len(operands) > 1 and isinstance(middle, t.Name):
+        hint = f"join two comparisons with `and`: `… {middle.name} and {middle.name} {token.text} …`"
+    return SyntaxFault("comparisons do not chain", token.span, "a second comparison of the same value", hint)
+
+
+def square_set(token: Token) -> SyntaxFault:
+    return SyntaxFault("a set stands in braces", token.span, "not a bracket of a set", 'write `in {"a", "b"}` or `in 5..9`')
+
+
+def in_without_range(token: Token, operand: t.Expression) -> SyntaxFault:
+    return SyntaxFault(
+        "`in` needs a range or a set",
+        operand.span,
+        "neither a range nor a set",
+        'write `in 5..9` for a range, `in {"a", "b"}` for a set',
+    )
+
+
+def stray_dots(token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "`..` stands only in a range after `in`", token.span, "no `in` before it", "write `x in 5..9`, without parentheses"
+    )
+
+
+def stray_comma(text: str, token: Token, before: Token, after: Token) -> SyntaxFault:
+    if before.kind == "number" and after.kind == "number" and before.end == token.start and after.start == token.end:
+        number = f"{before.text}.{after.text}"
+        return SyntaxFault(
+            "a number has a decimal point, not a comma", before.span.to(after.span), "a comma inside a number", f"write `{number}`"
+        )
+    return SyntaxFault(
+        "`,` joins nothing here",
+        token.span,
+        "it stands only in lists",
+        "write `;` for one event after the other, `and` for predicates that hold together",
+    )
+
+
+# ---- bounds of an iteration ------------------------------------------------------------------------------------------------
+
+
+def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
+    if token.kind == "end":
+        return never_closed(opening)
+    return SyntaxFault(
+        "how often an iteration goes is told by whole numbers",
+        token.span,
+        "not a whole number",
+        "write `{3}`, `{3,}` or `{3,5}`",
+    )
+
+
+def wrong_bounds(shape: str, span: Span, numbers: list[str]) -> SyntaxFault:
+    if shape == ",n":
+        hint = f"write `{{0,{numbers[0]}}}`"
+    else:
+        hint = "write `{3}`, `{3,}` or `{3,5}`"
+    return SyntaxFault("how often an iteration goes is told by one or two whole numbers", span, "not such bounds", hint)
+
+
+def reversed_bounds(low: int, high: int, span: Span) -> SyntaxFault:
+    return SyntaxFault(
+        f"an iteration cannot go at least {low} and at most {high} times",
+        span,
+        "the upper bound is below the lower",
+        f"did you mean `{{{high},{low}}}`?",
+    )
+
+
+# ---- something is missing, or too much -------------------------------------------------------------------------------------
+
+
+def foreign(text: str, token: Token) -> SyntaxFault | None:
+    """The message for a character or sign that the language does not have."""
+    if token.kind == "sign" and token.text in _FOREIGN_SIGNS:
+        message, hint = _FOREIGN_SIGNS[token.text]
+        return SyntaxFault(message, token.span, "not an operator of this language", hint)
+    if token.kind == "sign" and token.text in (":=", ":"):
+        return SyntaxFault(
+            f"`{token.text}` cannot stand here", token.span, "inside an expression", "write `=` to compare with a value"
+        )
+    if token.kind != "stray":
+        return None
+    if token.text == '"':
+        return unclosed(text, token, "this text is never closed", 'no `"` follows on this line')
+    if token.text == "`":
+        return unclosed(text, token, "this backquote is never closed", "no second backquote follows on this line")
+    if token.text in _QUOTES:
+        closing = next((i for i in range(token.end, len(text)) if text[i] in _QUOTES or text[i] == "\n"), len(text))
+        closed = closing < len(text) and text[closing] != "\n"
+        span = Span(token.start, closing + 1 if closed else token.end)
+        inner = text[token.end : closing] if closed else "off"
+        return SyntaxFault("text stands in double quotes", span, "other quotes", f'write `"{shown(inner)}"`')
+    if token.text in _FOREIGN_SIGNS:
+        message, hint = _FOREIGN_SIGNS[token.text]
+        return SyntaxFault(message, token.span, "not an operator of this language", hint)
+    name = token.text if token.text.isprintable() else f"U+{ord(token.text):04X}"
+    return SyntaxFault(f"`{name}` means nothing here", token.span, "a character that the language does not have")
+
+
+def unclosed(text: str, token: Token, message: str, label: str) -> SyntaxFault:
+    end = text.find("\n", token.start)
+    end = len(text) if end < 0 else end
+    return SyntaxFault(message, Span(token.start, max(token.end, len(text[:end].rstrip()))), label)
+
+
+def reserved_word(token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        f"`{token.text}` is a reserved word",
+        token.span,
+        "cannot be a name",
+        f"if a column has this name, write it in backquotes: `` `{token.text}` ``",
+    )
+
+
+def no_operand(text: str, token: Token, before: Token | None, opening: Token | None) -> SyntaxFault:
+    """Something that is no value, predicate or regex stands where one is expected."""
+    found = foreign(text, token)
+    if found is not None:
+        return found
+    after = "" if before is None else f" after `{before.text}`"
+    if token.kind == "name" and token.text in DECLARATIONS:
+        return reserved_word(token)
+    if before is not None and before.text == "(" and token.text == ")":
+        return SyntaxFault("there is nothing between these parentheses", before.span.to(token.span), "empty")
+    if before is not None and before.text == "{" and token.text == "}":
+        return SyntaxFault("this set is empty", before.span.to(token.span), "nothing is in it")
+    if token.kind == "sign" and token.text == "." and before is not None:
+        return SyntaxFault("a number needs digits before its decimal point", token.span, "begins with a point", "write `0.5`")
+    if before is None or (before.text == "(" and token.kind != "end"):
+        if token.kind == "end":
+            return SyntaxFault("an expression is missing here", token.span, "nothing follows")
+        hint = "a number needs no plus sign" if token.text == "+" else None
+        return SyntaxFault(f"something is missing before `{token.text}`", token.span, "has nothing on its left", hint)
+    if token.kind == "end" and opening is not None and before.start == opening.start:
+        return never_closed(opening)
+    hint = None
+    if token.kind == "end" and before.text in (";", ","):
+        hint = f"leave out the last `{before.text}`, or write what comes after it"
+    elif before.text == "=" and token.text == "=":
+        hint = "write `=`"
+    elif token.text == "+":
+        hint = "a number needs no plus sign"
+    return SyntaxFault(f"something is missing{after}", before.span, "has nothing on its right", hint)
+
+
+def looks_like_clause(token: Token) -> bool:
+    """Whether a word is meant to be a clause such as `within`."""
+    if token.kind != "name" or token.text in RESERVED:
+        return False
+    return token.text.lower() in _FOREIGN_CLAUSES or close_to(token.text, ["within", "emit"]) is not None
+
+
+def begins_comparison(token: Token) -> bool:
+    """Whether a sign or word goes on from a value, which the word before it must then be."""
+    return token.text in (">", ">=", "<", "<=", "=", "!=", "in", "(", ".", "not")
+
+
+def no_operator(
+    text: str, token: Token, following: Sequence[Token], operand: t.Expression, waiting: Sequence[Token]
+) -> SyntaxFault:
+    """Two things stand side by side with nothing that joins them."""
+    found = foreign(text, token)
+    if found is not None:
+        return found
+    left = shown(text[operand.span.start : operand.span.end])
+    if token.text == "(" and isinstance(operand, t.Name) and operand.name in USAGE:
+        return SyntaxFault(
+            "the parenthesis of a call touches its name",
+            Span(operand.span.start, token.end),
+            "a space before the parenthesis",
+            f"write `{operand.name}(`",
+        )
+    if looks_like_clause(token):
+        return SyntaxFault(
+            f"unknown clause `{token.text}`",
+            token.span,
+            "a pattern may end in `within` and `emit`",
+            did_you_mean(token.text, ["within", "emit"]),
+        )
+    if token.kind == "sign" and token.text == ".":
+        return SyntaxFault("`.` is not an operator", token.span, "joins nothing", "write `;` for one event after the other")
+    if token.kind == "sign" and token.text in "[]":
+        return SyntaxFault(f"`{token.text}` cannot stand here", token.span, "stands only right after the name of places")
+    if token.kind == "name" and token.text in DECLARATIONS:
+        return SyntaxFault(
+            f"`{token.text}` begins a declaration, and stands at the start of a line",
+            token.span,
+            "in the middle of another declaration",
+            f"begin a new line, or write `` `{token.text}` `` if a column has this name",
+        )
+    if token.text.lower() in ("is", "like", "between", "contains"):
+        hint = {"is": "write `missing(x)` or `x = …`", "between": "write `x in 5..9`"}.get(token.text.lower())
+        return SyntaxFault(f"`{token.text}` is not an operator", token.span, "not a word of this language", hint)
+    in_predicate = any(sign.text not in (";", "|", "&", "!") for sign in waiting)
+    between = Span(operand.span.end, max(token.start, operand.span.end + 1))
+    right = shown(_operand_text(text, token, following))
+    letters = (t.Name, t.Word, t.Group, t.Iteration, t.Skip, t.Complement, t.Call)
+    if not in_predicate and isinstance(operand, letters) and token.kind not in ("number", "text"):
+        return SyntaxFault(
+            f"a `;` is missing between `{left}` and `{right}`",
+            between if "\n" not in text[between.start : between.end] else token.span,
+            "nothing joins the two",
+            "write `;` for one event after the other",
+        )
+    return SyntaxFault(
+        f"nothing joins `{left}` and `{right}`",
+        token.span,
+        "an operator is missing before this",
+        "write `and` or `or` between predicates, `;` between the letters of a sequence",
+    )
+
+
+def _operand_text(text: str, token: Token, following: Sequence[Token]) -> str:
+    """The text of what begins here, up to the end of a parenthesis."""
+    if token.text not in ("(", "!", "#", "@"):
+        return text[token.start : token.end]
+    depth = 0
+    for i in range(token.start, min(len(text), token.start + 200)):
+        depth += (text[i] == "(") - (text[i] == ")")
+        if text[i] == ")" and depth == 0:
+            return text[token.start : i + 1]
+    return text[token.start : token.end]

@@ -1,0 +1,78 @@
+"""What the checker knows of an expression: a value with its kind and unit, a predicate, a regex, or places.
+
+`height` and `size` count levels and nodes with every `let` written out, which is what the limits are about.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.units import Unit
+from wayeb_py.errors import Source, Span
+
+Place = tuple[Source, Span]
+
+
+@dataclass(frozen=True, slots=True)
+class Valued:
+    """A value of one event.
+
+    A number without a unit takes that of an attribute it meets. `strict` marks the built-in lengths and times, which
+    refuse it: nobody can tell what 30 of them would be.
+    """
+
+    value: m.Value
+    kind: m.Kind | None
+    unit: Unit | None = None
+    strict: bool = False
+    height: int = 1
+    size: int = 1
+    looks_up: bool = False
+
+    @property
+    def is_constant(self) -> bool:
+        return isinstance(self.value, m.Constant)
+
+
+@dataclass(frozen=True, slots=True)
+class Predicated:
+    """A predicate; `lookups` are the places where it asks for the position, `unguarded` those of them that are negated
+    without a guard for a missing position."""
+
+    predicate: m.Predicate
+    lookups: tuple[Place, ...] = ()
+    unguarded: tuple[Place, ...] = ()
+    height: int = 1
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Regexed:
+    """A regex."""
+
+    regex: m.Regex
+    height: int = 1
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """Places of the background knowledge, or a point; `shape` is None for a point."""
+
+    places: m.Places | m.Point
+    shape: str | None
+    height: int = 1
+    size: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """Something that was reported already; whatever holds it is not reported again."""
+
+    height: int = 1
+    size: int = 1
+
+
+Result = Valued | Predicated | Regexed | Placed | Wrong
+WRONG = Wrong()

@@ -1,0 +1,109 @@
+"""Units of length, time, speed and angle, exact as fractions of metres, seconds and degrees.
+
+A unit is a factor and the powers of its three dimensions, so that products and quotients of units are units as well:
+`moved() / elapsed()` is in m/s and can be compared with knots.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from fractions import Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """`factor` times metres^length · seconds^time · degrees^angle."""
+
+    factor: Fraction
+    length: int = 0
+    time: int = 0
+    angle: int = 0
+
+    @property
+    def dimension(self) -> tuple[int, int, int]:
+        """What it measures, whatever its size."""
+        return (self.length, self.time, self.angle)
+
+    def times(self, other: Unit) -> Unit:
+        """The unit of a product."""
+        return Unit(
+            self.factor * other.factor, self.length + other.length, self.time + other.time, self.angle + other.angle
+        )
+
+    def per(self, other: Unit) -> Unit:
+        """The unit of a quotient."""
+        return Unit(
+            self.factor / other.factor, self.length - other.length, self.time - other.time, self.angle - other.angle
+        )
+
+
+NAUTICAL_MILE_M = 1852
+
+UNITS: dict[str, Unit] = {
+    "m": Unit(Fraction(1), length=1),
+    "km": Unit(Fraction(1000), length=1),
+    "nmi": Unit(Fraction(NAUTICAL_MILE_M), length=1),
+    "m/s": Unit(Fraction(1), length=1, time=-1),
+    "km/h": Unit(Fraction(1000, 3600), length=1, time=-1),
+    "kn": Unit(Fraction(NAUTICAL_MILE_M, 3600), length=1, time=-1),
+    "ns": Unit(Fraction(1, 10**9), time=1),
+    "us": Unit(Fraction(1, 10**6), time=1),
+    "ms": Unit(Fraction(1, 1000), time=1),
+    "s": Unit(Fraction(1), time=1),
+    "min": Unit(Fraction(60), time=1),
+    "h": Unit(Fraction(3600), time=1),
+    "d": Unit(Fraction(86400), time=1),
+    "deg": Unit(Fraction(1), angle=1),
+}
+
+TIME_UNITS = ("s", "ms", "us", "ns")
+
+SECONDS, METRES, DEGREES, HOURS = UNITS["s"], UNITS["m"], UNITS["deg"], UNITS["h"]
+
+DIMENSIONS: dict[tuple[int, int, int], tuple[str, str]] = {
+    (1, 0, 0): ("a length", "`m`, `km` or `nmi`"),
+    (0, 1, 0): ("a time", "`s`, `min`, `h` or `d`"),
+    (1, -1, 0): ("a speed", "`m/s`, `km/h` or `kn`"),
+    (0, 0, 1): ("an angle", "`deg`"),
+    (0, 0, 0): ("a plain number", "none"),
+}
+
+# What people write who know the quantity but not our name for its unit.
+OTHER_NAMES: dict[str, str] = {
+    "metre": "m", "metres": "m", "meter": "m", "meters": "m",
+    "kilometre": "km", "kilometres": "km", "kilometer": "km", "kilometers": "km", "kms": "km",
+    "nm": "nmi", "NM": "nmi", "M": "nmi",
+    "mps": "m/s", "m/sec": "m/s",
+    "kmh": "km/h", "kph": "km/h", "kmph": "km/h", "km/hr": "km/h", "km/hour": "km/h", "Km/h": "km/h", "KM/H": "km/h",
+    "kt": "kn", "kts": "kn", "knot": "kn", "knots": "kn",
+    "sec": "s", "secs": "s", "second": "s", "seconds": "s", "S": "s",
+    "mins": "min", "minute": "min", "minutes": "min", "Min": "min",
+    "hr": "h", "hrs": "h", "hour": "h", "hours": "h", "H": "h",
+    "day": "d", "days": "d", "D": "d",
+    "msec": "ms", "millis": "ms", "milliseconds": "ms",
+    "degree": "deg", "degrees": "deg", "°": "deg",
+}  # fmt: skip
+
+
+def describe_dimension(unit: Unit) -> str:
+    """`a length`, `a time` … for messages."""
+    return DIMENSIONS.get(unit.dimension, ("a compound quantity", ""))[0]
+
+
+def units_for(unit: Unit) -> str:
+    """The names of the units that measure the same, for messages."""
+    return DIMENSIONS.get(unit.dimension, ("", "a unit"))[1]
+
+
+def suggest_unit(name: str) -> str | None:
+    """The unit that is probably meant by an unknown one."""
+    if name in OTHER_NAMES:
+        return OTHER_NAMES[name]
+    lowered = name.lower()
+    if lowered in UNITS:
+        return lowered
+    if lowered in OTHER_NAMES:
+        return OTHER_NAMES[lowered]
+    close = difflib.get_close_matches(lowered, UNITS, n=1, cutoff=0.7) if len(name) > 2 else []
+    return close[0] if close else None
