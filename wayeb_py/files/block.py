@@ -82,7 +82,9 @@ class TimeRange:
         """Which of the times are in the range; None if all of them are."""
         if not self or not len(times):
             return None
-        first, beyond = self.ticks(times.type)
+        first, beyond = self.ticks(pa.timestamp("s") if pt.is_date(times.type) else times.type)
+        if pt.is_date(times.type):
+            times = times.cast(pa.timestamp("s"))
         if pt.is_timestamp(times.type):
             times = times.cast(pa.int64())
         elif pt.is_decimal(times.type):

@@ -71,8 +71,6 @@ def served_type(column: Column, arrow_type: pa.DataType, time_unit: TimeUnit | N
         _require(column, value, bool(pt.is_boolean(value)), "a boolean", file)
     elif column.kind == "time":
         _require(column, value, is_time(value), "a time", file)
-    if pt.is_date(value):
-        return pa.timestamp("s") if pt.is_date32(value) else pa.timestamp("ms")
     return TEXT if is_text(value) else value
 
 

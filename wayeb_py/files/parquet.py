@@ -144,7 +144,7 @@ def _stored_type(column: pq.ColumnSchema, served: pa.DataType) -> pa.DataType | 
     if logical.get("Type") == "Timestamp":
         unit = _LOGICAL_UNITS.get(logical.get("timeUnit"))
         return None if unit is None else pa.timestamp(unit)
-    if pt.is_timestamp(served) or pt.is_decimal(served):
+    if pt.is_temporal(served) or pt.is_decimal(served):
         return None
     return served
 

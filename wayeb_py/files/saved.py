@@ -1,0 +1,78 @@
+"""A state folder keeps what a run ended with, so that the next run goes on from there (the nightly job).
+
+The detections are put in their place before the state is: a run that dies between the two is repeated from the old
+state, and gives the same detections again. Its number is in the state, and in the name of the file where detections
+go to a folder: the repeated run replaces its own file, and nothing is there twice. The other order would lose
+detections.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from pathlib import Path
+from types import TracebackType
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.write import WholeFile, telling_faults
+
+_NAME = "recogniser.state"
+_VERSION = 1
+
+
+class StateFolder:
+    """A folder with the recogniser's state; while it is open no other run can use it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / _NAME
+        self.n_runs = 0  # that ended well
+        self.saved: bytes | None = None
+        with telling_faults(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise DataError("another run is using this state", str(folder)) from error
+        try:
+            self._load()
+        except BaseException:
+            os.close(self._lock)
+            raise
+
+    def _load(self) -> None:
+        try:
+            content = self.path.read_bytes()
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise DataError(f"the state cannot be read: {error.strerror}", str(self.path)) from error
+        head, _, saved = content.partition(b"\n")
+        try:
+            facts = json.loads(head)
+            version, self.n_runs = int(facts["wayeb_state"]), int(facts["n_runs"])
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError("this is not a state of wayeb", str(self.path)) from error
+        if version != _VERSION:
+            raise DataError(f"the state has version {version}, and this wayeb reads {_VERSION}", str(self.path))
+        self.saved = saved
+
+    def save(self, state: bytes) -> None:
+        """Replaces the state by that of a run that ended well."""
+        whole = WholeFile(self.path)
+        try:
+            whole.write(json.dumps({"wayeb_state": _VERSION, "n_runs": self.n_runs + 1}).encode() + b"\n")
+            whole.write(state)
+            whole.commit()
+        finally:
+            whole.discard()
+
+    def __enter__(self) -> StateFolder:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        os.close(self._lock)
