@@ -7,8 +7,10 @@ that each letter can be satisfied, which the checker asks of it. Values are few:
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import random
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
+from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -100,37 +102,37 @@ def letters(atoms: tuple[SearchStrategy[m.Predicate], ...]) -> SearchStrategy[m.
     return st.one_of(drawn, drawn, drawn, drawn, drawn, st.just(m.Letter(m.Always())))
 
 
-JOINS: dict[int, Callable[[tuple[m.Regex, ...]], m.Regex]] = {
-    2: m.Sequence,
-    3: m.Sequence,
-    4: m.Union,
-    5: m.Intersection,
-    6: m.SkipAny,
-    10: m.SkipNext,
-}
+Shape = type[m.Letter | m.Sequence | m.Union | m.Intersection | m.Complement | m.Iteration | m.SkipAny | m.SkipNext]
+# How often each is drawn: complements and intersections soon make a regex that holds everything or nothing.
+SHAPES = (
+    *(m.Sequence, m.Sequence, m.Sequence, m.Union, m.Union, m.Intersection),
+    *(m.SkipAny, m.SkipNext, m.SkipNext, m.Complement, m.Iteration, m.Iteration, m.Iteration),
+)
 
 
 @st.composite
-def regexes(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...], depth: int = 5) -> m.Regex:
-    """A regex of any operators, nested at least two and at most so deep."""
-    top = depth
-    pool = draw(st.lists(letters(atoms), min_size=1, max_size=4))
+def regexes(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...], max_depth: int = 5) -> m.Regex:
+    """A regex of any operators, nested at most so deep; its letters are few, and often exclude each other."""
+    simple = st.sampled_from(WORDS).map(lambda word: m.Letter(m.Compare("=", K, m.Constant(word, "text"))))
+    pool = draw(st.lists(simple if draw(st.booleans()) else letters(atoms), min_size=2, max_size=3, unique=True))
+    leaf: SearchStrategy[m.Regex] = st.sampled_from(pool)
+    inner = st.sampled_from((*(m.Letter,) * len(SHAPES), *SHAPES))
+    root_depth = draw(st.integers(2, max_depth))
 
     def grow(depth: int) -> m.Regex:
-        shape = draw(st.integers(2 if depth > top - 2 else 0, 10)) if depth else 0
-        if shape <= 1:
-            return draw(st.sampled_from(pool))
-        if shape in JOINS:
-            n_parts = draw(st.integers(2, 3))
-            parts = tuple(grow(depth - 1) for _ in range(n_parts))
-            return JOINS[shape](parts)
-        body = grow(depth - 1)
-        if shape == 7:
-            return m.Complement(body)
-        at_least = draw(st.integers(0, 3))
-        return m.Iteration(body, at_least, draw(st.one_of(st.none(), st.integers(max(1, at_least), at_least + 2))))
+        shape: Shape = draw(inner if depth < root_depth else st.sampled_from(SHAPES)) if depth else m.Letter
+        if shape is m.Letter:
+            return draw(leaf)
+        if shape is m.Complement:
+            return m.Complement(grow(depth - 1))
+        if shape is m.Iteration:
+            body = grow(depth - 1)
+            at_least = draw(st.integers(0, 3))
+            return m.Iteration(body, at_least, draw(st.sampled_from((None, max(1, at_least), at_least + 2))))
+        parts = tuple(grow(depth - 1) for _ in range(draw(st.integers(2, 3))))
+        return shape(parts)  # type: ignore[call-arg, arg-type]
 
-    return grow(depth)
+    return grow(root_depth)
 
 
 def windows(in_events: bool = True, in_seconds: bool = True) -> SearchStrategy[m.Window | None]:
@@ -141,6 +143,21 @@ def windows(in_events: bool = True, in_seconds: bool = True) -> SearchStrategy[m
     if in_seconds:
         choices.append(st.integers(0, 16).map(lambda n: m.Window(seconds=Fraction(n, 2))))
     return st.one_of(choices)
+
+
+def event_lists(
+    values: Mapping[str, Sequence[Any]], min_size: int = 1, max_size: int = 30
+) -> SearchStrategy[list[dict[str, Any]]]:
+    """Events with values drawn evenly; shorter lists of one seed are beginnings of longer ones, so that they shrink.
+
+    Drawn one by one, most lists would be of few events that are much alike, and few patterns would ever be detected.
+    """
+
+    def events(seed: int, n_events: int) -> list[dict[str, Any]]:
+        dice = random.Random(seed)
+        return [{name: dice.choice(choices) for name, choices in values.items()} for _ in range(n_events)]
+
+    return st.builds(events, st.integers(0, 2**32), st.integers(min_size, max_size))
 
 
 def write_value(value: m.Value) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import Arrived, Column, Event, Settings, Stretcher, Word
-from strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, regexes
+from strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes
 
 from wayeb_py.alphabet import Alphabet, build_alphabet
 from wayeb_py.derivatives import Derivatives, Dfa, Nfa, OverBudgetError, determinize, linearize
@@ -22,10 +22,9 @@ from wayeb_py.regex import Regexes, letters_of
 from wayeb_py.tracking import track
 
 COLUMNS = {"k": Column("text"), "x": Column("float")}
-EVENTS = st.fixed_dictionaries(
-    {"k": st.sampled_from((*WORDS, "d", None)), "x": st.sampled_from((0.0, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, None))}
+EVENT_LISTS = event_lists(
+    {"k": (*WORDS, *WORDS, *WORDS, None), "x": (0.0, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, None)}, min_size=4
 )
-EVENT_LISTS = st.lists(EVENTS, min_size=1, max_size=9)
 REGEXES = regexes(PLAIN_ATOMS)
 
 
@@ -93,7 +92,7 @@ class Compiled:
         return linearize(self.derivatives, self.node, self.alphabet.n_minterms, 2_000, 5.0)
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=400 * N_EXAMPLES_FACTOR)
 @given(REGEXES, EVENT_LISTS)
 def test_automata_accept_the_stretches_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
     compiled, word = Compiled(regex), word_of(events)
@@ -111,7 +110,7 @@ def test_automata_accept_the_stretches_that_the_regex_holds(regex: m.Regex, even
     assert stretches_accepted(joined, [int(class_of[symbol]) for symbol in symbols]) == expected
 
 
-@settings(max_examples=100 * N_EXAMPLES_FACTOR)
+@settings(max_examples=200 * N_EXAMPLES_FACTOR)
 @given(REGEXES)
 def test_minimal_automata_have_no_two_states_alike(regex: m.Regex) -> None:
     try:
@@ -131,7 +130,7 @@ def test_minimal_automata_have_no_two_states_alike(regex: m.Regex) -> None:
     assert (again.accepting == small.accepting).all()
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=400 * N_EXAMPLES_FACTOR)
 @given(REGEXES, EVENT_LISTS, st.booleans(), st.sampled_from((0, 1, 3, 16)))
 def test_tracked_starts_are_those_of_the_shortest_and_the_longest_match(
     regex: m.Regex, events: list[Event], longest: bool, known_age: int

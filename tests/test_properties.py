@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from oracle import Answer, Cell, Column, Settings, recognise
-from strategies import ALL_ATOMS, N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, regexes, windows, write_pattern
+from strategies import ALL_ATOMS, N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes, windows, write_pattern
 
 import wayeb_py
 from wayeb_py.dsl import meaning as m
@@ -34,16 +34,14 @@ COLUMNS = {
 SCHEMA = pa.schema(
     {KEY: pa.string(), TIME: pa.int64(), "k": pa.string(), "x": pa.float32(), "y": pa.int8(), "b": pa.bool_()}
 )
-EVENTS: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
-    {
-        KEY: st.sampled_from(("p", "p", "p", "q", "q", "r")),
-        TIME: st.integers(-1, 6),  # half seconds since the event before
-        "k": st.sampled_from((*WORDS, "d", None)),
-        "x": st.sampled_from((0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, float("inf"), float("nan"), None)),
-        "y": st.sampled_from((0, 1, 2, 3, 4, None)),
-        "b": st.sampled_from((True, False, None)),
-    }
-)
+VALUES: dict[str, tuple[Cell, ...]] = {
+    KEY: ("p", "p", "p", "q", "q", "r"),
+    TIME: (-1, 0, 1, 1, 2, 2, 3, 6),  # half seconds since the event before
+    "k": (*WORDS, *WORDS, "d", None),
+    "x": (0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, float("inf"), float("nan"), None),
+    "y": (0, 1, 2, 3, 4, None),
+    "b": (True, False, None),
+}
 
 
 @dataclass(frozen=True)
@@ -77,16 +75,16 @@ class Scene:
 
 
 @st.composite
-def scenes(draw: DrawFn, arrival: bool | None = None, max_events: int = 14) -> Scene:
+def scenes(draw: DrawFn, arrival: bool | None = None, max_events: int = 30) -> Scene:
     atoms = ALL_ATOMS if draw(st.booleans()) else PLAIN_ATOMS
     patterns = tuple(
-        m.Pattern(f"P{n}", draw(regexes(atoms, depth=4)), Source("random", ""), window=draw(windows()))
+        m.Pattern(f"P{n}", draw(regexes(atoms, max_depth=4)), Source("random", ""), window=draw(windows()))
         for n in range(draw(st.integers(1, 3)))
     )
     time_ms = draw(st.integers(-20, 20)) * 1_000
     events: list[dict[str, Any]] = []
-    for event in draw(st.lists(EVENTS, min_size=1, max_size=max_events)):
-        time_ms += int(event[TIME]) * 500
+    for event in draw(event_lists(VALUES, max_size=max_events)):
+        time_ms += event[TIME] * 500
         events.append({**event, TIME: time_ms})
     return Scene(
         patterns,
