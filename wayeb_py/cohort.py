@@ -8,7 +8,7 @@ Chunk by chunk: every axis is encoded once, each group combines the cells of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import floor, prod
@@ -18,8 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py import kernels
-from wayeb_py.axes import Axis, Subject, coarsen, refine
+from wayeb_py.axes import Axis, Pair, Subject, coarsen, refine
 from wayeb_py.compiled import CompiledPattern
+from wayeb_py.dsl import meaning as m
 from wayeb_py.encode import Encoder
 from wayeb_py.functions import UserFunction
 from wayeb_py.groups import Group, Tables, form_groups, lay_out
@@ -74,12 +75,17 @@ class Cohort:
         ]
         self.steppers: list[TableStepper | RunStepper] = [*self.tabled, *self.simulated]
         self._cells = np.empty((1, 0), dtype=np.uint16)
-        self._seen: U8 | None = None  # by entity; only where entities were there before the cohort
+        self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
         self.max_age = max((p.tracker.max_age for _, p in tabled if p.tracker is not None), default=1)
 
     def start_among(self, n_known: int) -> None:
         """Says that the entities so far have had events which this cohort has not read."""
-        self._seen = np.zeros(n_known, dtype=np.uint8)
+        self.seen = np.zeros(n_known, dtype=np.uint8)
+
+    def looking_back(self) -> Iterator[m.Value]:
+        """The values that need memory, wherever they stand."""
+        for encoder in self._encoders:
+            yield from _looking_back(encoder.axis.subject)
 
     def grow(self, n_entities: int) -> None:
         """Makes room for entities up to this number."""
@@ -89,8 +95,8 @@ class Cohort:
 
     def step(self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None) -> list[Found]:
         """The detections of a chunk."""
-        if self._seen is not None:
-            chunk = self._hide_the_past(chunk, self._seen)
+        if self.seen is not None:
+            chunk = self._hide_the_past(chunk, self.seen)
         n = len(chunk.ts)
         n_axes = len(self._encoders)
         direct = len(self.steppers) == 1
@@ -116,7 +122,7 @@ class Cohort:
             seen = np.concatenate([seen, np.ones(n_entities - len(seen), dtype=np.uint8)])
         first = (chunk.link < 0) & (seen[chunk.entity] == 0)
         seen[chunk.entity] = 1
-        self._seen = seen
+        self.seen = seen
         if not first.any():
             return replace(chunk, computed={})
         return replace(
@@ -125,6 +131,26 @@ class Cohort:
             elapsed=np.where(first, kernels.NEVER, chunk.elapsed),
             computed={},
         )
+
+
+def _looking_back(subject: Subject) -> Iterator[m.Value]:
+    match subject:
+        case m.Previous(operand) | m.Held(operand):
+            yield subject
+            yield from _looking_back(operand)
+        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
+            for operand in operands:
+                yield from _looking_back(operand)
+        case Pair(left, right) | m.Compare(_, left, right):
+            yield from _looking_back(left)
+            yield from _looking_back(right)
+        case m.Missing(value):
+            yield from _looking_back(value)
+        case m.Not(predicate):
+            yield from _looking_back(predicate)
+        case m.And(predicates) | m.Or(predicates):
+            for predicate in predicates:
+                yield from _looking_back(predicate)
 
 
 def _bind(

@@ -139,8 +139,11 @@ def _without_leading_any(
     dfa: Dfa,
     limits: Limits,
 ) -> Dfa:
-    """The automaton of R for a pattern `any* ; R`: its shortest matches are those of R, from fewer runs."""
-    if node.shape != "sequence" or node.parts[0] is not derivatives.regexes.everything:
+    """The automaton of R for a pattern `any* ; R`: its shortest matches are those of R, from fewer runs.
+
+    Not so where R may be empty, since then one event of the `any*` is the shortest match.
+    """
+    if node.shape != "sequence" or node.parts[0] is not derivatives.regexes.everything or node.parts[1].nullable:
         return dfa
     rest = minimize(
         determinize(derivatives, node.parts[1], alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds)

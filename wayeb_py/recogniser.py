@@ -200,9 +200,12 @@ class Recogniser:
         rows = Rows(batch, entity, ticks.values)
         if self.order == "arrival":
             rows, late = bound.reorderer.take(rows, n_entities)
-            if len(late):
-                self.counts.late += len(late)
-                self.aside.append(("late", late.batch))
+        else:
+            is_late = bound.are_before_the_floor(rows)
+            rows, late = rows.where(~is_late), rows.take(np.flatnonzero(is_late))
+        if len(late):
+            self.counts.late += len(late)
+            self.aside.append(("late", late.batch))
         return rows
 
     def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
@@ -330,6 +333,7 @@ class _Bound:
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_seen: I64 = np.zeros(0, dtype=np.int64)
+        self.floor_ts: I64 = np.zeros(0, dtype=np.int64)  # [entity restored]: what an earlier run has recognised up to
         self.last_row: I32 = np.zeros(0, dtype=np.int32)
         self.tail = max(patterns.max_age, 1)
         self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
@@ -388,6 +392,13 @@ class _Bound:
             self.tail_ts = _grown(self.tail_ts, room * self.tail, 0)
         for cohort in self.cohorts:
             cohort.grow(n_entities)
+
+    def are_before_the_floor(self, rows: Rows) -> npt.NDArray[np.bool_]:
+        """Where events are older than what an earlier run has recognised of their entity."""
+        if not len(self.floor_ts):
+            return np.zeros(len(rows), dtype=bool)
+        known = rows.entity < len(self.floor_ts)
+        return known & (rows.ts < self.floor_ts[np.where(known, rows.entity, 0)])
 
     def columns(self, rows: Rows) -> dict[str, Column]:
         """The attributes that predicates look at, and the time."""

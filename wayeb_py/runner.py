@@ -75,10 +75,6 @@ class Summary:
         return asdict(self) | {"events_per_s": round(self.events_per_s)}
 
 
-class _OutOfOrderError(Exception):
-    """Events of a whole run are not in the order of time."""
-
-
 def run(
     patterns: Patterns,
     paths: Sequence[str | os.PathLike[str]],
@@ -87,7 +83,6 @@ def run(
     episodes: bool = False,
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
-    arrival: bool = False,
     state_dir: str | os.PathLike[str] | None = None,
     final: bool = False,
     workers: int = 1,
@@ -97,7 +92,6 @@ def run(
 ) -> Summary:
     """Recognises the patterns in the events of the paths, and writes what they find to `out`.
 
-    `arrival` takes files in the order of arrival, by the patterns' lateness, instead of putting them in order.
     `final` closes what a state folder would keep open for the next run.
     """
     began = time.perf_counter()
@@ -110,7 +104,7 @@ def run(
         reader = open_events(paths, wanted, since_s=since_s, until_s=until_s, threads=max(1, workers))
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(patterns, reader, target, aside_path, max_bad or BadLimit(), episodes, workers, on_progress, state)
-        summary = job.run(arrival or reader.is_stdin, ends=state is None or final)
+        summary = job.run(ends=state is None or final)
     summary.seconds = time.perf_counter() - began
     return summary
 
@@ -135,19 +129,15 @@ class _Job:
     on_progress: Callable[[Progress], None] | None
     state: StateFolder | None
 
-    def run(self, arrival: bool, ends: bool) -> Summary:
+    def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""
         from wayeb_py.recogniser import Disorder
 
-        if arrival:
+        if self.reader.is_stdin or self.patterns.meaning.stream.lateness_s is not None:
             return self._attempt("arrival", ends, self._recognising, may_restart=False)
         try:
-            # Where stragglers of the last run may still be waited for, the events of this run have to come in order to
-            # the lateness that decides on them: then the order of all events is looked at, not of each entity's.
-            if self.state is not None and self.patterns.meaning.stream.lateness_s:
-                return self._attempt("arrival", ends, self._recognising_ordered, may_restart=True)
             return self._attempt("sorted", ends, self._recognising, may_restart=True)
-        except (Disorder, _OutOfOrderError):
+        except Disorder:
             # What is older than the state is late, not in disorder, also after sorting.
             order: Literal["arrival", "sorted"] = "sorted" if self.state is None else "arrival"
             summary = self._attempt(order, ends, self._recognising_sorted, may_restart=True)
@@ -237,15 +227,6 @@ class _Job:
         finally:
             blocks.close()  # type: ignore[attr-defined]
 
-    def _recognising_ordered(self, aside: Aside) -> Iterator[pa.RecordBatch]:
-        last: pa.Scalar | None = None
-        for batch in self._recognising(aside):
-            times = batch.column(self.reader.wanted.time.name)
-            if not _is_ordered(times) or (last is not None and times[0].as_py() < last.as_py()):
-                raise _OutOfOrderError
-            last = times[-1]
-            yield batch
-
     def _recognising_sorted(self, aside: Aside) -> Iterator[pa.RecordBatch]:
         wanted = self.reader.wanted
         order = None if wanted.order is None else wanted.order.name
@@ -259,13 +240,6 @@ class _Job:
     def _tell(self, phase: Phase, n_events: int, n_bytes: int, total: int) -> None:
         if self.on_progress is not None:
             self.on_progress(Progress(phase, n_events, n_bytes, total))
-
-
-def _is_ordered(times: pa.Array) -> bool:
-    import numpy as np
-
-    values = times.cast(pa.int64()) if pa.types.is_timestamp(times.type) else times
-    return bool(np.all(np.diff(values.to_numpy(zero_copy_only=False)) >= 0))
 
 
 def _set_late_aside(recogniser: Recogniser, aside: Aside) -> None:

@@ -1,0 +1,309 @@
+"""A recogniser's state becomes bytes and comes back.
+
+What is kept is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen to run
+it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones go on where they were, new ones
+start fresh as a cohort of their own, removed ones are dropped. A pickle would be shorter and would run whatever it holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wayeb_py import kernels
+from wayeb_py.cohort import Cohort, RunStepper, TableStepper
+from wayeb_py.compiled import CompiledPattern
+from wayeb_py.episodes import Episode
+from wayeb_py.errors import DataError
+from wayeb_py.order import Rows
+from wayeb_py.values import Memory
+
+if TYPE_CHECKING:
+    from wayeb_py.recogniser import Recogniser, _Bound
+
+MAGIC = b"wayeb-state"
+VERSION = 1
+
+
+def automaton_digest(pattern: CompiledPattern) -> str:
+    """Tells whether a pattern's states and registers mean what they meant when they were saved."""
+    digest = hashlib.sha256(pattern.fingerprint.encode())
+    if pattern.tracker is not None:
+        for array in (pattern.tracker.next_state, pattern.tracker.moves, pattern.tracker.start):
+            digest.update(array.tobytes())
+        digest.update(repr(pattern.tracker.move_lists).encode())
+    elif pattern.nfa is not None:
+        for array in (pattern.nfa.first, pattern.nfa.successors):
+            digest.update(array.tobytes())
+    return digest.hexdigest()[:32]
+
+
+# ---- saving
+
+
+def save(recogniser: Recogniser, bound: _Bound) -> bytes:
+    """Everything that a later recogniser needs to go on from here."""
+    n = len(bound.entities)
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "count": bound.count[:n],
+        "last_ts": bound.last_ts[:n],
+        "last_seen": bound.last_seen[:n],
+        "tail_ts": bound.tail_ts[: n * bound.tail],
+        "greatest": _padded(bound.reorderer.greatest, n, kernels.NEVER),
+        "floor_ts": _padded(bound.floor_ts, n, kernels.NEVER),
+    }
+    blobs: dict[str, bytes] = {"keys": _ipc(pa.record_batch({"key": bound.entities.keys()}))}
+    held = bound.reorderer.held
+    if held is not None:
+        blobs["held"] = _ipc(held.batch)
+        arrays["held_entity"], arrays["held_ts"] = held.entity, held.ts
+    cohorts = [_save_cohort(cohort, f"c{i}", n, arrays) for i, cohort in enumerate(bound.cohorts)]
+    joiner = recogniser._joiner
+    header = {
+        "ticks_per_s": bound.ticks_per_s,
+        "key_type": str(bound.entities.key_type),
+        "tail": bound.tail,
+        "lateness": bound.reorderer.lateness,
+        "cohorts": cohorts,
+        "next_birth": max(cohort.birth for cohort in bound.cohorts) + 1,
+        "names": {p.name: p.fingerprint for p in bound.patterns.compiled},
+        "open": [
+            [bound.patterns.names[e.pattern], e.entity, e.start_ts, e.start_seq, e.end_ts, e.end_seq, e.n_detections]
+            for e in (joiner.open.values() if joiner is not None else [])
+        ],
+    }
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    blobs["arrays"] = buffer.getvalue()
+    return _pack(header, blobs)
+
+
+def _save_cohort(cohort: Cohort, prefix: str, n: int, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
+    patterns = []
+    for stepper in cohort.steppers:
+        if isinstance(stepper, TableStepper):
+            group = stepper.group
+            states = stepper.state[:n]
+            for i, number in enumerate(group.patterns):
+                pattern = cohort.patterns[number]
+                key = f"{prefix}.p{number}"
+                patterns.append({"fingerprint": pattern.fingerprint, "automaton": automaton_digest(pattern), "key": key})
+                arrays[f"{key}.state"] = group.components[:, i][states].astype(np.uint16)
+                own = pattern.tracker.n_registers if pattern.tracker is not None else 0
+                if own:
+                    columns = slice(group.first_register[i], group.first_register[i] + own)
+                    for name, registers in (("seq", stepper.register_seq), ("ts", stepper.register_ts)):
+                        table = registers[: n * group.n_registers].reshape(n, group.n_registers)
+                        arrays[f"{key}.{name}"] = table[:, columns].copy()
+        else:
+            key = f"{prefix}.p{stepper.number}"
+            pattern = stepper.pattern
+            patterns.append({"fingerprint": pattern.fingerprint, "automaton": automaton_digest(pattern), "key": key})
+            length = stepper.length[:n]
+            at = np.repeat(stepper.first[:n] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+            arrays[f"{key}.length"] = length.copy()
+            arrays[f"{key}.state"] = stepper.run_state[at]
+            arrays[f"{key}.seq"] = stepper.run_seq[at]
+            arrays[f"{key}.ts"] = stepper.run_ts[at]
+    memories = []
+    for i, (value, memory) in enumerate(cohort.values.memories.items()):
+        key = f"{prefix}.m{i}"
+        for name, array in memory.arrays.items():
+            arrays[f"{key}.{name}"] = array[:n]
+        memories.append({"value": repr(value), "key": key, "names": list(memory.arrays), "words": memory.words})
+    seen = cohort.seen
+    if seen is not None:
+        arrays[f"{prefix}.seen"] = _padded(seen, n, 1)
+    return {"birth": cohort.birth, "patterns": patterns, "memories": memories, "seen": seen is not None}
+
+
+def _padded(array: npt.NDArray[Any], n: int, fill: Any) -> npt.NDArray[Any]:
+    if len(array) >= n:
+        return array[:n]
+    return np.concatenate([array, np.full(n - len(array), fill, dtype=array.dtype)])
+
+
+def _ipc(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    return bytes(sink.getvalue())
+
+
+def _pack(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
+    header = {**header, "blobs": {name: len(blob) for name, blob in blobs.items()}}
+    text = json.dumps(header).encode()
+    body = b"".join(blobs.values())
+    checksum = hashlib.sha256(text + body).digest()
+    return MAGIC + VERSION.to_bytes(2, "little") + checksum + len(text).to_bytes(8, "little") + text + body
+
+
+# ---- restoring
+
+
+def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    at = len(MAGIC) + 2
+    if data[: len(MAGIC)] != MAGIC or len(data) < at + 40:
+        raise DataError("this is not a saved state", hint="remove it to start afresh")
+    version = int.from_bytes(data[len(MAGIC) : at], "little")
+    if version != VERSION:
+        raise DataError(
+            f"the saved state has version {version}, and this release reads version {VERSION}",
+            hint="go on with the release that wrote it, or remove it to start afresh",
+        )
+    checksum, size = data[at : at + 32], int.from_bytes(data[at + 32 : at + 40], "little")
+    if hashlib.sha256(data[at + 40 :]).digest() != checksum:
+        raise DataError("the saved state is damaged: its checksum does not fit", hint="restore it from a copy, or remove it")
+    header = json.loads(data[at + 40 : at + 40 + size])
+    blobs, begin = {}, at + 40 + size
+    for name, length in header["blobs"].items():
+        blobs[name] = data[begin : begin + length]
+        begin += length
+    return header, blobs
+
+
+def restore(recogniser: Recogniser, bound: _Bound, data: bytes) -> None:
+    """Puts a fresh recogniser, bound to the types of its events, where the saved one was."""
+    header, blobs = _unpack(data)
+    _refuse_other_events(header, bound)
+    with np.load(io.BytesIO(blobs["arrays"]), allow_pickle=False) as loaded:
+        arrays = {name: loaded[name] for name in loaded.files}
+    bound.entities.learn(_read_ipc(blobs["keys"]).column("key"))
+    n = len(bound.entities)
+    recogniser.counts.entities = n
+    births = {p["fingerprint"]: (c["birth"], p, c) for c in header["cohorts"] for p in c["patterns"]}
+    bound.cohorts = _regroup(bound, births, header["next_birth"])
+    bound.grow(n)
+    for name in ("count", "last_ts", "last_seen"):
+        getattr(bound, name)[:n] = arrays[name]
+    bound.floor_ts = np.where(arrays["count"] > 0, arrays["last_ts"], arrays["floor_ts"])
+    _restore_tails(bound, arrays["tail_ts"], header["tail"], n)
+    bound.reorderer.greatest = arrays["greatest"].copy()
+    if "held" in blobs:
+        held = bound.conform(_read_ipc(blobs["held"]))
+        bound.reorderer.held = Rows(held, arrays["held_entity"], arrays["held_ts"])
+    for cohort in bound.cohorts:
+        _restore_cohort(cohort, births, arrays, n)
+    joiner = recogniser._joiner
+    names = {p.name: (number, p.fingerprint) for number, p in enumerate(bound.patterns.compiled)}
+    for name, entity, *rest in header["open"] if joiner is not None else []:
+        number, fingerprint = names.get(name, (0, ""))
+        if joiner is not None and header["names"].get(name) == fingerprint:
+            joiner.open[(entity, number)] = Episode(number, entity, *rest)
+
+
+def _refuse_other_events(header: dict[str, Any], bound: _Bound) -> None:
+    for what, before, now in (
+        ("keys", header["key_type"], str(bound.entities.key_type)),
+        ("times, in ticks a second,", header["ticks_per_s"], bound.ticks_per_s),
+    ):
+        if before != now:
+            raise DataError(
+                f"the saved state has {what} of {before}, and the events have {now}",
+                hint="convert the events to what they were, or remove the saved state to start afresh",
+            )
+    if header["lateness"] != bound.reorderer.lateness and "held" in header["blobs"]:
+        raise DataError(
+            "the saved state holds events back for another lateness", hint="go on with the lateness that was used before"
+        )
+
+
+def _regroup(bound: _Bound, births: dict[str, Any], next_birth: int) -> list[Cohort]:
+    """Cohorts of the patterns that have been reading since the same moment; what is not known starts now."""
+    patterns = bound.patterns
+    members: dict[int, list[tuple[int, CompiledPattern]]] = {}
+    for number, pattern in enumerate(patterns.distinct):
+        known = births.get(pattern.fingerprint)
+        birth = known[0] if known is not None and known[1]["automaton"] == automaton_digest(pattern) else next_birth
+        members.setdefault(birth, []).append((number, pattern))
+    return [
+        Cohort(members[birth], patterns.functions, patterns.limits, bound.ticks_per_s, birth) for birth in sorted(members)
+    ]
+
+
+def _restore_cohort(cohort: Cohort, births: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], n: int) -> None:
+    first = births.get(next(iter(cohort.patterns.values())).fingerprint)
+    if first is None or first[0] != cohort.birth:
+        cohort.start_among(n)
+        return
+    saved = first[2]
+    key_of = {p["fingerprint"]: p["key"] for p in saved["patterns"]}
+    prefix = next(iter(key_of.values())).split(".")[0]
+    if saved["seen"]:
+        cohort.seen = arrays[f"{prefix}.seen"].copy()
+    for stepper in cohort.steppers:
+        if isinstance(stepper, TableStepper):
+            _restore_tables(cohort, stepper, key_of, arrays, n)
+        else:
+            _restore_runs(stepper, key_of[stepper.pattern.fingerprint], arrays, n)
+    values = {repr(value): value for value in cohort.looking_back()}
+    for entry in saved["memories"]:
+        value = values.get(entry["value"])
+        if value is None:
+            continue
+        memory = Memory()
+        memory.words = list(entry["words"])
+        memory.code_of = {word: code for code, word in enumerate(memory.words) if word is not None}
+        memory.arrays = {name: arrays[f"{entry['key']}.{name}"].copy() for name in entry["names"]}
+        cohort.values.memories[value] = memory
+
+
+def _restore_tables(
+    cohort: Cohort, stepper: TableStepper, key_of: dict[str, str], arrays: dict[str, npt.NDArray[Any]], n: int
+) -> None:
+    group = stepper.group
+    number_of = {tuple(row): number for number, row in enumerate(group.components.tolist())}
+    keys = [key_of[cohort.patterns[number].fingerprint] for number in group.patterns]
+    components = np.column_stack([arrays[f"{key}.state"] for key in keys]) if n else np.zeros((0, len(keys)), np.int64)
+    distinct, inverse = np.unique(components, axis=0, return_inverse=True)
+    numbers = []
+    for row in distinct.tolist():
+        number = number_of.get(tuple(row))
+        if number is None:
+            raise DataError("the saved state does not fit its own patterns", hint="remove it to start afresh")
+        numbers.append(number)
+    stepper.state[:n] = np.array(numbers, dtype=np.uint16)[inverse.reshape(-1)] if n else 0
+    for i, key in enumerate(keys):
+        if f"{key}.seq" in arrays:
+            width = arrays[f"{key}.seq"].shape[1]
+            columns = slice(group.first_register[i], group.first_register[i] + width)
+            for name, registers in (("seq", stepper.register_seq), ("ts", stepper.register_ts)):
+                table = registers[: n * group.n_registers].reshape(n, group.n_registers)
+                table[:, columns] = arrays[f"{key}.{name}"]
+
+
+def _restore_runs(stepper: RunStepper, key: str, arrays: dict[str, npt.NDArray[Any]], n: int) -> None:
+    lengths = arrays[f"{key}.length"].tolist()
+    at = 0
+    for entity, length in enumerate(lengths):
+        if length > stepper.room[entity]:
+            stepper.give_room(entity, length)
+        first = int(stepper.first[entity])
+        for name, pool in (("state", stepper.run_state), ("seq", stepper.run_seq), ("ts", stepper.run_ts)):
+            pool[first : first + length] = arrays[f"{key}.{name}"][at : at + length]
+        stepper.length[entity] = length
+        at += length
+
+
+def _restore_tails(bound: _Bound, saved: npt.NDArray[np.int64], tail: int, n: int) -> None:
+    """The last times by entity, from rings of one size to rings of another."""
+    before = saved.reshape(n, tail)
+    after = bound.tail_ts[: n * bound.tail].reshape(n, bound.tail)
+    count = bound.count[:n]
+    for back in range(1, min(tail, bound.tail) + 1):
+        known = np.flatnonzero(count >= back)
+        seq = count[known] - back
+        after[known, seq % bound.tail] = before[known, seq % tail]
+
+
+def _read_ipc(data: bytes) -> pa.RecordBatch:
+    with pa.ipc.open_stream(data) as reader:
+        table = reader.read_all()
+    batches = table.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
