@@ -81,7 +81,7 @@ class Aside:
             return
         if self._whole is None:
             self._whole = WholeFile(self.path)
-        fields = {"file": row.file, "row": row.row, "reason": row.reason}
+        fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
         fields |= {"text": row.text} if row.text is not None else {"values": row.values}
         self._whole.write((json.dumps(fields, ensure_ascii=False, default=str) + "\n").encode())
 
