@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -37,7 +37,7 @@ class Job:
             return wayeb_py.compile(self.source, longest=self.longest)
         return wayeb_py.compile(self.source, longest=self.longest, limits=limits)
 
-    def fed(self) -> tuple[pa.Table, str]:
+    def fed(self) -> tuple[pa.Table, Literal["arrival", "sorted"]]:
         """The table as a recogniser takes it, and the order that this promises."""
         if self.arrival:
             return self.table, "arrival"
@@ -132,13 +132,14 @@ def fed(
     """The table in batches that end at the cuts; `restored` goes on from saved bytes after each."""
     patterns = job.compile(limits)
     table, order = job.fed()
-    recogniser = wayeb_py.Recogniser(patterns, workers=workers, order=order)
+    recogniser = wayeb_py.Recogniser(patterns, order=order, episodes=True, workers=workers)
     found = []
     ends = [*cuts, table.num_rows]
     for start, end in zip([0, *cuts], ends, strict=True):
         found.append(recogniser.feed(table.slice(start, end - start)))
         if restored:
-            recogniser = wayeb_py.Recogniser.restore(patterns, recogniser.save(), workers=workers, order=order)
+            saved = recogniser.save()
+            recogniser = wayeb_py.Recogniser(patterns, order=order, episodes=True, workers=workers, saved=saved)
     found.append(recogniser.finish())
     return Found(
         detections_of([part.to_arrow() for part in found], patterns),
