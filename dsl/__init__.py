@@ -13,16 +13,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from wayeb_py.dsl.checker import check as check
+    from wayeb_py.dsl.format import format_text as format_text
     from wayeb_py.dsl.parser import parse as parse
+    from wayeb_py.dsl.prefix import convert_prefix as convert_prefix
     from wayeb_py.dsl.reading import read as read
 
 _HOMES = {
     "parse": "parser",
     "check": "checker",
     "read": "reading",
+    "format_text": "format",
+    "convert_prefix": "prefix",
 }
 
-__all__ = ["check", "parse", "read"]
+__all__ = ["check", "convert_prefix", "format_text", "parse", "read"]
 
 
 def __getattr__(name: str) -> Any:

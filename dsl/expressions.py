@@ -300,8 +300,13 @@ class _Reader:
         if token.text == "{":
             at_least, at_most, end = self.read_bounds(token)
         span = operand.span.to(end.span)
-        node = t.Iteration(operand, at_least, at_most, span, token.span.to(end.span))
+        written = "".join(self.text[token.start : end.end].split()) if self.is_plain(token, end) else ""
+        node = t.Iteration(operand, at_least, at_most, span, token.span.to(end.span), written)
         self.push(node, height + 1)
+
+    def is_plain(self, start: Token, end: Token) -> bool:
+        """Whether no comment stands between two tokens."""
+        return "//" not in self.text[start.start : end.end]
 
     def read_bounds(self, opening: Token) -> tuple[int, int | None, Token]:
         found: list[Token] = []

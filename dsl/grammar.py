@@ -124,9 +124,9 @@ class _QuantityRule(_Rule):
         following = piece.token_at(first.end - piece.base)
         if self.events and following.text in ("events", "event"):
             check_literal(first)
-            return following.end - piece.base, t.Within(t.Number(first.text, None, first.span), True)
+            return following.end - piece.base, t.Within(t.Number(first.text, None, first.span), True, following.span)
         number, end = read_quantity(piece.whole, first.start, piece.base + len(piece))
-        return end - piece.base, t.Within(number) if self.events else number
+        return end - piece.base, t.Within(number, False, number.span) if self.events else number
 
 
 def word(text: str) -> Lexical:
@@ -281,8 +281,7 @@ _EACH = _made(
 def _within(tokens: list[Any]) -> t.Within:
     keyword, found = tokens
     c.check_window(found)
-    end = found.amount.span
-    return t.Within(found.amount, found.events, keyword.span.to(end))
+    return t.Within(found.amount, found.events, keyword.span.to(found.span))
 
 
 _WITHIN = _made(word("within") + _QuantityRule("within", events=True), _within)
@@ -370,7 +369,7 @@ def _test(tokens: list[Any]) -> t.Test:
     if len(detects) != 1:
         raise c.not_one_detects(name, [item.keyword for item in detects])
     lines = tuple(item for item in tokens[3:-2] if isinstance(item, t.Values))
-    return t.Test(name_of(name), lines, detects[0].events, tokens[0].span.to(tokens[-2].span), name.span)
+    return t.Test(name_of(name), lines, detects[0].events, tokens[0].span.to(tokens[-2].span), name.span, detects[0].keyword.span)
 
 
 TEST = _made(

@@ -90,8 +90,8 @@ def _pieces(e: t.Expression) -> list[_Piece]:
             return ["not ", (operand, NOT)]
         case t.Complement(operand=operand):
             return ["!", (operand, COMPLEMENT)]
-        case t.Iteration(operand=operand, at_least=at_least, at_most=at_most):
-            return [(operand, ITERATION), bounds(at_least, at_most)]
+        case t.Iteration(operand=operand, at_least=at_least, at_most=at_most, written=written):
+            return [(operand, ITERATION), written or bounds(at_least, at_most)]
         case t.Skip(policy=policy, operands=operands):
             return [policy, "(", *_listed(operands, UNION), ")"]
         case t.Union() | t.Intersection() | t.Sequence() | t.Or() | t.And():

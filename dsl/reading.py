@@ -14,6 +14,7 @@ from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.checker import check
 from wayeb_py.dsl.names import leaves_folder
 from wayeb_py.dsl.parser import parse_source
+from wayeb_py.dsl.prefix import is_prefix_form, parse_prefix
 from wayeb_py.errors import DataError, Diagnostic, Source, Span
 
 MAX_BYTES = 64 * 1024 * 1024
@@ -95,7 +96,7 @@ class _Loader:
                 waiting.append(self.opened(*found))
 
     def opened(self, source: Source, path: Path | None) -> tuple[t.File, Path | None, list[t.Include]]:
-        file, errors = parse_source(source)
+        file, errors = parse_prefix(source) if is_prefix_form(source.text) else parse_source(source)
         self.errors.extend(errors)
         return file, path, [d for d in file.declarations if isinstance(d, t.Include)]
 

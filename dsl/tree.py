@@ -200,13 +200,14 @@ class Complement(Expression):
 
 @node
 class Iteration(Expression):
-    """`R*`, `R+`, `R?`, `R{n}`, `R{n,}`, `R{n,m}`; `{1,}` and `+` mean the same and print alike."""
+    """`R*`, `R+`, `R?`, `R{n}`, `R{n,}`, `R{n,m}`; `{1,}` and `+` are equal, and print as they were written."""
 
     operand: Expression
     at_least: int
     at_most: int | None
     span: Span = field(default=NOWHERE, compare=False)
     operator_span: Span = field(default=NOWHERE, compare=False)
+    written: str = field(default="", compare=False)
 
 
 @node
@@ -383,6 +384,7 @@ class Test(Declaration):
     detects: tuple[Detected, ...]
     span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
+    detects_span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -416,8 +418,8 @@ def parts_of(node: Expression) -> tuple[Expression, ...]:
             return (left, right)
         case Group(body=body):
             return (body,)
-        case Not(operand=operand) | Complement(operand=operand) | Iteration(operand=operand) | Negative(operand=operand):
-            return (operand,)
+        case Not() | Complement() | Iteration() | Negative():
+            return (node.operand,)
         case Call(arguments=arguments):
             return arguments
         case Between(value=value, low=low, high=high):
