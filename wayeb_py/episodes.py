@@ -61,7 +61,7 @@ class EpisodeJoiner:
         if len(order):
             follows[1:] = (pattern[1:] == pattern[:-1]) & (entity[1:] == entity[:-1]) & (link[row[1:]] == row[:-1])
         first = np.flatnonzero(~follows)
-        ends = np.append(first[1:], len(order))
+        ends = np.append(first[1:], len(order)) if len(order) else first
         closed: list[Episode] = []
         ended_at: dict[tuple[int, int], int] = {}
         parts = self._parts(found, order, first, ends)

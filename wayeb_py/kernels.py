@@ -300,7 +300,7 @@ def add_looked_up(values, code_of_value, code):  # type: ignore[no-untyped-def]
         code[row] = np.uint16(code[row] + code_of_value[values[row]])
 
 
-@_kernel(nb.void(u16[::1], u8[::1], u16, u16, u16[::1]))
+@_kernel(nb.void(u16[::1], _read_only(u8), u16, u16, u16[::1]))
 def add_masked(cell, is_missing, stride, missing, code):  # type: ignore[no-untyped-def]
     """code[row] += stride * cell[row], or += missing where the value is missing."""
     for row in range(cell.shape[0]):

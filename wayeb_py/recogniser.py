@@ -93,6 +93,16 @@ class Recogniser:
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self._bound: _Bound | None = None
         self._saved = saved
+        if saved:
+            self._bind_to_saved(saved)
+
+    def _bind_to_saved(self, saved: bytes) -> None:
+        from wayeb_py.state import saved_schema
+
+        schema = saved_schema(saved)
+        # Patterns that look at columns which the saved ones did not are bound by the first batch instead.
+        if all(need.column in schema.names for need in self.patterns.needs):
+            self._bind(schema)
 
     # ---- feeding
 
@@ -164,7 +174,7 @@ class Recogniser:
     def _bind(self, schema: pa.Schema) -> _Bound:
         if self._bound is None:
             self._bound = _Bound(self.patterns, schema)
-            if self._saved is not None:
+            if self._saved:
                 from wayeb_py.state import restore
 
                 restore(self, self._bound, self._saved)

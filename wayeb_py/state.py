@@ -58,7 +58,7 @@ def save(recogniser: Recogniser, bound: _Bound) -> bytes:
         "greatest": _padded(bound.reorderer.greatest, n, kernels.NEVER),
         "floor_ts": _padded(bound.floor_ts, n, kernels.NEVER),
     }
-    blobs: dict[str, bytes] = {"keys": _ipc(pa.record_batch({"key": bound.entities.keys()}))}
+    blobs: dict[str, bytes] = {"schema": bytes(bound.schema.serialize()), "keys": _ipc(pa.record_batch({"key": bound.entities.keys()}))}
     held = bound.reorderer.held
     if held is not None:
         blobs["held"] = _ipc(held.batch)
@@ -166,6 +166,11 @@ def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         blobs[name] = data[begin : begin + length]
         begin += length
     return header, blobs
+
+
+def saved_schema(data: bytes) -> pa.Schema:
+    """The types of the events that the saved state has read."""
+    return pa.ipc.read_schema(pa.py_buffer(_unpack(data)[1]["schema"]))
 
 
 def restore(recogniser: Recogniser, bound: _Bound, data: bytes) -> None:

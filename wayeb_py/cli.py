@@ -1,0 +1,485 @@
+"""The command `wayeb`: arguments become calls, errors become messages, outcomes become exit codes.
+
+    0 done    1 the patterns are at fault (errors, failing tests, warnings with --strict, files that `fmt --check` would
+    change)    2 the command line is    3 the data is    4 a limit was reached    130 interrupted
+
+Messages go to standard error, results to standard output. Everything heavy is imported by the command that needs it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from wayeb_py.errors import DataError, Diagnostic, EventsError, LimitError, PatternError
+
+if TYPE_CHECKING:
+    from wayeb_py.functions import UserFunction
+    from wayeb_py.patterns import Patterns
+
+PATTERN_FAULT, USAGE_FAULT, DATA_FAULT, LIMIT_FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
+
+
+class Unit(StrEnum):
+    """Units of a time that is a number."""
+
+    S = "s"
+    MS = "ms"
+    US = "us"
+    NS = "ns"
+
+
+class Form(StrEnum):
+    """How an automaton is shown."""
+
+    TABLE = "table"
+    DOT = "dot"
+    MERMAID = "mermaid"
+
+
+class Engine(StrEnum):
+    """Where patterns are run."""
+
+    LOCAL = "local"
+    SPARK = "spark"
+
+
+app = typer.Typer(
+    name="wayeb",
+    help="Recognises patterns, written as symbolic regular expressions, in streams of moving things.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+PatternFiles = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")]
+PatternFolders = Annotated[
+    list[Path],
+    typer.Argument(metavar="FILE...", help="Pattern files, each by itself; a folder means all .sre below it."),
+]
+Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Key column, where there is no stream block.")]
+Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Time column, where there is no stream block.")]
+TimeUnit = Annotated[Unit | None, typer.Option("--time-unit", help="Unit of a time that is a number.")]
+Functions = Annotated[
+    list[Path] | None, typer.Option("--functions", metavar="FILE.py", help="Python file with predicates and functions.")
+]
+Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+
+def main() -> None:
+    """The entry point of the command."""
+    signal.signal(signal.SIGTERM, _end_in_order)
+    with _explained():
+        app()
+
+
+def _end_in_order(number: int, frame: object) -> NoReturn:
+    """Lets a terminated run clean up after itself, as an interrupted one does."""
+    raise SystemExit(128 + number)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Turns every fault of a user's into its message and exit code."""
+    try:
+        yield
+    except PatternError as error:
+        _fail(error, PATTERN_FAULT)
+    except (EventsError, DataError) as error:
+        _fail(error, DATA_FAULT)
+    except LimitError as error:
+        _fail(error, LIMIT_FAULT)
+    except KeyboardInterrupt:
+        _fail("interrupted: nothing was written", INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read the output has enough; what Python would still flush has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(PIPE_CLOSED) from None
+
+
+def _fail(error: object, code: int) -> NoReturn:
+    print(error, file=sys.stderr)
+    raise SystemExit(code)
+
+
+def _misuse(message: str) -> NoReturn:
+    _fail(message, USAGE_FAULT)
+
+
+# ---- the commands
+
+
+@app.command()
+def check(
+    files: PatternFolders,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Report everything that is wrong with pattern files; nothing is run."""
+    found: list[Diagnostic] = []
+    limits: list[LimitError] = []
+    n_patterns = 0
+    paths = _pattern_files(files)
+    given = _load_functions(functions)
+    for path in paths:
+        try:
+            patterns = _compile([path], key, time, time_unit, given)
+        except PatternError as error:
+            found += error.diagnostics
+        except LimitError as error:
+            limits.append(error)
+        else:
+            found += patterns.warnings
+            n_patterns += len(patterns.names)
+    n_errors = sum(diagnostic.severity == "error" for diagnostic in found)
+    if as_json:
+        print(json.dumps([_as_json(diagnostic) for diagnostic in found], ensure_ascii=False, indent=2))
+    elif found:
+        print("\n\n".join(diagnostic.render() for diagnostic in found), file=sys.stderr)
+    for limit in limits:
+        print(limit, file=sys.stderr)
+    if n_errors or (strict and found):
+        raise SystemExit(PATTERN_FAULT)
+    if limits:
+        raise SystemExit(LIMIT_FAULT)
+    if not quiet and not as_json:
+        print(f"{_count(n_patterns, 'pattern')} in {_count(len(paths), 'file')}: no errors{_warnings(len(found))}")
+
+
+@app.command()
+def explain(
+    files: PatternFiles,
+    pattern: Annotated[str | None, typer.Option(metavar="NAME", help="Only this pattern.")] = None,
+    form: Annotated[Form, typer.Option("--form", help="A readable table, or a picture's source.")] = Form.TABLE,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    longest: Annotated[bool, typer.Option("--longest", help="As it is run for the longest matches.")] = False,
+) -> None:
+    """Show what patterns are compiled to: predicates, minterms, states, cost."""
+    patterns = _compile(files, key, time, time_unit, _load_functions(functions), longest=longest)
+    if pattern is not None and pattern not in patterns.names:
+        _misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
+    from wayeb_py.explain import explain as explain_patterns
+
+    print(explain_patterns(patterns, pattern=pattern, form=form.value))
+
+
+@app.command()
+def run(
+    files: PatternFiles,
+    data: Annotated[
+        list[str],
+        typer.Option(
+            "--data",
+            metavar="PATH",
+            help="Events: Parquet, Arrow, CSV, NDJSON files, folders, globs; - is NDJSON on standard input. Repeatable.",
+        ),
+    ],
+    out: Annotated[
+        str,
+        typer.Option("--out", metavar="PATH", help="Detections: .parquet, .csv, .ndjson, a folder, or - (NDJSON)."),
+    ],
+    engine: Annotated[Engine, typer.Option("--engine", help="Where to run.")] = Engine.LOCAL,
+    episodes: Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")] = False,
+    longest: Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")] = False,
+    lateness: Annotated[
+        str | None,
+        typer.Option(
+            metavar="DURATION",
+            help="Take events as they arrive, at most so late (10min); without it files are put in order.",
+        ),
+    ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only events from this time on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only events before this time.")] = None,
+    state: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Go on where the last run with this folder ended.")
+    ] = None,
+    final: Annotated[bool, typer.Option("--final", help="With --state: close what is still open.")] = False,
+    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; by default one a core.")] = None,
+    max_bad: Annotated[
+        str | None,
+        typer.Option(
+            "--max-bad",
+            metavar="N|N%",
+            help="Stop at more bad rows than this (default: 1000 or 1%, whichever is more).",
+        ),
+    ] = None,
+    aside: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Side file for bad rows and late events (default: beside --out)."),
+    ] = None,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Recognise patterns in events and write their detections."""
+    from wayeb_py.arguments import read_bad_limit, read_duration_s, read_instant_s
+
+    if engine == Engine.SPARK:
+        _misuse("--engine spark is not there yet; --engine local runs on this machine")
+    if final and state is None:
+        _misuse("--final closes what --state keeps open: it needs --state")
+    try:
+        lateness_s = None if lateness is None else read_duration_s(lateness)
+        limit = None if max_bad is None else read_bad_limit(max_bad)
+    except ValueError as error:
+        _misuse(str(error))
+    patterns = _compile(files, key, time, time_unit, _load_functions(functions), longest=longest, lateness_s=lateness_s)
+    _show_warnings(patterns, strict)
+    try:
+        unit = patterns.meaning.stream.time_unit
+        since_s = None if since is None else read_instant_s(since, unit)
+        until_s = None if until is None else read_instant_s(until, unit)
+    except ValueError as error:
+        _misuse(str(error))
+    from wayeb_py import progress, runner
+
+    with progress.shown(visible=not quiet and sys.stderr.isatty()) as on_progress:
+        summary = runner.run(
+            patterns,
+            data,
+            out,
+            episodes=episodes,
+            since_s=since_s,
+            until_s=until_s,
+            state_dir=state,
+            final=final,
+            workers=workers or _n_cores(),
+            max_bad=limit,
+            aside=aside,
+            on_progress=on_progress,
+        )
+    if as_json:
+        stream = sys.stderr if out == "-" else sys.stdout
+        print(json.dumps(summary.to_json(), ensure_ascii=False, indent=2), file=stream)
+    elif not quiet:
+        print(progress.render_summary(summary), file=sys.stderr)
+
+
+@app.command("test")
+def run_tests(
+    files: PatternFolders,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Run the examples that pattern files carry with themselves."""
+    from wayeb_py.examples import run_examples
+
+    faults: list[Diagnostic] = []
+    n_examples = 0
+    given = _load_functions(functions)
+    for path in _pattern_files(files):
+        patterns = _compile([path], key, time, time_unit, given)
+        _show_warnings(patterns, strict)
+        for outcome in run_examples(patterns):
+            n_examples += 1
+            if outcome.fault is not None:
+                faults.append(outcome.fault)
+    if as_json:
+        report = {"examples": n_examples, "failed": [_as_json(fault) for fault in faults]}
+        print(json.dumps(report, ensure_ascii=False, indent=2))
+    elif faults:
+        print("\n\n".join(fault.render() for fault in faults), file=sys.stderr)
+    if not quiet and not as_json:
+        print(f"{_count(n_examples, 'example')}, {len(faults)} failed")
+    if faults:
+        raise SystemExit(PATTERN_FAULT)
+
+
+@app.command()
+def fmt(
+    files: PatternFolders,
+    only_check: Annotated[bool, typer.Option("--check", help="Change nothing; tell which files would change.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Lay out pattern files in the usual way; comments are kept."""
+    from wayeb_py.dsl import format_text
+
+    n_changed = 0
+    for path in _pattern_files(files):
+        text = _read(path)
+        with _naming(path):
+            laid_out = format_text(text)
+        if laid_out == text:
+            continue
+        n_changed += 1
+        if not only_check:
+            _replace(path, laid_out)
+        if not quiet:
+            print(f"{'would change' if only_check else 'changed'} {path}")
+    if only_check and n_changed:
+        raise SystemExit(PATTERN_FAULT)
+
+
+@app.command()
+def convert(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file in the older prefix form.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to write; standard output without it.")
+    ] = None,
+) -> None:
+    """Rewrite a file of the older prefix form in this language."""
+    from wayeb_py.dsl import convert_prefix
+
+    text = _read(file)
+    with _naming(file):
+        converted = convert_prefix(text)
+    if out is None:
+        print(converted, end="" if converted.endswith("\n") else "\n")
+    else:
+        _replace(out, converted)
+
+
+# ---- what the commands share
+
+
+def _compile(
+    files: list[Path],
+    key: str | None,
+    time: str | None,
+    time_unit: Unit | None,
+    functions: list[UserFunction],
+    **options: Any,
+) -> Patterns:
+    from wayeb_py.patterns import compile_patterns
+
+    unit = None if time_unit is None else time_unit.value
+    return compile_patterns(files, key=key, time=time, time_unit=unit, functions=functions, **options)
+
+
+def _show_warnings(patterns: Patterns, strict: bool) -> None:
+    if patterns.warnings:
+        print("\n\n".join(warning.render() for warning in patterns.warnings), file=sys.stderr)
+        if strict:
+            raise SystemExit(PATTERN_FAULT)
+
+
+def _pattern_files(paths: list[Path]) -> list[Path]:
+    found: list[Path] = []
+    for path in paths:
+        if path.is_dir():
+            below = sorted(path.rglob("*.sre"))
+            if not below:
+                raise DataError("there are no .sre files below this folder", str(path))
+            found += below
+        else:
+            found.append(path)
+    return found
+
+
+def _load_functions(paths: list[Path] | None) -> list[UserFunction]:
+    """The predicates and functions of Python files, which run with the caller's rights: only the command line names
+    them."""
+    if not paths:
+        return []
+    import importlib.util
+
+    from wayeb_py.functions import UserFunction
+
+    found: list[UserFunction] = []
+    for path in paths:
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        if spec is None or spec.loader is None or not path.is_file():
+            _misuse(f"--functions {path}: there is no such Python file")
+        module = importlib.util.module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            _misuse(f"--functions {path}: {type(error).__name__}: {error}")
+        own = [value for value in vars(module).values() if isinstance(value, UserFunction)]
+        if not own:
+            _misuse(f"--functions {path}: there is no @predicate or @function in it")
+        found += own
+    return found
+
+
+def _read(path: Path) -> str:
+    from wayeb_py.dsl.reading import read_text
+
+    return read_text(path)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts the file's name into messages about a text that was read from it."""
+    import dataclasses
+
+    def named(diagnostic: Diagnostic) -> Diagnostic:
+        source = dataclasses.replace(diagnostic.source, name=str(path))
+        return dataclasses.replace(diagnostic, source=source)
+
+    try:
+        yield
+    except PatternError as error:
+        raise PatternError(map(named, error.diagnostics)) from None
+
+
+def _replace(path: Path, text: str) -> None:
+    """Writes a text file whole or not at all."""
+    temporary = path.with_name(f".{path.name}.tmp")
+    try:
+        temporary.write_text(text, encoding="utf-8", newline="")
+        if path.exists():
+            os.chmod(temporary, path.stat().st_mode & 0o777)
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise DataError(f"cannot be written: {error.strerror}", str(path)) from error
+
+
+def _as_json(diagnostic: Diagnostic) -> dict[str, Any]:
+    line, column = diagnostic.source.line_and_column(diagnostic.span.start)
+    return {
+        "severity": diagnostic.severity,
+        "file": diagnostic.source.name,
+        "line": line,
+        "column": column,
+        "message": diagnostic.message,
+        "label": diagnostic.label,
+        "hint": diagnostic.hint,
+    }
+
+
+def _n_cores() -> int:
+    """The cores that this process may use, which in a container are fewer than the machine has."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _warnings(number: int) -> str:
+    return "" if number == 0 else f", {_count(number, 'warning')}"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,77 @@
+"""What a person at a terminal sees of a run: a line while it goes on, a summary when it ends. All of it on standard
+error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from wayeb_py.runner import Progress, Summary
+
+
+@contextmanager
+def shown(visible: bool) -> Iterator[Callable[[Progress], None] | None]:
+    """Somebody to tell progress to: a bar with rate and remaining time, or nobody."""
+    if not visible:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bars
+
+    bars = Bars(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[events]} events, {task.fields[rate]}/s"),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    tasks: dict[str, TaskID] = {}
+
+    def tell(progress: Progress) -> None:
+        if progress.phase not in tasks:
+            tasks[progress.phase] = bars.add_task(progress.phase, total=None, events="0", rate="0")
+        task = tasks[progress.phase]
+        elapsed_s = bars.tasks[bars.task_ids.index(task)].elapsed or 0.0
+        rate = progress.n_events / elapsed_s if elapsed_s > 0 else 0.0
+        bars.update(
+            task,
+            completed=progress.n_bytes,
+            total=progress.total_bytes or None,
+            events=f"{progress.n_events:,}",
+            rate=f"{rate:,.0f}",
+        )
+
+    with bars:
+        yield tell
+
+
+def render_summary(summary: Summary) -> str:
+    """The run in a few lines: events, entities, detections by pattern, rows set aside and why."""
+    lines = [
+        ("events", f"{summary.events:,}", f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"),
+        ("entities", f"{summary.entities:,}", ""),
+        ("detections", f"{sum(summary.detections.values()):,}", ""),
+        *((f"  {name}", f"{count:,}", "") for name, count in summary.detections.items()),
+    ]
+    if summary.episodes is not None:
+        lines.append(("episodes", f"{summary.episodes:,}", ""))
+    if summary.aside:
+        lines.append(("set aside", f"{sum(summary.aside.values()):,}", summary.aside_file or "--aside FILE keeps them"))
+        lines += [(f"  {reason}", f"{count:,}", "") for reason, count in summary.aside.items()]
+    if summary.unreadable:
+        total = sum(facts["count"] for facts in summary.unreadable.values())
+        lines.append(("unreadable values", f"{total:,}", "taken as missing"))
+        for column, facts in summary.unreadable.items():
+            place = f"first `{facts['example']}` in {facts['file']}, row {facts['row']}"
+            lines.append((f"  {column}", f"{facts['count']:,}", place))
+    if summary.duplicates:
+        lines.append(("duplicates", f"{summary.duplicates:,}", "dropped"))
+    if summary.sorted_on_disk:
+        lines.append(("order", "sorted", "the events were not in the order of time"))
+    if summary.out is not None:
+        lines.append(("written to", "", summary.out))
+    width = max(len(name) for name, _, _ in lines)
+    number_width = max(len(number) for _, number, _ in lines)
+    return "\n".join(f"{name:<{width}}  {number:>{number_width}}  {note}".rstrip() for name, number, note in lines)
