@@ -82,7 +82,26 @@ def main() -> None:
     """The entry point of the command."""
     signal.signal(signal.SIGTERM, _end_in_order)
     with _explained():
-        app()
+        app(args=spread_data(sys.argv[1:]))
+
+
+def spread_data(words: list[str]) -> list[str]:
+    """Lets `--data` take several paths, as a shell makes them of a glob: each gets a `--data` of its own.
+
+    They end at the next option, or at a pattern file, which is known by its extension.
+    """
+    spread: list[str] = []
+    follows_data = False
+    for before, word in zip(["", *words], words, strict=False):
+        if word.startswith("-") and word != "-":
+            follows_data = word == "--data" or word.startswith("--data=")
+        elif follows_data and before != "--data":
+            if word.endswith(".sre"):
+                follows_data = False
+            else:
+                spread.append("--data")
+        spread.append(word)
+    return spread
 
 
 def _end_in_order(number: int, frame: object) -> NoReturn:
@@ -190,8 +209,8 @@ def run(
         list[str],
         typer.Option(
             "--data",
-            metavar="PATH",
-            help="Events: Parquet, Arrow, CSV, NDJSON files, folders, globs; - is NDJSON on standard input. Repeatable.",
+            metavar="PATH...",
+            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs; - is NDJSON on standard input.",
         ),
     ],
     out: Annotated[
