@@ -21,7 +21,7 @@ import wayeb_py
 from benchmarks import N_THREADS
 from benchmarks.events import SIX_PATTERNS, fleet_file
 from benchmarks.fleet_in_polars import FORMULATIONS, NEEDED, in_one_order, recognise_file
-from benchmarks.measure import Bound, median_seconds, start
+from benchmarks.measure import Bound, start
 from data.fleet import FAULTS, read_injected
 from wayeb_py.runner import run
 
@@ -66,7 +66,7 @@ def main() -> None:
         enough = all(counts[fault] >= injected[fault] for fault in FAULTS if fault in counts)
         experiment.check("every injected fault is detected at least once", enough)
 
-        seconds = median_seconds(
+        seconds = experiment.median_seconds(
             {"wayeb_py": lambda: run(patterns, [data], ours, workers=N_THREADS)}
             | {f"pyarrow, {name}": partial(reader, data) for name, reader in READERS.items()}
             | {f"Polars, {name}": partial(recognise_file, data, theirs, name) for name in FORMULATIONS}

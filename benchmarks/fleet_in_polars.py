@@ -7,7 +7,8 @@ work is done, and the benchmarks take the fastest as the one to beat:
 - `shift_after_sorting`: a stable sort by vehicle first, then plain shifts guarded by the place in the word; all letters
   are packed into one small integer, so that there is one shift for each step back instead of one for each letter.
 
-`Route` is not of fixed length: its start is the last event that was not moving, carried forward.
+`Route` is not of fixed length: its start is the last event that was off, at least two back, carried forward, and no
+later event may be one that was not moving. An event may be both: a faulty box reports a switched-off vehicle as moving.
 """
 
 from __future__ import annotations
@@ -80,14 +81,13 @@ def shift_over_groups(events: pl.LazyFrame) -> pl.DataFrame:
         off.fill_null(False).alias("off"),
         *(letter.fill_null(False).alias(name) for name, letter in LETTERS.items()),
     )
-    last = pl.when(~pl.col("moving"))
+    was_off, stood = pl.when("off"), pl.when(~pl.col("moving"))
     anchored = marked.with_columns(
-        # What stood at the last event that was not moving, as of the event before this one.
-        back(last.then(pl.col("off")).forward_fill(), 1).alias("from_off"),
-        back(last.then(pl.col("ts")).forward_fill(), 1).alias("from_ts"),
-        back(last.then(pl.col("seq")).forward_fill(), 1).alias("from_seq"),
+        back(was_off.then("ts").forward_fill(), 2).alias("from_ts"),
+        back(was_off.then("seq").forward_fill(), 2).alias("from_seq"),
+        back(stood.then("seq").forward_fill(), 1).fill_null(-1).alias("stood_seq"),
     )
-    route = pl.col("off") & back(pl.col("moving"), 1) & pl.col("from_off")
+    route = pl.col("off") & (pl.col("stood_seq") <= pl.col("from_seq"))
     found = {"Route": (route, pl.col("from_ts"), pl.col("from_seq"))}
     for name, letters in FIXED.items():
         n = len(letters) - 1
@@ -119,16 +119,16 @@ def shift_after_sorting(events: pl.LazyFrame) -> pl.DataFrame:
         return (expression & pl.lit(bits[letter], pl.UInt8)) != 0
 
     at = {n: pl.col("bits").shift(n) for n in range(1, 4)} | {0: pl.col("bits")}
-    not_moving = pl.when(~has(pl.col("bits"), "moving") | (pl.col("seq") == 0))
+    # Rows instead of places in the word: an earlier vehicle's are too small to be this one's.
+    was_off, stood = pl.when(has(pl.col("bits"), "off")), pl.when(~has(pl.col("bits"), "moving"))
     anchored = numbered.with_columns(
-        not_moving.then(pl.col("bits")).forward_fill().shift(1).alias("from_bits"),
-        not_moving.then(pl.col("ts")).forward_fill().shift(1).alias("from_ts"),
-        not_moving.then(pl.col("seq")).forward_fill().shift(1).alias("from_seq"),
+        was_off.then("ts").forward_fill().shift(2).alias("from_ts"),
+        was_off.then(row).forward_fill().shift(2).alias("from_row"),
+        stood.then(row).forward_fill().shift(1).fill_null(-1).alias("stood_row"),
+    ).with_columns((pl.col("from_row") - row + pl.col("seq")).alias("from_seq"))
+    route = (has(at[0], "off") & (pl.col("stood_row") <= pl.col("from_row")) & (pl.col("from_seq") >= 0)).fill_null(
+        False
     )
-    # An event that begins a word is an anchor whether it moves or not; `off` is never among its bits.
-    route = (
-        has(at[0], "off") & has(at[1], "moving") & has(pl.col("from_bits"), "off") & (pl.col("seq") >= 2)
-    ).fill_null(False)
     found = {"Route": (route, pl.col("from_ts"), pl.col("from_seq"))}
     for name, letters in FIXED.items():
         n = len(letters) - 1

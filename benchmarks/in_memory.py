@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 import wayeb_py
 from benchmarks.events import SIX_PATTERNS, fleet_file, read_fleet
 from benchmarks.fleet_in_polars import NEEDED, in_one_order, shift_after_sorting
-from benchmarks.measure import Bound, median_seconds, start, stay_on_one_core
+from benchmarks.measure import Bound, start, stay_on_one_core
 from data.fleet import FAULTS, STATUSES, read_injected
 
 N_EVENTS = 10_000_000
@@ -78,7 +78,7 @@ def main() -> None:
     experiment.check("every injected fault is detected at least once", enough)
 
     stay_on_one_core()
-    seconds = median_seconds(
+    seconds = experiment.median_seconds(
         {
             "sum": lambda: [column.sum() for column in columns],
             "dense": lambda: recognise(dense),

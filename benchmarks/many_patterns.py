@@ -14,7 +14,7 @@ import pyarrow as pa
 import wayeb_py
 from benchmarks.events import SIX_PATTERNS, as_numpy, read_fleet
 from benchmarks.in_memory import with_coded_text, with_dense_keys
-from benchmarks.measure import Bound, Experiment, median_seconds, start, stay_on_one_core
+from benchmarks.measure import Bound, Experiment, start, stay_on_one_core
 from benchmarks.pattern_sets import Part, forty_eight, thousand, write_sre
 from benchmarks.words import Words
 
@@ -84,7 +84,7 @@ def main() -> None:
         experiment.check(f"{name} patterns, no two of them equivalent {warnings[:3]}", not warnings)
         check_answers(experiment, recognise(compiled[name], events), parts, words, row_of)
     stay_on_one_core()
-    seconds = median_seconds(
+    seconds = experiment.median_seconds(
         {
             "6": lambda: recognise(six, events),
             "48": lambda: recognise(compiled["48"], events),
