@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -268,6 +269,7 @@ def run(
         _misuse(str(error))
     patterns = _compile(files, key, time, time_unit, _load_functions(functions), longest=longest, lateness_s=lateness_s)
     _show_warnings(patterns, strict)
+    _spare_pandas()
     try:
         unit = patterns.meaning.stream.time_unit
         since_s = None if since is None else read_instant_s(since, unit)
@@ -315,6 +317,7 @@ def run_tests(
     faults: list[Diagnostic] = []
     n_examples = 0
     given = _load_functions(functions)
+    _spare_pandas()
     for path in _pattern_files(files):
         patterns = _compile([path], key, time, time_unit, given)
         _show_warnings(patterns, strict)
@@ -490,6 +493,30 @@ def _as_json(diagnostic: Diagnostic) -> dict[str, Any]:
 def _n_cores() -> int:
     """The cores that this process may use, which in a container are fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def _spare_pandas() -> None:
+    """Lets Arrow look for pandas while it cannot be found.
+
+    Arrow imports pandas, if it is installed, when it makes its first array, in case that comes from a data frame. No
+    command has data frames, and the import takes half a second, which is most of the start of a run.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    hidden = _WithoutPandas()
+    sys.meta_path.insert(0, hidden)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(hidden)
 
 
 def _count(number: int, noun: str) -> str:
