@@ -3,9 +3,9 @@
 Two things are compared by running them in turn, warm, five times, and dividing medians: a machine that is busy for a
 while is then busy for both. Only the ratio is judged; rates and seconds are printed for the reader.
 
-That helps only so far: two threads and one do not suffer alike when other processes want the cores. So the processor time
-that others used meanwhile is measured, said, and kept in the record with every single repeat; a ratio from a busy machine
-is not to be quoted.
+That helps only so far: two threads and one do not suffer alike when other processes want the cores. So the processor
+time that others used meanwhile is measured, said, and kept in the record with every single repeat; a ratio from a busy
+machine is not to be quoted.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -31,7 +31,7 @@ QUIET_CORES = 0.1  # what other processes may use before a measurement counts as
 WAYEB = str(Path(sys.executable).with_name("wayeb"))  # the command, as this environment has it
 
 
-def repeat_in_turn(tasks: dict[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, list[float]]:
+def repeat_in_turn(tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, list[float]]:
     """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat."""
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     for repeat in range(repeats + 1):
@@ -94,7 +94,7 @@ class Experiment:
     repeats_s: dict[str, list[float]] = field(default_factory=dict)
     cores_used_by_others: float | None = None  # the greatest mean over one measurement
 
-    def median_seconds(self, tasks: dict[str, Callable[[], object]]) -> dict[str, float]:
+    def median_seconds(self, tasks: Mapping[str, Callable[[], object]]) -> dict[str, float]:
         """Each task's median over interleaved repeats; keeps all of them, and how busy others kept the machine."""
         begin, busy_s, own_s = time.perf_counter(), _busy_s(), _own_s()
         seconds = repeat_in_turn(tasks)
