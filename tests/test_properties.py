@@ -6,13 +6,13 @@ that the reader gets wrong shows as well.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
 import pyarrow as pa
 from cases import KEY, TIME, stream_block
-from engines import SIMULATED, Found, Job, fed, in_one_call
+from engines import SIMULATED, Found, Job, fed, in_chunks, in_one_call
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -57,7 +57,8 @@ class Scene:
     dedupe: bool
 
     def job(self) -> Job:
-        lines = [f"lateness {float(self.lateness_s)} s"]
+        # A lateness that is given holds for a whole table too; without one the table is put in order.
+        lines = [f"lateness {float(self.lateness_s)} s"] if self.arrival else []
         if self.forget_after_s is not None:
             lines.append(f"forget after {float(self.forget_after_s)} s")
         if self.dedupe:
@@ -132,6 +133,15 @@ def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: s
     check_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
+@settings(max_examples=80 * N_EXAMPLES_FACTOR)
+@given(scenes(), st.data(), st.integers(1, 4), st.booleans())
+def test_chunks_of_any_size_give_what_the_definitions_say(
+    scene: Scene, data: st.DataObject, chunk_rows: int, simulated: bool
+) -> None:
+    limits = SIMULATED if simulated else None
+    check_equal(in_chunks(scene.job(), cuts(scene, data.draw), chunk_rows, limits), scene.answer())
+
+
 @settings(max_examples=40 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data())
 def test_two_workers_give_what_one_gives(scene: Scene, data: st.DataObject) -> None:
@@ -151,3 +161,28 @@ def test_a_detection_is_known_as_soon_as_its_entity_has_reached_the_lateness(sce
             if after == n_arrived
         ]
         assert sorted(zip(found["pattern"].to_pylist(), found["seq"].to_pylist(), strict=True)) == sorted(expected)
+
+
+@settings(max_examples=60 * N_EXAMPLES_FACTOR)
+@given(scenes(), scenes(), st.data())
+def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
+    scene: Scene, other: Scene, data: st.DataObject
+) -> None:
+    added = tuple(replace(pattern, name=f"Q{n}") for n, pattern in enumerate(other.patterns))
+    cut = data.draw(st.integers(0, len(scene.events)))
+    # Without lateness an event is recognised when it arrives, so it is plain which events the new patterns see.
+    scene = replace(scene, arrival=False, events=sorted(scene.events, key=lambda event: event[TIME]), dedupe=False)
+    both = replace(scene, patterns=data.draw(st.permutations((*scene.patterns, *added))))
+    before, after = scene.job(), both.job()
+    recogniser = wayeb_py.Recogniser(before.compile(), order="sorted")
+    first = recogniser.feed(before.table.slice(0, cut))
+    recogniser = wayeb_py.Recogniser(after.compile(), order="sorted", saved=recogniser.save())
+    second = recogniser.feed(after.table.slice(cut))
+    old = scene.answer().detections
+    new = replace(scene, patterns=added, events=scene.events[cut:]).answer().detections
+    expected = sorted((found.pattern, found.entity, found.ts, found.start_ts) for found in (*old, *new))
+    columns = [
+        [value for part in (first, second) for value in part.to_arrow().to_pydict().get(name, ())]
+        for name in ("pattern", "entity", "ts", "start_ts")
+    ]
+    assert sorted(zip(*columns, strict=True)) == expected
