@@ -52,7 +52,11 @@ def _wrong_count(r: Resolver, node: t.Call, usage: str) -> Wrong:
     given = len(node.arguments)
     words = "no arguments" if given == 0 else "1 argument" if given == 1 else f"{given} arguments"
     r.report.error(
-        r.source, f"`{node.function}` cannot take {words}", node.span, f"called with {words}", f"it is called as `{usage}`"
+        r.source,
+        f"`{node.function}` cannot take {words}",
+        node.span,
+        f"called with {words}",
+        f"it is called as `{usage}`",
     )
     return WRONG
 
@@ -105,7 +109,7 @@ def _user_call(r: Resolver, node: t.Call, parts: Sequence[Result], signature: m.
     return Valued(m.FunctionCall(signature.name, tuple(values), signature.result), signature.result)
 
 
-# ---- numbers ---------------------------------------------------------------------------------------------------------------
+# Numbers.
 
 
 def _numbers(r: Resolver, node: t.Call, parts: Sequence[Result]) -> list[Valued] | None:
@@ -169,7 +173,7 @@ def _angle(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Valued(m.Arithmetic("angle", tuple(value.value for value in values)), "number", DEGREES)
 
 
-# ---- the entity's past -----------------------------------------------------------------------------------------------------
+# The entity's past.
 
 
 def _prev(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
@@ -231,7 +235,7 @@ def _time(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Valued(m.Constant(instant, "time", instant.denominator == 1), "time")
 
 
-# ---- the position ----------------------------------------------------------------------------------------------------------
+# The position.
 
 
 def _has_position(r: Resolver, node: t.Call) -> bool:
@@ -261,7 +265,9 @@ def _places(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Placed | None
     if isinstance(first, t.Arithmetic) and first.operator == "-" and isinstance(first.left, t.Name):
         name = r.source.text[first.span.start : first.span.end]
         joined = "_".join(part.strip() for part in name.split("-"))
-        r.report.error(r.source, "a name cannot hold a hyphen", first.span, "`-` is the minus sign", f"write `{joined}`")
+        r.report.error(
+            r.source, "a name cannot hold a hyphen", first.span, "`-` is the minus sign", f"write `{joined}`"
+        )
         return None
     if not isinstance(result, Wrong):
         r.report.error(
@@ -295,7 +301,11 @@ def _near(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
         return WRONG
     if reach.unit is None:
         r.report.error(
-            r.source, "`near` needs a unit of length", span, "a unit is missing: `m`, `km` or `nmi`", f"write for example `{text} m`"
+            r.source,
+            "`near` needs a unit of length",
+            span,
+            "a unit is missing: `m`, `km` or `nmi`",
+            f"write for example `{text} m`",
         )
         return WRONG
     if reach.unit.dimension != METRES.dimension:
@@ -348,7 +358,11 @@ def _point(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     for value, argument, limit, name in zip(values, node.arguments, (180, 90), ("longitude", "latitude"), strict=True):
         if not isinstance(value.value, m.Constant) or value.unit not in (None, DEGREES):
             r.report.error(
-                r.source, "a point is two numbers of degrees, longitude first", argument.span, "not such a number", f"write `{USAGE['point']}`"
+                r.source,
+                "a point is two numbers of degrees, longitude first",
+                argument.span,
+                "not such a number",
+                f"write `{USAGE['point']}`",
             )
             return WRONG
         degrees.append(cast(Fraction, value.value.value))

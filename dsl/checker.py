@@ -1,9 +1,9 @@
 """Trees become their meaning, or a list of everything that is wrong with them.
 
-The stages, in order: the declarations of all files are gathered by name; the stream block says what the events hold; the
-`let`s are put in an order in which each needs only earlier ones; everything is resolved once in silence, to learn from
-their uses the kinds of attributes that no `attr` line declares, and then for good; tests are checked last, since they need
-the kinds.
+The stages, in order: the declarations of all files are gathered by name; the stream block says what the events
+hold; the `let`s are put in an order in which each needs only earlier ones; everything is resolved, and once
+more if uses told the kinds of attributes that no `attr` line declares; tests are checked last, since they need the
+kinds.
 """
 
 from __future__ import annotations
@@ -53,16 +53,15 @@ def check(
         knowledge=gathered.knowledge,
     )
     ordered = order_lets(gathered, report)
-    report.silent = True
-    _resolve_all(scope, gathered, ordered)
-    report.silent = False
-    scope.kinds.settle(report)
-    scope.kinds.uses.clear()
+    before = dict(report.found)
     patterns = _resolve_all(scope, gathered, ordered)
+    if scope.kinds.uses:
+        # Uses told the kinds of columns that nothing declares: with them, everything is said again.
+        report.found = before
+        scope.kinds.settle(report)
+        patterns = _resolve_all(scope, gathered, ordered)
     examples = [
-        example
-        for test, source in gathered.tests
-        if (example := check_test(test, source, gathered, scope)) is not None
+        example for test, source in gathered.tests if (example := check_test(test, source, gathered, scope)) is not None
     ]
     if not gathered.patterns and not gathered.has_broken_pattern and not any(errors):
         _no_pattern(given, report)
@@ -80,12 +79,16 @@ def _no_pattern(files: Sequence[t.File], report: Report) -> None:
         return
     source = files[0].source
     span = Span(0, 0) if not source.text else Span(0, 1)
-    report.error(source, "no pattern is declared", span, "nothing to recognise", "write for example `pattern Stop := (speed = 0){3,}`")
+    report.error(
+        source,
+        "no pattern is declared",
+        span,
+        "nothing to recognise",
+        "write for example `pattern Stop := (speed = 0){3,}`",
+    )
 
 
-def _resolve_all(
-    scope: Scope, gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]
-) -> list[m.Pattern]:
+def _resolve_all(scope: Scope, gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]) -> list[m.Pattern]:
     resolver = Resolver(scope)
     for let, source in ordered:
         scope.results[let.name] = resolver.resolve(let.body, source, in_regex=False)
@@ -112,9 +115,7 @@ def _pattern(resolver: Resolver, pattern: t.Pattern, source: Source) -> m.Patter
             window = m.Window(events=int(amount.literal))
         else:
             window = m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
-    return m.Pattern(
-        pattern.name, regex, source, pattern.name_span, window, emit, cast(tuple[str, str] | None, each)
-    )
+    return m.Pattern(pattern.name, regex, source, pattern.name_span, window, emit, cast(tuple[str, str] | None, each))
 
 
 def _each(scope: Scope, pattern: t.Pattern, source: Source) -> Any:
@@ -128,7 +129,11 @@ def _each(scope: Scope, pattern: t.Pattern, source: Source) -> Any:
         hint = did_you_mean(each.places, list(scope.knowledge))
         hint = hint or f'declare them: `points {each.places} from "{each.places}.csv"`'
         scope.report.error(
-            source, f"unknown places `{each.places}`", each.places_span, "no `points`, `lines` or `areas` of this name", hint
+            source,
+            f"unknown places `{each.places}`",
+            each.places_span,
+            "no `points`, `lines` or `areas` of this name",
+            hint,
         )
         return "wrong"
     if each.variable in scope.lets or each.variable in scope.knowledge:
@@ -151,8 +156,9 @@ def _emit(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, ...]:
             hint = did_you_mean(column.name, list(scope.attributes))
             if hint is None and column.name in scope.lets:
                 hint = "only columns of the events can be emitted, not a `let`"
-            scope.report.error(source, f"unknown attribute `{column.name}`", column.span, "not in the event schema", hint)
+            scope.report.error(
+                source, f"unknown attribute `{column.name}`", column.span, "not in the event schema", hint
+            )
         columns.append(column.name)
         scope.mentioned.add(column.name)
     return tuple(columns)
-

@@ -1,4 +1,5 @@
-"""What people get wrong around expressions, in declarations, and how it is said: each function makes one syntax error."""
+"""What people get wrong around expressions, in declarations, and how it is said: each function makes one syntax
+error."""
 
 from __future__ import annotations
 
@@ -7,7 +8,15 @@ from typing import TYPE_CHECKING
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import SyntaxFault
 from wayeb_py.dsl.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.mistakes import did_you_mean, foreign, looks_like_clause, reserved_word, shown, spaced_unit, unknown_unit
+from wayeb_py.dsl.mistakes import (
+    did_you_mean,
+    foreign,
+    looks_like_clause,
+    reserved_word,
+    shown,
+    spaced_unit,
+    unknown_unit,
+)
 from wayeb_py.dsl.units import TIME_UNITS, UNITS, describe_dimension
 from wayeb_py.errors import Span
 
@@ -53,7 +62,9 @@ def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
     if token.kind == "text":
         return SyntaxFault("a name has no quotes", token.span, "a text, not a name", f"write `{example}`")
     if token.kind == "number":
-        return SyntaxFault("a name begins with a letter", token.span, "begins with a digit", "put a letter in front of it")
+        return SyntaxFault(
+            "a name begins with a letter", token.span, "begins with a digit", "put a letter in front of it"
+        )
     found = foreign(piece.whole, token) if token.kind == "stray" else None
     if found is not None:
         return found
@@ -88,8 +99,15 @@ def no_assignment(piece: Piece, token: Token) -> SyntaxFault:
     if token.text in ("=", ":", "==", "::="):
         return SyntaxFault("a pattern is defined with `:=`", token.span, f"`{token.text}` stands here", "write `:=`")
     if token.kind == "name" and token.text not in RESERVED:
-        return SyntaxFault("the name of a pattern is one word", token.span, "a second word", "write `:=` after the name, or join the words with `_`")
-    return SyntaxFault("after the name of a pattern comes `:=`", token.span, _something(token), "write `pattern NAME := …`")
+        return SyntaxFault(
+            "the name of a pattern is one word",
+            token.span,
+            "a second word",
+            "write `:=` after the name, or join the words with `_`",
+        )
+    return SyntaxFault(
+        "after the name of a pattern comes `:=`", token.span, _something(token), "write `pattern NAME := …`"
+    )
 
 
 def no_equals(piece: Piece, token: Token) -> SyntaxFault:
@@ -107,12 +125,17 @@ def no_brace(piece: Piece, token: Token) -> SyntaxFault:
     hyphen = _hyphen(piece, token)
     if hyphen is not None:
         return hyphen
-    return SyntaxFault("a block in braces is expected here", token.span, _something(token), "write `{` and close it with `}`")
+    return SyntaxFault(
+        "a block in braces is expected here", token.span, _something(token), "write `{` and close it with `}`"
+    )
 
 
 def position_comma(piece: Piece, token: Token) -> SyntaxFault:
     return _hyphen(piece, token) or SyntaxFault(
-        "a position is two columns with a comma between them", token.span, _something(token), "write `position lon, lat`"
+        "a position is two columns with a comma between them",
+        token.span,
+        _something(token),
+        "write `position lon, lat`",
     )
 
 
@@ -121,7 +144,12 @@ def bad_kind(piece: Piece, token: Token) -> SyntaxFault:
     if hyphen is not None:
         return hyphen
     if token.kind != "name" or token.text in STREAM_WORDS:
-        return SyntaxFault("an attribute needs a type", token.span, _something(token), "the types are `number`, `text`, `bool` and `time`")
+        return SyntaxFault(
+            "an attribute needs a type",
+            token.span,
+            _something(token),
+            "the types are `number`, `text`, `bool` and `time`",
+        )
     known = _OTHER_KINDS.get(token.text.lower())
     hint = f"write `{known}`" if known else did_you_mean(token.text, ["number", "text", "bool", "time"])
     hint = hint or "the types are `number`, `text`, `bool` and `time`"
@@ -154,7 +182,9 @@ def check_time_unit(token: Token) -> None:
 
 
 def unit_of_other_kind(kind: Token, unit: Token) -> SyntaxFault:
-    return SyntaxFault(f"only numbers have a unit, and this attribute is `{kind.text}`", unit.span, "leave out the unit")
+    return SyntaxFault(
+        f"only numbers have a unit, and this attribute is `{kind.text}`", unit.span, "leave out the unit"
+    )
 
 
 def forget_after(piece: Piece, token: Token) -> SyntaxFault:
@@ -162,7 +192,9 @@ def forget_after(piece: Piece, token: Token) -> SyntaxFault:
 
 
 def bad_clean(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("`clean` knows `ais` and `gps`", token.span, _something(token), did_you_mean(token.text, ["ais", "gps"]))
+    return SyntaxFault(
+        "`clean` knows `ais` and `gps`", token.span, _something(token), did_you_mean(token.text, ["ais", "gps"])
+    )
 
 
 def bad_stream_line(piece: Piece, token: Token) -> SyntaxFault:
@@ -173,9 +205,16 @@ def bad_stream_line(piece: Piece, token: Token) -> SyntaxFault:
     if hyphen is not None:
         return hyphen
     if token.text in (";", ","):
-        return SyntaxFault(f"`{token.text}` cannot stand here", token.span, "lines of a block end without a sign", f"leave out the `{token.text}`")
+        return SyntaxFault(
+            f"`{token.text}` cannot stand here",
+            token.span,
+            "lines of a block end without a sign",
+            f"leave out the `{token.text}`",
+        )
     hint = did_you_mean(token.text, STREAM_WORDS) or "the lines begin with " + ", ".join(f"`{w}`" for w in STREAM_WORDS)
-    return SyntaxFault(f"unknown line `{shown(token.text)}` in a stream block", token.span, "not a word of this block", hint)
+    return SyntaxFault(
+        f"unknown line `{shown(token.text)}` in a stream block", token.span, "not a word of this block", hint
+    )
 
 
 def bad_test_line(piece: Piece, token: Token) -> SyntaxFault:
@@ -186,38 +225,57 @@ def bad_test_line(piece: Piece, token: Token) -> SyntaxFault:
     if token.kind in ("name", "backquoted") and rest[:1] == ":":
         if token.text in RESERVED:
             return reserved_word(token)
-        return SyntaxFault("after the colon comes a space", Span(token.start, token.end + 1), "the values touch the colon")
+        return SyntaxFault(
+            "after the colon comes a space", Span(token.start, token.end + 1), "the values touch the colon"
+        )
     if token.kind == "name":
         hint = did_you_mean(token.text, ["detects"]) or f"write `{token.text}: …` with one word an event"
         return SyntaxFault(f"unknown line `{token.text}` in a test", token.span, "neither `NAME:` nor `detects`", hint)
     if token.kind == "number":
-        return SyntaxFault("the events that are detected are separated by commas", token.span, "a comma is missing before this")
+        return SyntaxFault(
+            "the events that are detected are separated by commas", token.span, "a comma is missing before this"
+        )
     found = foreign(piece.whole, token) if token.kind == "stray" else None
-    return found or SyntaxFault("a line of a test is `NAME: values` or `detects …`", token.span, f"`{token.text}` is neither")
+    return found or SyntaxFault(
+        "a line of a test is `NAME: values` or `detects …`", token.span, f"`{token.text}` is neither"
+    )
 
 
 def no_at(piece: Piece, token: Token) -> SyntaxFault:
-    hint = f"write `detects at {token.text}`" if token.kind == "number" else "write `detects at 3, 7` or `detects nothing`"
+    hint = (
+        f"write `detects at {token.text}`" if token.kind == "number" else "write `detects at 3, 7` or `detects nothing`"
+    )
     return SyntaxFault("`detects` is followed by `at` or `nothing`", token.span, _something(token), hint)
 
 
 def no_event_number(piece: Piece, token: Token) -> SyntaxFault:
     return SyntaxFault(
-        "an event is told by its number, counted from 0", token.span, _something(token), "write for example `detects at 3, 7`"
+        "an event is told by its number, counted from 0",
+        token.span,
+        _something(token),
+        "write for example `detects at 3, 7`",
     )
 
 
 def not_one_detects(name: Token, keywords: list[Token]) -> SyntaxFault:
     if not keywords:
         return SyntaxFault(
-            "this test does not say what is detected", name.span, "no `detects` in its block", "write `detects at 3` or `detects nothing`"
+            "this test does not say what is detected",
+            name.span,
+            "no `detects` in its block",
+            "write `detects at 3` or `detects nothing`",
         )
-    return SyntaxFault("a test says only once what is detected", keywords[1].span, "a second `detects`", "write `detects at 3, 7`")
+    return SyntaxFault(
+        "a test says only once what is detected", keywords[1].span, "a second `detects`", "write `detects at 3, 7`"
+    )
 
 
 def no_from(piece: Piece, token: Token) -> SyntaxFault:
     return _hyphen(piece, token) or SyntaxFault(
-        "after the name comes `from` and the file", token.span, _something(token), 'write for example `from "ports.csv"`'
+        "after the name comes `from` and the file",
+        token.span,
+        _something(token),
+        'write for example `from "ports.csv"`',
     )
 
 
@@ -227,7 +285,9 @@ def no_path(piece: Piece, token: Token) -> SyntaxFault:
 
 
 def after_declaration(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("this belongs to no declaration", token.span, "the declaration before it has ended", _declaration_hint(token))
+    return SyntaxFault(
+        "this belongs to no declaration", token.span, "the declaration before it has ended", _declaration_hint(token)
+    )
 
 
 def _declaration_hint(token: Token) -> str | None:
@@ -245,7 +305,10 @@ def unknown_declaration(token: Token) -> SyntaxFault:
 def no_keyword(token: Token) -> SyntaxFault:
     """A line defines something with `:=` and does not say what."""
     return SyntaxFault(
-        "this declaration has no keyword", token.span, "a name without `pattern` before it", f"write `pattern {token.text} := …`"
+        "this declaration has no keyword",
+        token.span,
+        "a name without `pattern` before it",
+        f"write `pattern {token.text} := …`",
     )
 
 
@@ -261,9 +324,10 @@ def after_expression(piece: Piece, token: Token) -> SyntaxFault:
     hyphen = _hyphen(piece, token)
     if hyphen is not None:
         return hyphen
-    if token.kind in ("name", "backquoted") and " emit " in " ".join(piece.whole[piece.base : token.start].split()):
-        if not looks_like_clause(token):
-            return SyntaxFault("a comma is missing between two columns", token.span, "after the columns before it", "write `emit a, b`")
+    emits = " emit " in " ".join(piece.whole[piece.base : token.start].split())
+    if token.kind in ("name", "backquoted") and emits and not looks_like_clause(token):
+        label, hint = "after the columns before it", "write `emit a, b`"
+        return SyntaxFault("a comma is missing between two columns", token.span, label, hint)
     if token.kind == "name":
         return SyntaxFault(
             f"unknown clause `{token.text}`",
@@ -281,12 +345,16 @@ def no_each(piece: Piece, token: Token) -> SyntaxFault:
 
 
 def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("after the row's name comes `in` and the places", token.span, _something(token), "write `for each p in port`")
+    return SyntaxFault(
+        "after the row's name comes `in` and the places", token.span, _something(token), "write `for each p in port`"
+    )
 
 
 def no_quantity(what: str, events: bool, piece: Piece, token: Token) -> SyntaxFault:
     example = f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min"
-    return SyntaxFault(f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{example}`")
+    return SyntaxFault(
+        f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{example}`"
+    )
 
 
 def check_duration(what: str, number: t.Number) -> None:
@@ -301,7 +369,10 @@ def check_duration(what: str, number: t.Number) -> None:
     unit = UNITS[number.unit]
     if unit.dimension != (0, 1, 0):
         raise SyntaxFault(
-            f"`{what}` needs a time, and this is {describe_dimension(unit)}", number.span, "not a time", "the units are `s`, `min`, `h` and `d`"
+            f"`{what}` needs a time, and this is {describe_dimension(unit)}",
+            number.span,
+            "not a time",
+            "the units are `s`, `min`, `h` and `d`",
         )
 
 
@@ -309,7 +380,9 @@ def check_window(window: t.Within) -> None:
     """Refuses windows that are neither a time nor a number of events."""
     if window.events:
         if not window.amount.literal.isdecimal() or int(window.amount.literal) == 0:
-            raise SyntaxFault("a window has a whole number of events, at least 1", window.amount.span, "not such a number")
+            raise SyntaxFault(
+                "a window has a whole number of events, at least 1", window.amount.span, "not such a number"
+            )
         return
     if window.amount.unit is None:
         raise SyntaxFault(

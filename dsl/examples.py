@@ -26,7 +26,13 @@ def check_test(test: t.Test, source: Source, gathered: Gathered, scope: Scope) -
     if test.pattern not in gathered.patterns:
         if test.pattern not in gathered.broken_patterns:
             hint = did_you_mean(test.pattern, list(gathered.patterns))
-            report.error(source, f"no pattern is called `{test.pattern}`", test.name_span, "a test is named after its pattern", hint)
+            report.error(
+                source,
+                f"no pattern is called `{test.pattern}`",
+                test.name_span,
+                "a test is named after its pattern",
+                hint,
+            )
         return None
     n_events = _check_lengths(test, source, scope)
     columns: list[tuple[str, tuple[str | None, ...]]] = []
@@ -57,11 +63,17 @@ def _check_lengths(test: t.Test, source: Source, scope: Scope) -> int:
     for line in test.lines:
         if line.attribute in seen:
             note = Note(source, seen[line.attribute], "the first one is here")
-            scope.report.error(source, f"`{line.attribute or 'at'}` stands twice in this test", line.span, "a second line", note=note)
+            scope.report.error(
+                source, f"`{line.attribute or 'at'}` stands twice in this test", line.span, "a second line", note=note
+            )
         seen.setdefault(line.attribute, line.span)
     if not test.lines:
         scope.report.error(
-            source, "this test has no events", test.name_span, "no line with values in its block", "write a line such as `speed: 60 0 70 0`"
+            source,
+            "this test has no events",
+            test.name_span,
+            "no line with values in its block",
+            "write a line such as `speed: 60 0 70 0`",
         )
         return 0
     n_events = len(test.lines[0].items)
@@ -69,7 +81,12 @@ def _check_lengths(test: t.Test, source: Source, scope: Scope) -> int:
         if len(line.items) != n_events:
             note = Note(source, test.lines[0].span, f"{_count(n_events)} here")
             scope.report.error(
-                source, "the lines of a test have one value for each event", line.span, f"{_count(len(line.items))} here", "write `-` for a missing value", note
+                source,
+                "the lines of a test have one value for each event",
+                line.span,
+                f"{_count(len(line.items))} here",
+                "write `-` for a missing value",
+                note,
             )
             break
     return n_events
@@ -88,7 +105,9 @@ def _values(line: t.Values, attribute: str, source: Source, scope: Scope) -> tup
     kind = (known.kind if known is not None else None) or scope.kinds.known.get((attribute,))
     if known is None and attribute not in scope.mentioned:
         hint = did_you_mean(attribute, sorted(scope.mentioned))
-        scope.report.warn(source, f"no pattern mentions `{attribute}`", line.span, "has no effect on what is detected", hint)
+        scope.report.warn(
+            source, f"no pattern mentions `{attribute}`", line.span, "has no effect on what is detected", hint
+        )
     values: list[str | None] = []
     for item in line.items:
         if item.text == "-" and not item.quoted:
@@ -132,13 +151,21 @@ def _seconds(item: t.Item, source: Source, scope: Scope) -> Fraction | None:
     match = _TIME.fullmatch(item.text) if len(item.text) <= MAX_LITERAL else None
     if match is None:
         scope.report.error(
-            source, f"`{shown(item.text)}` is not a time", item.span, "a number with its unit is expected", "write for example `at: 0 10min 20min`"
+            source,
+            f"`{shown(item.text)}` is not a time",
+            item.span,
+            "a number with its unit is expected",
+            "write for example `at: 0 10min 20min`",
         )
         return None
     unit = UNITS.get(match["unit"] or "s")
     if unit is None or unit.dimension != (0, 1, 0):
         close = suggest_unit(match["unit"])
-        hint = f"did you mean `{close}`?" if close and UNITS[close].dimension == (0, 1, 0) else "the units are `s`, `min`, `h` and `d`"
+        hint = (
+            f"did you mean `{close}`?"
+            if close and UNITS[close].dimension == (0, 1, 0)
+            else "the units are `s`, `min`, `h` and `d`"
+        )
         scope.report.error(source, f"`{match['unit']}` is not a unit of time", item.span, "not a time", hint)
         return None
     return Fraction(match["number"]) * unit.factor
@@ -148,9 +175,16 @@ def _check_detected(detected: t.Detected, n_events: int, source: Source, scope: 
     if detected.at >= n_events:
         last = f"the last one is {n_events - 1}" if n_events else "it has none"
         scope.report.error(
-            source, f"this test has no event {detected.at}", detected.span, last, "events count from 0" if detected.at == n_events else None
+            source,
+            f"this test has no event {detected.at}",
+            detected.span,
+            last,
+            "events count from 0" if detected.at == n_events else None,
         )
     elif detected.start is not None and detected.start > detected.at:
         scope.report.error(
-            source, "a match begins at or before the event at which it is detected", detected.span, f"from {detected.start} is after {detected.at}"
+            source,
+            "a match begins at or before the event at which it is detected",
+            detected.span,
+            f"from {detected.start} is after {detected.at}",
         )

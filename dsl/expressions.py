@@ -4,11 +4,12 @@ One ladder serves predicates and regexes, loosest first:
 
     |   &   ;   !   or   and   not   comparisons and `in`   + -   * /   sign   iteration
 
-It stands in the declarations' grammar as one pyparsing token. pyparsing's own `infix_notation` was tried: it took ten
-times as long, and minutes for a nesting of 500. From the stack come the messages: what is open, and what was expected.
+It stands in the declarations' grammar as one pyparsing token. pyparsing's own `infix_notation` was tried: it took
+ten times as long, and minutes for a nesting of 500. From the stack come the messages: what is open, and what was
+expected.
 
-`+` and `*` are binary where a value follows and iterations elsewhere, so `off+ (x > 3)` is read as a sum; the checker, which
-knows that `off` is a predicate, sees the `;` that was forgotten.
+`+` and `*` are binary where a value follows and iterations elsewhere, so `off+ (x > 3)` is read as a sum; the
+checker, which knows that `off` is a predicate, sees the `;` that was forgotten.
 """
 
 from __future__ import annotations
@@ -102,7 +103,7 @@ class _Reader:
     def ends_here(self, token: Token) -> bool:
         return token.kind == "end" or (token.kind == "name" and token.text in ("within", "emit"))
 
-    # ---- where an operand is expected ----
+    # Where an operand is expected.
 
     def read_operand(self, token: Token) -> bool:
         """Takes a token where an operand is expected; True if one is expected still."""
@@ -137,12 +138,15 @@ class _Reader:
             self.at += 2
             self.frames.append(_Frame(token.text, opening, token))
             return True
-        if token.kind == "sign" and token.text == ")" and frame.kind == "call" and not frame.items:
-            if not frame.operands and not frame.operators:
-                self.close(token)
-                return False
+        is_empty = not frame.items and not frame.operands and not frame.operators
+        if token.kind == "sign" and token.text == ")" and frame.kind == "call" and is_empty:
+            self.close(token)
+            return False
         raise mistakes.no_operand(
-            self.text, token, self.tokens[self.at - 1] if self.at else None, frame.opening if frame.kind != "file" else None
+            self.text,
+            token,
+            self.tokens[self.at - 1] if self.at else None,
+            frame.opening if frame.kind != "file" else None,
         )
 
     def read_name(self, token: Token) -> bool:
@@ -195,9 +199,9 @@ class _Reader:
             self.at += 1
             return t.Number(token.text, unit.text, token.span.to(unit.span))
         same_line = "\n" not in self.text[token.end : unit.start]
-        if same_line and (suggest_unit(unit.text) or not mistakes.begins_comparison(slash)):
-            if not mistakes.looks_like_clause(unit):
-                raise mistakes.unknown_unit(unit.text, unit.span)
+        meant = suggest_unit(unit.text) is not None or not mistakes.begins_comparison(slash)
+        if same_line and meant and not mistakes.looks_like_clause(unit):
+            raise mistakes.unknown_unit(unit.text, unit.span)
         return t.Number(token.text, None, token.span)
 
     def decode(self, token: Token) -> str:
@@ -206,7 +210,7 @@ class _Reader:
         except ValueError:
             raise mistakes.bad_escape(token) from None
 
-    # ---- where an operator is expected ----
+    # Where an operator is expected.
 
     def read_operator(self, token: Token) -> bool:
         """Takes a token where an operator is expected; True if an operand is expected next."""
@@ -331,7 +335,7 @@ class _Reader:
             raise mistakes.reversed_bounds(low, high, span)
         return low, high, token
 
-    # ---- building ----
+    # Building.
 
     def push(self, node: t.Expression, height: int) -> None:
         if height > MAX_HEIGHT:
@@ -424,8 +428,6 @@ def check_literal(token: Token) -> None:
 def read_expression(text: str, start: int, end: int) -> tuple[t.Expression, int]:
     """The expression that begins at start, and the offset where it ends: the end, or `within` or `emit`."""
     return _Reader(text, start, end).read()
-
-
 
 
 def read_quantity(text: str, start: int, end: int) -> tuple[t.Number, int]:

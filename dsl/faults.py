@@ -7,7 +7,7 @@ from wayeb_py.errors import Diagnostic, Source, Span
 MAX_HEIGHT = 500
 
 
-class SyntaxFault(Exception):
+class SyntaxFault(Exception):  # noqa: N818 (it never reaches a user)
     """The text cannot be read from here on; ends its declaration."""
 
     def __init__(self, message: str, span: Span, label: str = "", hint: str | None = None) -> None:
@@ -19,7 +19,7 @@ class SyntaxFault(Exception):
         return Diagnostic("error", self.message, source, self.span, self.label, self.hint)
 
 
-class HeightFault(Exception):
+class HeightFault(Exception):  # noqa: N818 (it never reaches a user)
     """An expression nests deeper than trees may be high."""
 
     def __init__(self, span: Span) -> None:

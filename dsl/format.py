@@ -1,8 +1,9 @@
 """The text of a .sre file in its usual layout, with every comment.
 
-A declaration is printed from its tree, which gives the same tokens as its text has; comments go back between the tokens
-where they stood. In blocks they go back to the lines where they stood. Lines that grow too long are broken before an
-operator, outer ones first. Formatting the text token by token would need no printer, but could not align blocks.
+A declaration is printed from its tree, which gives the same tokens as its text has; comments go back between the
+tokens where they stood. In blocks they go back to the lines where they stood. Lines that grow too long are broken
+before an operator, outer ones first. Formatting the text token by token would need no printer, but could not align
+blocks.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from wayeb_py.dsl.printer import print_tree, stream_lines, test_lines
 WIDTH = 100
 _INDENT = "    "
 _BREAK_BEFORE = frozenset([";", "|", "&", "and", "or", "within", "emit"])
-_COMMENT = re.compile(COMMENT.pattern)
+_COMMENT = re.compile(str(COMMENT.pattern))
 _TEXT_OR_COMMENT = re.compile(f"{TEXT.pattern}|(?P<comment>{COMMENT.pattern})")
 
 
@@ -168,5 +169,3 @@ def _wrapped(line: str, indent: str) -> list[str]:
         lines.append(line[: best[1]].rstrip())
         line = indent + line[best[1] :]
     return [*lines, line]
-
-

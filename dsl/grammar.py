@@ -1,7 +1,8 @@
 """The declarations of a .sre file as a pyparsing grammar.
 
-A rule that must match is wrapped in `Need`, which says in the user's words what is missing: pyparsing's own messages name
-rules. Text is given as a `Piece`, which knows where in its file it stands, so that spans need no shifting afterwards.
+A rule that must match is wrapped in `Need`, which says in the user's words what is missing: pyparsing's own
+messages name rules. Text is given as a `Piece`, which knows where in its file it stands, so that spans need no
+shifting afterwards.
 """
 
 from __future__ import annotations
@@ -138,7 +139,7 @@ _NAME_PATTERN = f"{NAME.pattern}|{BACKQUOTED.pattern}"
 _EXPRESSION = _ExpressionRule("an expression")
 _COMMA = word(",")
 _END = Lexical("end", r"\Z")
-_TEXT = Lexical("text", TEXT.pattern)
+_TEXT = Lexical("text", str(TEXT.pattern))
 
 
 def need_name(what: str) -> Need:
@@ -178,7 +179,7 @@ def _made(rule: pp.ParserElement, make: Callable[[list[Any]], Any]) -> pp.Parser
     return rule.add_parse_action(act)
 
 
-# ---- stream ----------------------------------------------------------------------------------------------------------------
+# Stream.
 
 _UNIT_PATTERN = r"[^\W\d]\w*(?:[ \t]*/[ \t]*\w+)?|°"
 _KIND = Need(Lexical("kind", r"(?:number|text|bool|time)\b"), c.bad_kind)
@@ -207,10 +208,7 @@ _STREAM_LINE = pp.MatchFirst(
         _made(word("key") + need_name("the key"), lambda x: t.Key(name_of(x[1]), x[1].span)),
         _made(word("time") + need_name("the time") + pp.Opt(word("in") + _UNIT), _time),
         _made(
-            word("position")
-            + need_name("the longitude")
-            + need(",", c.position_comma)
-            + need_name("the latitude"),
+            word("position") + need_name("the longitude") + need(",", c.position_comma) + need_name("the latitude"),
             lambda x: t.Position(name_of(x[1]), name_of(x[3]), x[1].span.to(x[3].span)),
         ),
         _made(word("attr") + need_name("an attribute") + _KIND + pp.Opt(word("in") + _UNIT), _attr),
@@ -238,7 +236,7 @@ STREAM = _made(
     lambda x: t.Stream(name_of(x[1]), tuple(x[3:-2]), x[0].span.to(x[-2].span), x[1].span),
 )
 
-# ---- knowledge, include, let -----------------------------------------------------------------------------------------------
+# Knowledge, include, let.
 
 
 def _shape(shape: str) -> pp.ParserElement:
@@ -266,14 +264,10 @@ LET = _made(
     lambda x: t.Let(name_of(x[1]), x[3], x[0].span.to(x[3].span), x[1].span),
 )
 
-# ---- pattern ---------------------------------------------------------------------------------------------------------------
+# Pattern.
 
 _EACH = _made(
-    word("for")
-    + need("each", c.no_each)
-    + need_name("the row")
-    + need("in", c.no_each_in)
-    + need_name("the places"),
+    word("for") + need("each", c.no_each) + need_name("the row") + need("in", c.no_each_in) + need_name("the places"),
     lambda x: t.Each(name_of(x[2]), name_of(x[4]), x[0].span.to(x[4].span), x[4].span),
 )
 
@@ -287,9 +281,7 @@ def _within(tokens: list[Any]) -> t.Within:
 _WITHIN = _made(word("within") + _QuantityRule("within", events=True), _within)
 _EMIT = _made(
     word("emit") + need_name("emit") + pp.ZeroOrMore(_COMMA + need_name("emit")),
-    lambda x: t.Emit(
-        tuple(t.Name(name_of(token), token.span) for token in x[1::2]), x[0].span.to(x[-1].span)
-    ),
+    lambda x: t.Emit(tuple(t.Name(name_of(token), token.span) for token in x[1::2]), x[0].span.to(x[-1].span)),
 )
 
 
@@ -320,7 +312,7 @@ PATTERN = _made(
     _pattern,
 )
 
-# ---- test ------------------------------------------------------------------------------------------------------------------
+# Test.
 
 _HEAD = rf"(?:{NAME.pattern}|{BACKQUOTED.pattern}):(?=\s|//|\}}|\Z)"
 _COLUMN_HEAD = Lexical("column", _HEAD)
@@ -349,6 +341,8 @@ def _detected(tokens: list[Any]) -> t.Detected:
 
 _WHOLE = Need(Lexical("whole", r"[0-9]+(?![\w.])"), c.no_event_number)
 _DETECTED = _made(_WHOLE + pp.Opt(word("from") + _WHOLE), _detected)
+
+
 @dataclass(frozen=True, slots=True)
 class _Detects:
     keyword: Token
@@ -356,8 +350,7 @@ class _Detects:
 
 
 _DETECTS = _made(
-    word("detects")
-    + (word("nothing") | need("at", c.no_at) + _DETECTED + pp.ZeroOrMore(_COMMA + _DETECTED)),
+    word("detects") + (word("nothing") | need("at", c.no_at) + _DETECTED + pp.ZeroOrMore(_COMMA + _DETECTED)),
     lambda x: _Detects(x[0], tuple(item for item in x if isinstance(item, t.Detected))),
 )
 _COLUMN = _made(_COLUMN_HEAD + pp.ZeroOrMore(_ITEM), _values)
@@ -369,7 +362,9 @@ def _test(tokens: list[Any]) -> t.Test:
     if len(detects) != 1:
         raise c.not_one_detects(name, [item.keyword for item in detects])
     lines = tuple(item for item in tokens[3:-2] if isinstance(item, t.Values))
-    return t.Test(name_of(name), lines, detects[0].events, tokens[0].span.to(tokens[-2].span), name.span, detects[0].keyword.span)
+    return t.Test(
+        name_of(name), lines, detects[0].events, tokens[0].span.to(tokens[-2].span), name.span, detects[0].keyword.span
+    )
 
 
 TEST = _made(

@@ -8,26 +8,30 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyparsing as pp
 
 from wayeb_py.errors import Span
 
 DECLARATIONS = ("stream", "points", "lines", "areas", "let", "pattern", "test", "include")
-RESERVED = frozenset(
-    [*DECLARATIONS, "and", "or", "not", "in", "any", "none", "within", "emit", "true", "false"]
-)
+RESERVED = frozenset([*DECLARATIONS, "and", "or", "not", "in", "any", "none", "within", "emit", "true", "false"])
 
-NAME = pp.Regex(r"[^\W\d]\w*").set_name("a name")
-BACKQUOTED = pp.Regex(r"`[^`\n]+`").set_name("a name in backquotes")
-NUMBER = pp.Regex(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?").set_name("a number")
-TEXT = pp.Regex(r'"(?:[^"\\\n]|\\.)*"').set_name("a text")
-COMMENT = pp.Regex(r"//[^\n]*").set_name("a comment")
-SIGN = pp.Regex(
-    r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|\*\*|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]"
-).set_name("a sign")
 
+def _rule(pattern: str, name: str) -> pp.Regex:
+    rule = pp.Regex(pattern)
+    rule.set_name(name)
+    return rule
+
+
+NAME = _rule(r"[^\W\d]\w*", "a name")
+BACKQUOTED = _rule(r"`[^`\n]+`", "a name in backquotes")
+NUMBER = _rule(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "a number")
+TEXT = _rule(r'"(?:[^"\\\n]|\\.)*"', "a text")
+COMMENT = _rule(r"//[^\n]*", "a comment")
+SIGN = _rule(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|\*\*|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
+
+_PLAIN_NAME = re.compile(str(NAME.pattern))
 BLANK = re.compile(rf"(?:[\s\ufeff]+|{COMMENT.pattern})*")
 TOKEN = re.compile(
     rf"(?P<number>{NUMBER.pattern})|(?P<name>{NAME.pattern})|(?P<text>{TEXT.pattern})"
@@ -43,9 +47,8 @@ UNICODE_SPELLINGS = {
 MAX_LITERAL = 400
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
-    """A piece of text: `kind` is number, name, text, backquoted, sign, stray, or end; operators have their ASCII spelling."""
+class Token(NamedTuple):
+    """A piece of text: `kind` is number, name, text, backquoted, sign, stray or end; operators are spelt in ASCII."""
 
     kind: str
     text: str
@@ -92,5 +95,5 @@ def encode_text(value: str) -> str:
 
 def encode_name(name: str) -> str:
     """The name, in backquotes where it needs them."""
-    plain = re.fullmatch(NAME.pattern, name) is not None and name not in RESERVED
+    plain = _PLAIN_NAME.fullmatch(name) is not None and name not in RESERVED
     return name if plain else f"`{name}`"

@@ -1,14 +1,15 @@
 """What a checked file means: the tree that `check` returns and the engine compiles.
 
-Here every name is resolved (`let` is gone), every predicate is typed, every unit is converted, `x in a..b` and `x in {…}` are
-comparisons, and regexes have predicates as letters. The tree that mirrors the text is in `tree.py`; keeping the two apart
-costs a translation and saves every later pass from asking what a name might be.
+Here every name is resolved (`let` is gone), every predicate is typed, every unit is converted, `x in a..b` and `x
+in {…}` are comparisons, and regexes have predicates as letters. The tree that mirrors the text is in `tree.py`;
+keeping the two apart costs a translation and saves every later pass from asking what a name might be.
 
-All classes are frozen and compare by meaning: spans do not count.
+All classes are frozen and compare by meaning: spans do not count. Those that nest compare, hash and pickle without
+recursion (`node.py`).
 
-Units: a value is in the unit that its attribute declares (or in none); `Elapsed` and `Held` are in seconds, `Moved` and
-`Distance` in metres, `Angle` and bearings in degrees, `Hour` in hours. Constants are already converted to the unit of what
-they are compared with, exactly, as fractions.
+Units: a value is in the unit that its attribute declares (or in none); `Elapsed` and `Held` are in seconds, `Moved`
+and `Distance` in metres, `Angle` and bearings in degrees, `Hour` in hours. Constants are already converted to the
+unit of what they are compared with, exactly, as fractions.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
+from wayeb_py.dsl.node import Node, node
 from wayeb_py.errors import Diagnostic, Source, Span
 
 Kind = Literal["number", "text", "bool", "time"]
@@ -24,12 +26,12 @@ Kind = Literal["number", "text", "bool", "time"]
 NOWHERE = Span(0, 0)
 
 
-# ---- values of one event ---------------------------------------------------------------------------------------------------
+# Values of one event.
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute:
-    """A column of the events; `kind` is None where neither the stream block nor its use tells it (then the data does)."""
+    """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
 
     name: str
     kind: Kind | None
@@ -41,8 +43,8 @@ class Attribute:
 class Constant:
     """A literal: numbers as exact fractions, times as seconds since 1970 UTC.
 
-    `whole` tells a number that was written without a fraction: it is compared exactly, while 0.1 is first rounded to the
-    nearest value of a floating-point column's own type, as the data was.
+    `whole` tells a number that was written without a fraction: it is compared exactly, while 0.1 is first rounded to
+    the nearest value of a floating-point column's own type, as the data was.
     """
 
     value: Fraction | str | bool
@@ -50,8 +52,8 @@ class Constant:
     whole: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class Arithmetic:
+@node
+class Arithmetic(Node):
     """`+ - * /` and `neg abs min max angle`, in 64-bit floats; missing if an operand is, or on division by zero.
 
     The difference of two times is in seconds.
@@ -61,16 +63,16 @@ class Arithmetic:
     operands: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Previous:
+@node
+class Previous(Node):
     """The operand's value at this entity's previous event; missing at the first."""
 
     operand: Value
     kind: Kind | None
 
 
-@dataclass(frozen=True, slots=True)
-class Held:
+@node
+class Held(Node):
     """Seconds since the operand took the value that it has now; missing is a value of its own."""
 
     operand: Value
@@ -103,7 +105,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Background knowledge by its declared name, or one entry of it (`port["Brest"]`), or the row that `for each` is at."""
+    """Background knowledge by its name, one entry of it (`port["Brest"]`), or the row that `for each` is at."""
 
     name: str
     entry: str | None = None
@@ -126,8 +128,8 @@ class PlaceColumn:
     kind: Kind | None
 
 
-@dataclass(frozen=True, slots=True)
-class FunctionCall:
+@node
+class FunctionCall(Node):
     """A user's function, written in Python."""
 
     name: str
@@ -140,7 +142,7 @@ Value = (
 )
 
 
-# ---- predicates ------------------------------------------------------------------------------------------------------------
+# Predicates.
 
 Comparator = Literal[">", ">=", "<", "<=", "=", "!="]
 
@@ -155,8 +157,8 @@ class Never:
     """`none`, `false`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compare:
+@node
+class Compare(Node):
     """A comparison; false if a side is missing. If one side is constant it is the right one; never are both."""
 
     comparator: Comparator
@@ -164,8 +166,8 @@ class Compare:
     right: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+@node
+class Missing(Node):
     """The value is null or NaN."""
 
     operand: Value
@@ -186,73 +188,73 @@ class Inside:
     places: Places
 
 
-@dataclass(frozen=True, slots=True)
-class PredicateCall:
+@node
+class PredicateCall(Node):
     """A user's predicate, written in Python; false if an operand is missing."""
 
     name: str
     operands: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+@node
+class Not(Node):
     operand: Predicate
 
 
-@dataclass(frozen=True, slots=True)
-class And:
+@node
+class And(Node):
     operands: tuple[Predicate, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Or:
+@node
+class Or(Node):
     operands: tuple[Predicate, ...]
 
 
 Predicate = Always | Never | Compare | Missing | Near | Inside | PredicateCall | Not | And | Or
 
 
-# ---- regexes ---------------------------------------------------------------------------------------------------------------
+# Regexes.
 
 
-@dataclass(frozen=True, slots=True)
-class Letter:
+@node
+class Letter(Node):
     """One event that satisfies a predicate."""
 
     predicate: Predicate
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+@node
+class Sequence(Node):
     """The parts one after the other, with nothing between; no parts is the empty sequence."""
 
     parts: tuple[Regex, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
+@node
+class Union(Node):
     parts: tuple[Regex, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Intersection:
+@node
+class Intersection(Node):
     parts: tuple[Regex, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Complement:
+@node
+class Complement(Node):
     """Every sequence, the empty one included, that the body does not hold."""
 
     body: Regex
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Iteration:
+@node
+class Iteration(Node):
     """The body `at_least` to `at_most` times; None is without end."""
 
     body: Regex
@@ -261,16 +263,16 @@ class Iteration:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SkipAny:
+@node
+class SkipAny(Node):
     """`#(R1, …, Rn)`: R1 ; any* ; R2 ; any* ; … ; Rn."""
 
     parts: tuple[Regex, ...]
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class SkipNext:
+@node
+class SkipNext(Node):
     """`@(R1, …, Rn)`: R1 ; !(any* ; R2 ; any*) ; R2 ; … ; !(any* ; Rn ; any*) ; Rn."""
 
     parts: tuple[Regex, ...]
@@ -280,7 +282,7 @@ class SkipNext:
 Regex = Letter | Sequence | Union | Intersection | Complement | Iteration | SkipAny | SkipNext
 
 
-# ---- declarations ----------------------------------------------------------------------------------------------------------
+# Declarations.
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,8 +297,8 @@ class Window:
 class Stream:
     """Where key, time and position are, how ties and lateness are treated, and what is known of the attributes.
 
-    `time_unit` is None where the time is a timestamp. A file without a stream block has `key` and `time` None: the command
-    line names them.
+    `time_unit` is None where the time is a timestamp. A file without a stream block has `key` and `time` None: the
+    command line names them.
     """
 
     name: str | None = None
@@ -346,7 +348,7 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A `test` block: the values of each attribute, one an event (None is missing), times in seconds, what is detected."""
+    """A `test` block: each attribute's values, one an event (None is missing), times in seconds, and detections."""
 
     pattern: str
     columns: tuple[tuple[str, tuple[str | None, ...]], ...]

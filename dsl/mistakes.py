@@ -16,10 +16,11 @@ from wayeb_py.dsl.units import UNITS, suggest_unit
 from wayeb_py.errors import Span
 
 # Words that other languages have after a pattern.
-_FOREIGN_CLAUSES = frozenset(
-    """where when while having every after before until unless if during partition group by window timeout select return
-    returning as with from over skip limit then followed per on using each for strict relaxed""".split()
-)
+_FOREIGN_CLAUSES = frozenset([
+    "where", "when", "while", "having", "every", "after", "before", "until", "unless", "if", "during", "partition",
+    "group", "by", "window", "timeout", "select", "return", "returning", "as", "with", "from", "over", "skip",
+    "limit", "then", "followed", "per", "on", "using", "each", "for", "strict", "relaxed",
+])  # fmt: skip
 
 # Signs of other languages: what to write instead.
 _FOREIGN_SIGNS: dict[str, tuple[str, str]] = {
@@ -68,12 +69,14 @@ def did_you_mean(word: str, candidates: Sequence[str]) -> str | None:
     return None if found is None else f"did you mean `{found}`?"
 
 
-# ---- brackets --------------------------------------------------------------------------------------------------------------
+# Brackets.
 
 
 def never_closed(opening: Token) -> SyntaxFault:
     what = "brace" if opening.text == "{" else "parenthesis"
-    return SyntaxFault(f"this {what} is never closed", opening.span, f"opened here, and no `{_closing(opening)}` follows")
+    return SyntaxFault(
+        f"this {what} is never closed", opening.span, f"opened here, and no `{_closing(opening)}` follows"
+    )
 
 
 def _closing(opening: Token) -> str:
@@ -103,7 +106,7 @@ def bad_entry(name: Token, opening: Token) -> SyntaxFault:
     )
 
 
-# ---- numbers, units, texts -------------------------------------------------------------------------------------------------
+# Numbers, units, texts.
 
 
 def unknown_unit(unit: str, span: Span) -> SyntaxFault:
@@ -134,7 +137,7 @@ def bad_escape(token: Token) -> SyntaxFault:
     )
 
 
-# ---- operators -------------------------------------------------------------------------------------------------------------
+# Operators.
 
 
 def prefix_inside(token: Token, waiting: Token) -> SyntaxFault:
@@ -177,7 +180,9 @@ def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expressio
 
 
 def square_set(token: Token) -> SyntaxFault:
-    return SyntaxFault("a set stands in braces", token.span, "not a bracket of a set", 'write `in {"a", "b"}` or `in 5..9`')
+    return SyntaxFault(
+        "a set stands in braces", token.span, "not a bracket of a set", 'write `in {"a", "b"}` or `in 5..9`'
+    )
 
 
 def in_without_range(token: Token, operand: t.Expression) -> SyntaxFault:
@@ -191,7 +196,10 @@ def in_without_range(token: Token, operand: t.Expression) -> SyntaxFault:
 
 def stray_dots(token: Token) -> SyntaxFault:
     return SyntaxFault(
-        "`..` stands only in a range after `in`", token.span, "no `in` before it", "write `x in 5..9`, without parentheses"
+        "`..` stands only in a range after `in`",
+        token.span,
+        "no `in` before it",
+        "write `x in 5..9`, without parentheses",
     )
 
 
@@ -199,7 +207,10 @@ def stray_comma(text: str, token: Token, before: Token, after: Token) -> SyntaxF
     if before.kind == "number" and after.kind == "number" and before.end == token.start and after.start == token.end:
         number = f"{before.text}.{after.text}"
         return SyntaxFault(
-            "a number has a decimal point, not a comma", before.span.to(after.span), "a comma inside a number", f"write `{number}`"
+            "a number has a decimal point, not a comma",
+            before.span.to(after.span),
+            "a comma inside a number",
+            f"write `{number}`",
         )
     return SyntaxFault(
         "`,` joins nothing here",
@@ -209,7 +220,7 @@ def stray_comma(text: str, token: Token, before: Token, after: Token) -> SyntaxF
     )
 
 
-# ---- bounds of an iteration ------------------------------------------------------------------------------------------------
+# Bounds of an iteration.
 
 
 def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
@@ -224,10 +235,7 @@ def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
 
 
 def wrong_bounds(shape: str, span: Span, numbers: list[str]) -> SyntaxFault:
-    if shape == ",n":
-        hint = f"write `{{0,{numbers[0]}}}`"
-    else:
-        hint = "write `{3}`, `{3,}` or `{3,5}`"
+    hint = f"write `{{0,{numbers[0]}}}`" if shape == ",n" else "write `{3}`, `{3,}` or `{3,5}`"
     return SyntaxFault("how often an iteration goes is told by one or two whole numbers", span, "not such bounds", hint)
 
 
@@ -240,7 +248,7 @@ def reversed_bounds(low: int, high: int, span: Span) -> SyntaxFault:
     )
 
 
-# ---- something is missing, or too much -------------------------------------------------------------------------------------
+# Something is missing, or too much.
 
 
 def foreign(text: str, token: Token) -> SyntaxFault | None:
@@ -299,7 +307,9 @@ def no_operand(text: str, token: Token, before: Token | None, opening: Token | N
     if before is not None and before.text == "{" and token.text == "}":
         return SyntaxFault("this set is empty", before.span.to(token.span), "nothing is in it")
     if token.kind == "sign" and token.text == "." and before is not None:
-        return SyntaxFault("a number needs digits before its decimal point", token.span, "begins with a point", "write `0.5`")
+        return SyntaxFault(
+            "a number needs digits before its decimal point", token.span, "begins with a point", "write `0.5`"
+        )
     if before is None or (before.text == "(" and token.kind != "end"):
         if token.kind == "end":
             return SyntaxFault("an expression is missing here", token.span, "nothing follows")
@@ -352,9 +362,13 @@ def no_operator(
             did_you_mean(token.text, ["within", "emit"]),
         )
     if token.kind == "sign" and token.text == ".":
-        return SyntaxFault("`.` is not an operator", token.span, "joins nothing", "write `;` for one event after the other")
+        return SyntaxFault(
+            "`.` is not an operator", token.span, "joins nothing", "write `;` for one event after the other"
+        )
     if token.kind == "sign" and token.text in "[]":
-        return SyntaxFault(f"`{token.text}` cannot stand here", token.span, "stands only right after the name of places")
+        return SyntaxFault(
+            f"`{token.text}` cannot stand here", token.span, "stands only right after the name of places"
+        )
     if token.kind == "name" and token.text in DECLARATIONS:
         return SyntaxFault(
             f"`{token.text}` begins a declaration, and stands at the start of a line",

@@ -92,7 +92,11 @@ def _check_path(path: str, source: Source, span: Span, report: Report) -> None:
         report.error(source, "the path of this file is empty", span, "no file")
     elif leaves_folder(path):
         report.error(
-            source, "this file is outside the folder of the pattern file", span, "leads out of the folder", "allow it on the command line, or move the file"
+            source,
+            "this file is outside the folder of the pattern file",
+            span,
+            "leads out of the folder",
+            "allow it on the command line, or move the file",
         )
 
 
@@ -134,7 +138,9 @@ def _report_cycle(cycle: list[str], gathered: Gathered, report: Report) -> list[
     second, second_source = gathered.lets[cycle[1]]
     way = " → ".join(f"`{name}`" for name in [*cycle, cycle[0]])
     note = Note(second_source, second.name_span, "which needs the first one again")
-    report.error(source, f"these `let`s are defined by each other: {way}", let.name_span, f"needs `{cycle[1]}`", note=note)
+    report.error(
+        source, f"these `let`s are defined by each other: {way}", let.name_span, f"needs `{cycle[1]}`", note=note
+    )
     return cycle
 
 

@@ -1,8 +1,8 @@
 """Frozen trees that may be 500 levels high: equality, hash, repr and pickle without recursion.
 
-A plain frozen dataclass compares, hashes and pickles itself by recursion, about four interpreter levels for each level of
-the tree, and Python's limit of 1,000 is reached at a height of 250. Raising that limit would change it for the whole
-process of whoever imports this package; walking with a list costs a little speed and has no limit.
+A plain frozen dataclass compares, hashes and pickles itself by recursion, about four interpreter levels for each
+level of the tree, and Python's limit of 1,000 is reached at a height of 250. Raising that limit would change it for
+the whole process of whoever imports this package; walking with a list costs a little speed and has no limit.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
-_Class = TypeVar("_Class", bound=type)
+_Class = TypeVar("_Class")
 
 
 class Node:
-    """A frozen dataclass whose fields are nodes, tuples of them, or small values; fields with compare=False do not count."""
+    """A frozen dataclass of nodes, tuples of them, and small values; fields with compare=False do not count."""
 
     __slots__ = ()
 
@@ -80,10 +80,9 @@ class Node:
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
-def node(cls: _Class) -> _Class:
+def node(cls: type[_Class]) -> type[_Class]:
     """A frozen dataclass that leaves equality, hash and repr to `Node`."""
-    made: _Class = dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
-    return made
+    return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
 
 
 _compared: dict[type, tuple[str, ...]] = {}

@@ -1,7 +1,8 @@
 """The text of a .sre file becomes a tree, or a list of everything that keeps it from being one.
 
-The text is cut where a line begins with a declaration's keyword, and each piece is parsed on its own: a syntax error ends its
-own declaration and leaves the others to be read. Parsing the file as one grammar would stop at the first error.
+The text is cut where a line begins with a declaration's keyword, and each piece is parsed on its own: a syntax
+error ends its own declaration and leaves the others to be read. Parsing the file as one grammar would stop at the
+first error.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from wayeb_py.errors import Diagnostic, LimitError, PatternError, Source, Span
 _KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{'|'.join(DECLARATIONS)})\b(?![ \t]*:(?!=))", re.MULTILINE)
 _ANY_NAME = f"(?:{NAME.pattern}|{BACKQUOTED.pattern})"
 _LOOKS_LIKE = re.compile(
-    rf"^(?P<word>{NAME.pattern})(?:[ \t]+{_ANY_NAME}[ \t]*(?::=|\{{|from[ \t]+\"|for[ \t]+each\b)|[ \t]*:=)", re.MULTILINE
+    rf"^(?P<word>{NAME.pattern})(?:[ \t]+{_ANY_NAME}[ \t]*(?::=|\{{|from[ \t]+\"|for[ \t]+each\b)|[ \t]*:=)",
+    re.MULTILINE,
 )
 _NAME_AFTER_KEYWORD = re.compile(rf"\w+\s+({_ANY_NAME})")
 
@@ -71,9 +73,7 @@ def _cut(text: str) -> list[tuple[int, int, str]]:
     if first < len(text):
         starts.setdefault(first, "")
     places = sorted(starts)
-    return [
-        (start, end, starts[start]) for start, end in zip(places, [*places[1:], len(text)], strict=True)
-    ]
+    return [(start, end, starts[start]) for start, end in zip(places, [*places[1:], len(text)], strict=True)]
 
 
 def _parse_piece(text: str, start: int, end: int, keyword: str) -> t.Declaration:

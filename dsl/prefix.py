@@ -2,10 +2,11 @@
 
     ;(IsEventTypePredicate(A),+(GT(speed,5),TruePredicate())){partitionBy:mmsi}{window:100}{windowType:count}
 
-reads as `(type = "A") ; ((speed > 5) | any) within 100 events`, with `mmsi` as the key. Patterns are separated by `&`.
-Options stand in braces before or after a pattern; those before the first one hold for all. Such files know no names for
-patterns, unless an option `{name:…}` gives one, and have no stream block: the events of that engine hold their time in
-seconds in `timestamp`, and their position in `lon` and `lat`. `{order:n}` was for forecasts and means nothing here.
+reads as `(type = "A") ; ((speed > 5) | any) within 100 events`, with `mmsi` as the key. Patterns are separated by
+`&`. Options stand in braces before or after a pattern; those before the first one hold for all. Such files know no
+names for patterns, unless an option `{name:…}` gives one, and have no stream block: the events of that engine hold
+their time in seconds in `timestamp`, and their position in `lon` and `lat`; the key is named by `partitionBy` or by
+the caller. `{order:n}` was for forecasts and means nothing here.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class _Reader:
         if self.key is not None:
             lines = [t.Key(self.key), t.Time(_TIME_COLUMN, _TIME_UNIT)]
         if self.uses_position:
-            lines = lines or [t.Key("id"), t.Time(_TIME_COLUMN, _TIME_UNIT)]
+            lines = lines or [t.Time(_TIME_COLUMN, _TIME_UNIT)]
             lines.append(t.Position(_LON, _LAT))
         return [*([t.Stream("events", tuple(lines))] if lines else []), *self.patterns]
 
@@ -138,9 +139,7 @@ class _Reader:
                 continue
             first = False
             if body is not None:
-                raise SyntaxFault(
-                    "a pattern ends here", span, "something follows it", "write `&` between two patterns"
-                )
+                raise SyntaxFault("a pattern ends here", span, "something follows it", "write `&` between two patterns")
             made = self.take(match, span, calls)
             if made is not None:
                 body = made
@@ -161,7 +160,10 @@ class _Reader:
             return None
         if top is None:
             raise SyntaxFault(
-                f"`{shown(match[0])}` cannot begin a pattern", span, "an operator or a predicate is expected", "write for example `;(A(…),B(…))`"
+                f"`{shown(match[0])}` cannot begin a pattern",
+                span,
+                "an operator or a predicate is expected",
+                "write for example `;(A(…),B(…))`",
             )
         if match["comma"]:
             if top.wants_argument:
@@ -194,7 +196,12 @@ class _Reader:
         if call.head in _OPERATORS:
             if call.words:
                 word, place = call.words[0]
-                raise SyntaxFault(f"`{shown(word)}` is not a predicate", place, "a predicate has parentheses", f"write `{shown(word)}(…)`")
+                raise SyntaxFault(
+                    f"`{shown(word)}` is not a predicate",
+                    place,
+                    "a predicate has parentheses",
+                    f"write `{shown(word)}(…)`",
+                )
             low, build = _OPERATORS[call.head]
             if len(call.arguments) < low or (low == 1 and len(call.arguments) > 1):
                 needs = "one argument" if low == 1 else "two arguments or more"
@@ -210,7 +217,10 @@ class _Reader:
         n_words, usage, make = _PREDICATES[call.head]
         if len(call.words) != n_words:
             raise SyntaxFault(
-                f"`{call.head}` takes {n_words} argument{'' if n_words == 1 else 's'}", span, f"has {len(call.words)}", f"write `{usage}`"
+                f"`{call.head}` takes {n_words} argument{'' if n_words == 1 else 's'}",
+                span,
+                f"has {len(call.words)}",
+                f"write `{usage}`",
             )
         self.uses_position = self.uses_position or call.head in _POSITIONED
         return make(_Arguments(call.words, span)), 5
@@ -231,7 +241,7 @@ class _Reader:
         return t.Pattern(name, body, None, within, None, body.span, Span(span.start, min(span.end, span.start + 40)))
 
 
-# ---- options ---------------------------------------------------------------------------------------------------------------
+# Options.
 
 _OPTIONS = ("partitionBy", "window", "windowType", "order", "name")
 
@@ -241,7 +251,9 @@ def _read_options(text: str, span: Span) -> dict[str, tuple[str, Span]]:
     for part in text[1:-1].split(","):
         name, colon, value = (piece.strip() for piece in part.partition(":"))
         if not colon or not value:
-            raise SyntaxFault("an option is a name and a value", span, "not such an option", "write for example `{window:100}`")
+            raise SyntaxFault(
+                "an option is a name and a value", span, "not such an option", "write for example `{window:100}`"
+            )
         if name not in _OPTIONS:
             raise SyntaxFault(f"unknown option `{shown(name)}`", span, "not an option", did_you_mean(name, _OPTIONS))
         if name in ("window", "order") and not (value.isascii() and value.isdecimal() and len(value) <= 18):
@@ -267,7 +279,7 @@ def _window(options: dict[str, tuple[str, Span]]) -> t.Within | None:
     return t.Within(t.Number(value, None, span), True, span)
 
 
-# ---- predicates ------------------------------------------------------------------------------------------------------------
+# Predicates.
 
 
 @dataclass(frozen=True, slots=True)
@@ -297,7 +309,9 @@ class _Arguments:
         return self.number(i) if _NUMBER.fullmatch(self.words[i][0]) else self.text(i)
 
     def place(self) -> t.Call:
-        return t.Call("distance", (t.Call("point", (self.number(0), self.number(1)), self.span, self.span),), self.span, self.span)
+        return t.Call(
+            "distance", (t.Call("point", (self.number(0), self.number(1)), self.span, self.span),), self.span, self.span
+        )
 
 
 def _exponent(literal: str) -> int:
@@ -346,7 +360,7 @@ _PREDICATES: dict[str, tuple[int, str, Callable[[_Arguments], t.Expression]]] = 
 _POSITIONED = frozenset(["WithinCirclePredicate", "OutsideCirclePredicate", "DistanceBetweenPredicate"])
 
 
-# ---- operators -------------------------------------------------------------------------------------------------------------
+# Operators.
 
 _Build = Callable[[list[t.Expression], Span], t.Expression]
 _PREDICATE_NODES = (t.Compare, t.Between, t.Not, t.And, t.Or)

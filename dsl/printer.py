@@ -1,7 +1,8 @@
 """A tree becomes text that parses to an equal tree.
 
-The text keeps the parentheses that the tree holds and adds those without which it would mean something else. The layout
-is the formatter's too: blocks are indented and aligned, everything else is one line; breaking long lines is `format.py`.
+The text keeps the parentheses that the tree holds and adds those without which it would mean something else. The
+layout is the formatter's too: blocks are indented and aligned, everything else is one line; breaking long lines is
+`format.py`.
 """
 
 from __future__ import annotations

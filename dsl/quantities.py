@@ -1,7 +1,8 @@
 """Arithmetic and comparisons: kinds must agree, units are converted exactly, constants are worked out.
 
-A constant is converted to the unit of what it is compared with, never the other way round, so that the engine compares a
-column's own values with a constant. Two columns in different units need a factor, which is put on the right one.
+A constant is converted to the unit of what it is compared with, never the other way round, so that the engine
+compares a column's own values with a constant. Two columns in different units need a factor, which is put on the
+right one.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def scaled(value: Valued, factor: Fraction) -> m.Value:
     return m.Arithmetic("*", (value.value, number(factor)))
 
 
-def align(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]) -> tuple[Valued, Valued] | None:
+def align(
+    r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
+) -> tuple[Valued, Valued] | None:
     """Two numbers in one unit; None, and a report, if they have none in common."""
     if left.unit is None and right.unit is None:
         return left, right
@@ -250,7 +253,8 @@ def comparison(
     elif right.kind is None and left.kind is not None:
         r.want_kind(right, left.kind, nodes[1].span)
     elif left.kind != right.kind:
-        return _kinds_differ(r, left, right, nodes)
+        _kinds_differ(r, left, right, nodes)
+        return None
     if left.kind == "number" or left.unit is not None or right.unit is not None:
         aligned = align(r, left, right, nodes)
         if aligned is None:
@@ -290,7 +294,11 @@ def _kinds_differ(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expre
         if (wanted == KIND_NAMES["number"] and numeric) or inner in ("true", "false"):
             hint = f"write `{inner}`, without quotes"
     r.report.error(
-        r.source, f"`{texts[0]}` is {a} and `{texts[1]}` is {b}", culprit.span, f"{KIND_NAMES[found.kind or 'text']}, where {wanted} is expected", hint
+        r.source,
+        f"`{texts[0]}` is {a} and `{texts[1]}` is {b}",
+        culprit.span,
+        f"{KIND_NAMES[found.kind or 'text']}, where {wanted} is expected",
+        hint,
     )
 
 
@@ -310,7 +318,9 @@ def between(r: Resolver, node: t.Between, parts: list[Result]) -> Result:
             hint = f"a range leaves out its upper end; write `= {texts[0]}` for one value"
         else:
             hint = f"did you mean `{texts[1]}..{texts[0]}`?"
-        r.report.error(r.source, "this range holds no value", span, f"nothing is at least {texts[0]} and below {texts[1]}", hint)
+        r.report.error(
+            r.source, "this range holds no value", span, f"nothing is at least {texts[0]} and below {texts[1]}", hint
+        )
         return WRONG
     at_least = comparison(r, ">=", value, low, (node.value, node.low))
     below = comparison(r, "<", value, high, (node.value, node.high))

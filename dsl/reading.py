@@ -1,7 +1,7 @@
 """Files become their meaning: read, followed through their includes, parsed and checked.
 
-An included file is read once, whoever asks for it and however often; its declarations come before those of the file that
-includes it. A pattern file cannot reach outside its own folder unless the caller allows it.
+An included file is read once, whoever asks for it and however often; its declarations come before those of the file
+that includes it. A pattern file cannot reach outside its own folder unless the caller allows it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,10 @@ class _Loader:
         base = root if root is not None else Path().resolve()
         if not self.outside and (leaves_folder(include.path) or not resolved.is_relative_to(base)):
             return self.refuse(
-                include, source, "the included file is outside the folder of the pattern file", "leads out of the folder"
+                include,
+                source,
+                "the included file is outside the folder of the pattern file",
+                "leads out of the folder",
             )
         if resolved in self.seen:
             return None
@@ -125,6 +128,7 @@ class _Loader:
         except DataError as error:
             return self.refuse(include, source, "the included file cannot be read", error.message)
 
-    def refuse(self, include: t.Include, source: Source, message: str, label: str) -> None:
+    def refuse(self, include: t.Include, source: Source, message: str, label: str) -> tuple[Source, Path] | None:
         span = include.path_span if include.path_span != Span(0, 0) else include.span
         self.errors.append(Diagnostic("error", message, source, span, label))
+        return None

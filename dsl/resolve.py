@@ -1,7 +1,7 @@
-"""An expression of the tree becomes its meaning, bottom up: names are looked up, kinds and units checked, letters found.
+"""An expression of the tree becomes its meaning, bottom up: names are found, kinds and units checked, letters told.
 
-The walk keeps its own stack, since trees may be 500 levels high. Each kind of expression has one function, which gets the
-results of its parts. It is done twice: silently to learn the kinds of the attributes from their uses, then for good.
+The walk keeps its own stack, since trees may be 500 levels high. Each kind of expression has one function, which gets
+the results of its parts. Where a use tells the kind of an attribute that no `attr` line declares, it is noted.
 """
 
 from __future__ import annotations
@@ -43,21 +43,25 @@ class Resolver:
     ) -> Result:
         """The meaning of an expression; Wrong if something in it was reported."""
         self.source, self.each = source, each
-        waiting: list[tuple[t.Expression, bool, bool]] = [(root, False, in_regex)]  # (node, parts are done, in a regex)
+        waiting: list[tuple[t.Expression, int, bool]] = [
+            (root, 0, in_regex)
+        ]  # (node, number of parts done, in a regex)
         done: list[Result] = []
         while waiting:
-            node, ready, in_regex = waiting.pop()
+            node, n_parts, in_regex = waiting.pop()
+            if n_parts:
+                results = done[-n_parts:]
+                del done[-n_parts:]
+                done.append(self.grown(node, results, self.combine(node, results)))
+                continue
             parts = _parts(node)
             if not parts:
                 done.append(self.leaf(node, in_regex))
-            elif not ready:
-                waiting.append((node, True, in_regex))
-                inside = isinstance(node, _REGEXES)
-                waiting.extend((part, False, inside) for part in reversed(parts))
-            else:
-                results = done[len(done) - len(parts) :]
-                del done[len(done) - len(parts) :]
-                done.append(self.grown(node, results, self.combine(node, results)))
+                continue
+            waiting.append((node, len(parts), in_regex))
+            inside = isinstance(node, _REGEXES)
+            for part in reversed(parts):
+                waiting.append((part, 0, inside))
         return done[0]
 
     def grown(self, node: t.Expression, parts: Sequence[Result], result: Result) -> Result:
@@ -68,8 +72,9 @@ class Resolver:
         size = 1 + sum(part.size for part in parts)
         self.check_limits(node.span, height, size)
         if isinstance(result, Valued) and any(isinstance(part, Valued) and part.looks_up for part in parts):
-            result = replace(result, looks_up=True)
-        return replace(result, height=height, size=size)
+            result.looks_up = True
+        result.height, result.size = height, size
+        return result
 
     def check_limits(self, span: Span, height: int, size: int) -> None:
         if height > MAX_HEIGHT:
@@ -79,9 +84,11 @@ class Resolver:
             knob = "use fewer or smaller `let`s in one expression"
             label = f"more than {MAX_SIZE} parts"
             place = Span(span.start, min(span.end, span.start + 60))
-            raise LimitError(message, size, MAX_SIZE, knob, Diagnostic("error", message, self.source, place, label, knob))
+            raise LimitError(
+                message, size, MAX_SIZE, knob, Diagnostic("error", message, self.source, place, label, knob)
+            )
 
-    # ---- leaves ----
+    # Leaves.
 
     def leaf(self, node: t.Expression, in_regex: bool) -> Result:
         match node:
@@ -158,7 +165,9 @@ class Resolver:
             hint = "write `for each p in port` after the pattern's name, then `p.limit` is a column of that row"
             if self.each is not None:
                 hint = f"did you mean `{self.each[0]}.{node.column}`?"
-            self.report.error(self.source, f"`{node.variable}` is not a row of places", node.span, "no `for each` names it", hint)
+            self.report.error(
+                self.source, f"`{node.variable}` is not a row of places", node.span, "no `for each` names it", hint
+            )
             return WRONG
         kind = self.scope.kinds.known.get((self.each[1], node.column))
         return Valued(m.PlaceColumn(self.each[1], node.column, kind), kind)
@@ -171,33 +180,17 @@ class Resolver:
         if known is None:
             hint = did_you_mean(name, list(self.scope.knowledge))
             hint = hint or f'declare them: `points {name} from "{name}.csv"`'
-            self.report.error(self.source, f"unknown places `{name}`", span, "no `points`, `lines` or `areas` of this name", hint)
+            self.report.error(
+                self.source, f"unknown places `{name}`", span, "no `points`, `lines` or `areas` of this name", hint
+            )
             return None
         return known.shape
 
-    # ---- what has parts ----
+    # What has parts.
 
     def combine(self, node: t.Expression, parts: list[Result]) -> Result:
-        match node:
-            case t.Group():
-                return parts[0]
-            case t.Call():
-                return calls.call(self, node, parts)
-            case t.Negative():
-                return quantities.negative(self, node, parts[0])
-            case t.Arithmetic():
-                return self.arithmetic(node, parts)
-            case t.Compare():
-                return quantities.compare(self, node, parts)
-            case t.Between():
-                return quantities.between(self, node, parts)
-            case t.OneOf():
-                return quantities.one_of(self, node, parts)
-            case t.Not():
-                return self.negation(node, parts[0])
-            case t.And() | t.Or():
-                return self.connective(node, parts)
-        return self.regex(node, parts)
+        handler = _HANDLERS.get(type(node))
+        return self.regex(node, parts) if handler is None else handler(self, node, parts)
 
     def arithmetic(self, node: t.Arithmetic, parts: list[Result]) -> Result:
         left, right = parts
@@ -238,7 +231,7 @@ class Resolver:
         lookups = tuple(place for operand in operands for place in operand.lookups)
         unguarded = tuple(place for operand in operands for place in operand.unguarded)
         if word == "and":
-            # `not missing(lon) and not near(…)`: with the guard, the negated lookup is asked only where it has an answer.
+            # `not missing(lon) and not near(…)`: with the guard, the lookup counts only where it has an answer.
             guarded = any(isinstance(p, m.Not) and self.asks_position(p.operand) for p in predicates)
             return Predicated(m.And(predicates), lookups, () if guarded else unguarded)
         guarded = any(self.asks_position(p) for p in predicates)
@@ -275,7 +268,9 @@ class Resolver:
                 return Regexed(m.SkipNext(tuple(found), span))
         raise TypeError(f"not an expression: {type(node).__name__}")
 
-    def warn_of_complements(self, node: t.Expression, operands: Sequence[t.Expression], found: Sequence[m.Regex]) -> None:
+    def warn_of_complements(
+        self, node: t.Expression, operands: Sequence[t.Expression], found: Sequence[m.Regex]
+    ) -> None:
         """Warns where `!off` stands among letters and `(not off)` is probably meant."""
         if not isinstance(node, (t.Sequence, t.Skip, t.Iteration)):
             return
@@ -296,7 +291,7 @@ class Resolver:
                 f"write `(not {inner})` for one event that is not",
             )
 
-    # ---- turning one kind of result into another ----
+    # Turning one kind of result into another.
 
     def as_predicate(self, result: Result, node: t.Expression, word: str, place: Span) -> Predicated | None:
         """The result as an operand of `and`, `or` or `not`; None, and a report, if it cannot be one."""
@@ -317,12 +312,13 @@ class Resolver:
                 )
                 return None
             case Placed():
+                text = text_at(self.source, node.span)
                 self.report.error(
                     self.source,
-                    f"`{text_at(self.source, node.span)}` are places, not a predicate",
+                    f"`{text}` are places, not a predicate",
                     node.span,
                     "not true or false",
-                    f"write `inside({text_at(self.source, node.span)})` or `near({text_at(self.source, node.span)}, 500 m)`",
+                    f"write `inside({text})` or `near({text}, 500 m)`",
                 )
                 return None
             case Valued():
@@ -337,7 +333,11 @@ class Resolver:
             text = text_at(self.source, node.span)
             kind = KIND_NAMES[result.kind or "number"]
             self.report.error(
-                self.source, f"`{text}` is {kind}, not a predicate", node.span, "not true or false", _comparison_hint(text, result)
+                self.source,
+                f"`{text}` is {kind}, not a predicate",
+                node.span,
+                "not true or false",
+                _comparison_hint(text, result),
             )
             return None
         value = result.value
@@ -352,7 +352,8 @@ class Resolver:
         if isinstance(result, Regexed):
             return result.regex
         if isinstance(result, Placed) or (isinstance(result, Valued) and not isinstance(node, t.Group)):
-            return self.not_a_letter(result, node)
+            self.not_a_letter(result, node)
+            return None
         predicated = self.as_predicate(result, node, "and", node.span)
         if predicated is None:
             return None
@@ -378,7 +379,8 @@ class Resolver:
     def not_a_letter(self, result: Valued | Placed, node: t.Expression) -> None:
         text = text_at(self.source, node.span)
         if isinstance(result, Placed):
-            what, hint = "are places", f"write `(inside({text}))` or `(near({text}, 500 m))`"
+            what: str = "are places"
+            hint: str | None = f"write `(inside({text}))` or `(near({text}, 500 m))`"
         elif result.kind is None or result.kind == "bool":
             what, hint = "is an attribute", f"put it in parentheses: `({text})`"
         else:
@@ -401,10 +403,18 @@ class Resolver:
             return
         if isinstance(parent, (t.Sequence, t.Intersection, t.Union)) and self.is_grouped(parent):
             other = {"&": "and", "|": "or", ";": None}[sign or ";"]
-            hint = f"write `{other}` between predicates" if other else f"put each letter in its own parentheses: `({text})`"
+            hint = (
+                f"write `{other}` between predicates"
+                if other
+                else f"put each letter in its own parentheses: `({text})`"
+            )
             place = parent.operator_spans[0]
             self.report.error(
-                self.source, f"`{sign}` stands inside a predicate", place, f"`{sign}` joins regexes, not predicates", hint
+                self.source,
+                f"`{sign}` stands inside a predicate",
+                place,
+                f"`{sign}` joins regexes, not predicates",
+                hint,
             )
             return
         hint = f"write `({text})`"
@@ -422,7 +432,11 @@ class Resolver:
             )
             return
         self.report.error(
-            self.source, "a predicate in a regex stands in parentheses", node.span, "a predicate without parentheses", hint
+            self.source,
+            "a predicate in a regex stands in parentheses",
+            node.span,
+            "a predicate without parentheses",
+            hint,
         )
 
     def is_grouped(self, node: t.Expression) -> bool:
@@ -441,6 +455,22 @@ class Resolver:
 
     def place(self, span: Span) -> Place:
         return (self.source, span)
+
+
+_Handler = Callable[[Resolver, Any, list[Result]], Result]
+
+_HANDLERS: dict[type, _Handler] = {
+    t.Group: lambda r, node, parts: parts[0],
+    t.Call: calls.call,
+    t.Negative: lambda r, node, parts: quantities.negative(r, node, parts[0]),
+    t.Arithmetic: Resolver.arithmetic,
+    t.Compare: quantities.compare,
+    t.Between: quantities.between,
+    t.OneOf: quantities.one_of,
+    t.Not: lambda r, node, parts: r.negation(node, parts[0]),
+    t.And: Resolver.connective,
+    t.Or: Resolver.connective,
+}
 
 
 def _parts(node: t.Expression) -> tuple[t.Expression, ...]:
@@ -490,4 +520,3 @@ def respan(root: m.Regex, span: Span) -> m.Regex:
             made[id(node)] = build(tuple(made[id(part)] for part in parts), span)
     result: m.Regex = made[id(root)]
     return result
-

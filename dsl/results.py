@@ -1,6 +1,7 @@
 """What the checker knows of an expression: a value with its kind and unit, a predicate, a regex, or places.
 
-`height` and `size` count levels and nodes with every `let` written out, which is what the limits are about.
+A result belongs to one place in one tree, which sets its `height` and `size`: they count levels and nodes with every
+`let` written out, which is what the limits are about.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from wayeb_py.errors import Source, Span
 Place = tuple[Source, Span]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Valued:
     """A value of one event.
 
@@ -35,7 +36,7 @@ class Valued:
         return isinstance(self.value, m.Constant)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Predicated:
     """A predicate; `lookups` are the places where it asks for the position, `unguarded` those of them that are negated
     without a guard for a missing position."""
@@ -47,7 +48,7 @@ class Predicated:
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Regexed:
     """A regex."""
 
@@ -56,7 +57,7 @@ class Regexed:
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Placed:
     """Places of the background knowledge, or a point; `shape` is None for a point."""
 
@@ -66,7 +67,7 @@ class Placed:
     size: int = 1
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Wrong:
     """Something that was reported already; whatever holds it is not reported again."""
 

@@ -19,10 +19,15 @@ class Report:
     """Errors and warnings in the order in which they are found; the same one twice counts once."""
 
     found: dict[tuple[str, str, Span], Diagnostic] = field(default_factory=dict)
-    silent: bool = False
 
     def error(
-        self, source: Source, message: str, span: Span, label: str = "", hint: str | None = None, note: Note | None = None
+        self,
+        source: Source,
+        message: str,
+        span: Span,
+        label: str = "",
+        hint: str | None = None,
+        note: Note | None = None,
     ) -> None:
         self._add(Diagnostic("error", message, source, span, label, hint, note))
 
@@ -30,9 +35,8 @@ class Report:
         self._add(Diagnostic("warning", message, source, span, label, hint))
 
     def _add(self, diagnostic: Diagnostic) -> None:
-        if not self.silent:
-            key = (diagnostic.source.name, diagnostic.message, diagnostic.span)
-            self.found.setdefault(key, diagnostic)
+        key = (diagnostic.source.name, diagnostic.message, diagnostic.span)
+        self.found.setdefault(key, diagnostic)
 
 
 @dataclass(slots=True)

@@ -1,4 +1,5 @@
-"""The stream block becomes what is known of the events: key, time, position, attributes, and how disorder is treated."""
+"""The stream block becomes what is known of the events: key, time, position, attributes, and how disorder is
+treated."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ from wayeb_py.dsl.units import UNITS
 from wayeb_py.errors import Note, Source, Span
 
 _LINE_NAMES: dict[type, str] = {
-    t.Key: "key", t.Time: "time", t.Position: "position", t.Order: "order", t.Lateness: "lateness", t.Forget: "forget after",
-    t.Dedupe: "dedupe", t.Clean: "clean",
+    t.Key: "key", t.Time: "time", t.Position: "position", t.Order: "order", t.Lateness: "lateness",
+    t.Forget: "forget after", t.Dedupe: "dedupe", t.Clean: "clean",
 }  # fmt: skip
 
 
@@ -34,9 +35,12 @@ def read_stream(
             # Files that are read together may each say the same.
             if other_source == source or other != stream:
                 note = Note(source, stream.name_span, "the first one is here")
-                report.error(other_source, "there is a second stream block", other.name_span, "only one is allowed", note=note)
+                report.error(
+                    other_source, "there is a second stream block", other.name_span, "only one is allowed", note=note
+                )
         lines = _lines(stream, source, report, attributes)
-        _check_presence(stream, source, report, lines, key, time)
+        if stream.span != t.NOWHERE:  # the older form has no block to complain about
+            _check_presence(stream, source, report, lines, key, time)
     found_time = lines.get(t.Time)
     position = lines.get(t.Position)
     made = m.Stream(
@@ -80,16 +84,16 @@ def _seconds(line: Any) -> Fraction | None:
     return duration.value * UNITS[duration.unit or "s"].factor
 
 
-def _lines(
-    stream: t.Stream, source: Source, report: Report, attributes: dict[str, m.Attribute]
-) -> dict[type, Any]:
+def _lines(stream: t.Stream, source: Source, report: Report, attributes: dict[str, m.Attribute]) -> dict[type, Any]:
     lines: dict[type, Any] = {}
     attr_spans: dict[str, Span] = {}
     for line in stream.lines:
         if isinstance(line, t.Attr):
             if line.name in attr_spans:
                 note = Note(source, attr_spans[line.name], "declared first here")
-                report.error(source, f"the attribute `{line.name}` is declared twice", line.span, "a second time", note=note)
+                report.error(
+                    source, f"the attribute `{line.name}` is declared twice", line.span, "a second time", note=note
+                )
                 continue
             attr_spans[line.name] = line.span
             attributes[line.name] = m.Attribute(line.name, line.kind, line.unit, line.span)
@@ -102,7 +106,13 @@ def _lines(
                 continue
         if type(line) in lines:
             note = Note(source, lines[type(line)].span, "the first one is here")
-            report.error(source, f"the stream block has two lines `{_LINE_NAMES[type(line)]}`", line.span, "a second one", note=note)
+            report.error(
+                source,
+                f"the stream block has two lines `{_LINE_NAMES[type(line)]}`",
+                line.span,
+                "a second one",
+                note=note,
+            )
             continue
         lines[type(line)] = line
     return lines

@@ -8,9 +8,11 @@ Spans do not count for equality. `str()` of any of these gives text that parses 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field
 from fractions import Fraction
-from typing import Literal
+from operator import attrgetter
+from typing import Any, Literal
 
 from wayeb_py.dsl.node import Node, node
 from wayeb_py.errors import Source, Span
@@ -409,21 +411,18 @@ class File(Tree):
     source: Source = field(default=Source("<text>", ""), compare=False)
 
 
+_PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
+    **dict.fromkeys((Sequence, Union, Intersection, Skip, And, Or), attrgetter("operands")),
+    **dict.fromkeys((Compare, Arithmetic), attrgetter("left", "right")),
+    **dict.fromkeys((Not, Complement, Iteration, Negative), lambda node: (node.operand,)),
+    Group: lambda node: (node.body,),
+    Call: attrgetter("arguments"),
+    Between: attrgetter("value", "low", "high"),
+    OneOf: lambda node: (node.value, *node.options),
+}
+
+
 def parts_of(node: Expression) -> tuple[Expression, ...]:
     """The expressions directly inside an expression, in the order of the text."""
-    match node:
-        case Sequence() | Union() | Intersection() | Skip() | And() | Or():
-            return node.operands
-        case Compare(left=left, right=right) | Arithmetic(left=left, right=right):
-            return (left, right)
-        case Group(body=body):
-            return (body,)
-        case Not() | Complement() | Iteration() | Negative():
-            return (node.operand,)
-        case Call(arguments=arguments):
-            return arguments
-        case Between(value=value, low=low, high=high):
-            return (value, low, high)
-        case OneOf(value=value, options=options):
-            return (value, *options)
-    return ()
+    parts = _PARTS.get(type(node))
+    return () if parts is None else parts(node)
