@@ -340,7 +340,7 @@ def test_rows_without_key_or_time_are_set_aside_with_their_number(tmp_path: Path
     write(tmp_path / "e", events)
     block = blocks_of(tmp_path / "e")
     assert [(aside.row, aside.reason) for aside in block.aside] == [(2, "no key"), (3, "no time")]
-    assert block.aside[0].values == {"id": None, "ts": "1970-01-01 00:00:00.001", "speed": 2.5, "engine": None}
+    assert block.aside[0].values == {"id": None, "ts": "1970-01-01T00:00:00.001", "speed": 2.5, "engine": None}
     assert without_time(events_in(block)) == [ROWS[0], ROWS[3]]
     assert block.n_rows == 4
 
@@ -537,7 +537,7 @@ def _reader_over(events: NdjsonEvents) -> EventReader:
     from wayeb_py.files.block import Selection, TimeRange
     from wayeb_py.files.read import _joined
 
-    fields = [pa.field(column.name, _joined(column, [events])) for column in WANTED.columns]
+    fields = [pa.field(column.name, _joined(column, [events], pa.null())) for column in WANTED.columns]
     return EventReader([events], Selection(WANTED, pa.schema(fields), TimeRange(), 1000), 1)
 
 

@@ -101,12 +101,23 @@ def run(
         target = find_target(out, stem if state is None else f"{stem}-{state.n_runs + 1:06}")
         _refuse_own_input(target, paths)
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
-        reader = open_events(paths, wanted, since_s=since_s, until_s=until_s, threads=max(1, workers))
+        reader = open_events(
+            paths, wanted, since_s=since_s, until_s=until_s, threads=max(1, workers), before=_schema_before(state)
+        )
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(patterns, reader, target, aside_path, max_bad or BadLimit(), episodes, workers, on_progress, state)
         summary = job.run(ends=state is None or final)
     summary.seconds = time.perf_counter() - began
     return summary
+
+
+def _schema_before(state: StateFolder | None) -> pa.Schema | None:
+    """The types that the state's events had: texts that could be read as several types are read as that one again."""
+    if state is None or not state.saved:
+        return None
+    from wayeb_py.state import saved_schema
+
+    return saved_schema(state.saved)
 
 
 def _refuse_own_input(target: Target, paths: Sequence[str | os.PathLike[str]]) -> None:
@@ -138,9 +149,7 @@ class _Job:
         try:
             return self._attempt("sorted", ends, self._recognising, may_restart=True)
         except Disorder:
-            # What is older than the state is late, not in disorder, also after sorting.
-            order: Literal["arrival", "sorted"] = "sorted" if self.state is None else "arrival"
-            summary = self._attempt(order, ends, self._recognising_sorted, may_restart=True)
+            summary = self._attempt("sorted", ends, self._recognising_sorted, may_restart=True)
             summary.sorted_on_disk = True
             return summary
 

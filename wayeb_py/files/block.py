@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from wayeb_py.files.kinds import conform
+from wayeb_py.files.render import iso_times
 from wayeb_py.files.wanted import TimeUnit, Wanted
 
 TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
@@ -204,7 +205,8 @@ def _json_value(scalar: pa.Scalar) -> Any:
     if pt.is_floating(scalar.type):
         value = scalar.as_py()
         return value if math.isfinite(value) else str(value)
-    # Through text, because a nanosecond timestamp has no Python object of its own.
+    if pt.is_timestamp(scalar.type):
+        return iso_times(pa.chunked_array([pa.array([scalar.value], pa.int64()).cast(scalar.type)]))[0].as_py()
     return str(scalar.cast(pa.string()).as_py())
 
 

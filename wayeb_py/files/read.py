@@ -18,7 +18,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.ahead import in_background, in_order
 from wayeb_py.files.block import Block, Selection, TimeRange
 from wayeb_py.files.find import STDIN, EventFile, find_files
-from wayeb_py.files.kinds import TEXT, describe, joined_type
+from wayeb_py.files.kinds import TEXT, describe, is_text, joined_type
 from wayeb_py.files.wanted import Column, Wanted, absent
 
 BATCH_ROWS = 1 << 20
@@ -76,11 +76,18 @@ def open_events(
     until_s: Fraction | None = None,
     threads: int = 2,
     batch_rows: int = BATCH_ROWS,
+    before: pa.Schema | None = None,
 ) -> EventReader:
-    """A reader of the wanted columns of all files that the paths name; nothing but schemas and samples is read yet."""
+    """A reader of the wanted columns of all files that the paths name; nothing but schemas and samples is read yet.
+
+    `before` is the schema of an earlier run whose state is gone on with: its types are kept where they can be.
+    """
     opened = [_open(file, wanted) for file in find_files(paths)]
     with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
-    fields = [pa.field(column.name, _joined(column, with_rows)) for column in wanted.columns]
+    fields = []
+    for column in wanted.columns:
+        known = before.field(column.name).type if before is not None and column.name in before.names else pa.null()
+        fields.append(pa.field(column.name, _joined(column, with_rows, TEXT if is_text(known) else known)))
     time_range = TimeRange(since_s, until_s, wanted.time_unit)
     return EventReader(with_rows, Selection(wanted, pa.schema(fields), time_range, batch_rows), max(1, threads))
 
@@ -104,8 +111,8 @@ def _open(file: EventFile, wanted: Wanted) -> OpenedFile:
     return ArrowEvents(file, wanted)
 
 
-def _joined(column: Column, files: Sequence[OpenedFile]) -> pa.DataType:
-    """The one type in which all files' values of a column are handed on."""
+def _joined(column: Column, files: Sequence[OpenedFile], known: pa.DataType) -> pa.DataType:
+    """The one type in which all files' values of a column are handed on: the one that is known, if it can hold them."""
     having = [opened for opened in files if column.name in opened.types]
     partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
     lacking = [opened for opened in files if opened not in having and opened not in partitioned]
@@ -125,7 +132,9 @@ def _joined(column: Column, files: Sequence[OpenedFile]) -> pa.DataType:
             first = first or opened
         result = joined
     if not pa.types.is_null(result):
-        return result
+        return known if joined_type(result, known) == known else result
+    if not pa.types.is_null(known):
+        return known
     for opened in having:
         if opened.loose:
             result = _joined_guess(result, opened.types[column.name])

@@ -1,0 +1,397 @@
+"""A run over files: the same detections whatever the order, the cuts and the number of runs; nothing lost or twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv as pcsv
+import pyarrow.parquet as pq
+import pytest
+
+import wayeb_py
+from wayeb_py import runner
+from wayeb_py.errors import DataError, EventsError
+from wayeb_py.files.aside import BadLimit
+from wayeb_py.files.saved import StateFolder
+from wayeb_py.runner import Progress, run
+
+PATTERNS = wayeb_py.compile(
+    """
+stream vehicles {
+    key  id
+    time ts
+    attr speed number
+    attr engine text
+}
+pattern Swing := (speed > 50) ; (speed = 0) ; (speed > 50)      emit engine
+pattern Still := (speed = 0){2,}
+pattern Slow  := #((engine = "on"), (speed = 0), (engine = "off")) within 8 s
+"""
+)
+
+
+def make_events(n_events: int, seed: int = 1) -> pa.Table:
+    """Events of some vehicles in the order of time, a few of them at the same time."""
+    chance = random.Random(seed)
+    return pa.table(
+        {
+            "id": pa.array([f"v{chance.randint(0, 6)}" for _ in range(n_events)]),
+            "ts": pa.array([1000 * (i // 2) for i in range(n_events)], pa.timestamp("ms")),
+            "speed": pa.array([chance.choice([0.0, 0.0, 60.0, None]) for _ in range(n_events)], pa.float32()),
+            "engine": pa.array([chance.choice(["on", "off", None]) for _ in range(n_events)]),
+        }
+    )
+
+
+EVENTS = make_events(2000)
+
+
+def shuffled_but_for_ties(table: pa.Table) -> pa.Table:
+    """The rows in another order, in which rows of the same time still come one after the other as before."""
+    places = list(range(0, table.num_rows, 2))
+    random.Random(3).shuffle(places)
+    return table.take(pa.array([row for place in places for row in (place, place + 1)]))
+
+
+def rows_of(path: Path) -> list[dict[str, Any]]:
+    table = pq.read_table(path)
+    return sorted(table.to_pylist(), key=repr)
+
+
+@pytest.fixture
+def expected(tmp_path: Path) -> list[dict[str, Any]]:
+    found = PATTERNS.recognise(EVENTS).to_arrow()
+    pq.write_table(found, tmp_path / "expected.parquet")
+    return rows_of(tmp_path / "expected.parquet")
+
+
+def test_a_run_gives_what_the_library_gives(tmp_path: Path, expected: list[dict[str, Any]]) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet", row_group_size=300)
+    summary = run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.parquet", workers=2)
+    assert rows_of(tmp_path / "d.parquet") == expected
+    assert len(expected) > 100
+    assert summary.events == 2000
+    assert summary.entities == 7
+    assert sum(summary.detections.values()) == len(expected)
+    assert list(summary.detections) == ["Swing", "Still", "Slow"]
+    assert not summary.sorted_on_disk
+    assert summary.aside == {}
+    assert not (tmp_path / "d.parquet.aside.ndjson").exists()
+
+
+def test_entity_and_times_keep_their_types(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet")
+    run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.parquet")
+    schema = pq.read_schema(tmp_path / "d.parquet")
+    assert schema.names == ["pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq", "engine"]
+    assert [str(schema.field(name).type) for name in ("entity", "ts", "engine")] == [
+        "string",
+        "timestamp[ms]",
+        "string",
+    ]
+
+
+def test_a_file_in_disorder_gives_the_same_detections(
+    tmp_path: Path, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wayeb_py.files.sort.RUN_BYTES", 1000)
+    pq.write_table(shuffled_but_for_ties(EVENTS), tmp_path / "e.parquet", row_group_size=100)
+    summary = run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.parquet")
+    assert summary.sorted_on_disk
+    assert rows_of(tmp_path / "d.parquet") == expected
+    assert sum(summary.detections.values()) == len(expected)
+
+
+def test_standard_output_shows_nothing_twice_if_the_run_starts_again(
+    tmp_path: Path, expected: list[dict[str, Any]], capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pq.write_table(shuffled_but_for_ties(EVENTS), tmp_path / "e.parquet", row_group_size=100)
+    run(PATTERNS, [tmp_path / "e.parquet"], "-")
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert len(lines) == len(expected)
+    assert {json.loads(line)["pattern"] for line in lines} == {"Swing", "Still", "Slow"}
+
+
+@pytest.mark.parametrize("name", ["e.csv", "e.arrow", "e.ndjson"])
+def test_every_format_gives_the_same_detections(tmp_path: Path, name: str, expected: list[dict[str, Any]]) -> None:
+    path = tmp_path / name
+    if name == "e.csv":
+        pcsv.write_csv(EVENTS, path)
+    elif name == "e.arrow":
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, EVENTS.schema) as writer:
+            writer.write_table(EVENTS, max_chunksize=77)
+    else:
+        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in EVENTS.to_pylist()))
+    run(PATTERNS, [path], tmp_path / "d.parquet")
+    assert rows_of(tmp_path / "d.parquet") == expected
+
+
+def test_a_folder_is_one_stream(tmp_path: Path, expected: list[dict[str, Any]]) -> None:
+    (tmp_path / "days").mkdir()
+    for day in range(4):
+        pq.write_table(EVENTS.slice(500 * day, 500), tmp_path / "days" / f"{day}.parquet")
+    run(PATTERNS, [tmp_path / "days"], tmp_path / "d.parquet")
+    assert rows_of(tmp_path / "d.parquet") == expected
+
+
+def test_since_and_until_select_before_words_begin(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet", row_group_size=100)
+    run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.parquet", since_s=Fraction(200), until_s=Fraction(700))
+    selected = PATTERNS.recognise(EVENTS.slice(400, 1000)).to_arrow()
+    pq.write_table(selected, tmp_path / "s.parquet")
+    assert rows_of(tmp_path / "d.parquet") == rows_of(tmp_path / "s.parquet")
+
+
+def test_no_events_give_an_output_with_columns(tmp_path: Path) -> None:
+    pq.write_table(EVENTS.slice(0, 0), tmp_path / "e.parquet")
+    (tmp_path / "e.csv").write_text("id,ts,speed,engine\n")
+    for name in ("e.parquet", "e.csv"):
+        run(PATTERNS, [tmp_path / name], tmp_path / "d.csv")
+        assert (tmp_path / "d.csv").read_text() == "pattern,place,entity,ts,seq,start_ts,start_seq,engine\n"
+
+
+def test_episodes_instead_of_detections(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet", row_group_size=300)
+    summary = run(PATTERNS, [tmp_path / "e.parquet"], f"{tmp_path}/out/", episodes=True)
+    expected = PATTERNS.recognise(EVENTS).episodes()
+    pq.write_table(expected, tmp_path / "x.parquet")
+    assert rows_of(tmp_path / "out/episodes.parquet") == rows_of(tmp_path / "x.parquet")
+    assert summary.episodes == expected.num_rows > 50
+
+
+# ---- rows that are no events
+
+
+def write_csv_with_faults(path: Path, n_bad: int) -> None:
+    lines = ["id,ts,speed,engine"]
+    lines += [f"v1,2016-01-01T00:{i // 60:02}:{i % 60:02},{60 if i % 2 else 0},on" for i in range(100)]
+    lines += [f"v1,someday,{i},off" for i in range(n_bad)]
+    lines += ["v1,2016-01-01T01:00:00,fast,on"]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def test_bad_rows_go_to_a_side_file_with_their_reason(tmp_path: Path) -> None:
+    write_csv_with_faults(tmp_path / "e.csv", 2)
+    summary = run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson")
+    assert summary.aside == {"the time cannot be read": 2}
+    assert summary.unreadable["speed"]["count"] == 1
+    assert summary.aside_file == str(tmp_path / "d.ndjson.aside.ndjson")
+    rows = [json.loads(line) for line in Path(summary.aside_file).read_text().splitlines()]
+    assert rows[0] == {
+        "file": str(tmp_path / "e.csv"),
+        "row": 102,
+        "reason": "the time cannot be read",
+        "values": {"id": "v1", "ts": "someday", "speed": "0", "engine": "off"},
+    }
+    assert summary.events == 101
+
+
+def test_an_old_side_file_does_not_stay_beside_a_clean_run(tmp_path: Path) -> None:
+    write_csv_with_faults(tmp_path / "e.csv", 2)
+    run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson")
+    write_csv_with_faults(tmp_path / "e.csv", 0)
+    run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson")
+    assert sorted(os.listdir(tmp_path)) == ["d.ndjson", "e.csv"]
+
+
+def test_too_many_bad_rows_stop_the_run_and_can_be_looked_at(tmp_path: Path) -> None:
+    write_csv_with_faults(tmp_path / "e.csv", 5)
+    with pytest.raises(DataError) as raised:
+        run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson", max_bad=BadLimit.parse("4"))
+    assert str(raised.value) == (
+        "5 of 106 rows cannot be read, more than --max-bad allows (4); the first: the time cannot be read\n"
+        f" --> {tmp_path}/e.csv, row 102\n"
+        f"  = hint: they are in {tmp_path}/d.ndjson.aside.ndjson"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["d.ndjson.aside.ndjson", "e.csv"]
+    run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson", max_bad=BadLimit.parse("5%"))
+    assert (tmp_path / "d.ndjson").exists()
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_bad", "n_rows", "allowed"),
+    [
+        (BadLimit(), 1000, 1000, True),
+        (BadLimit(), 1001, 2000, False),
+        (BadLimit(), 1001, 1_000_000, True),
+        (BadLimit.parse("0"), 1, 10**9, False),
+        (BadLimit.parse("2%"), 3, 100, False),
+        (BadLimit.parse("2 %"), 2, 100, True),
+    ],
+)
+def test_a_limit_is_a_number_or_a_share(limit: BadLimit, n_bad: int, n_rows: int, allowed: bool) -> None:
+    assert limit.allows(n_bad, n_rows) is allowed
+
+
+@pytest.mark.parametrize("text", ["", "many", "-1", "200%", "1.5"])
+def test_a_limit_that_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="`"):
+        BadLimit.parse(text)
+
+
+def test_late_events_go_to_the_side_file_if_a_lateness_is_given(tmp_path: Path) -> None:
+    patterns = wayeb_py.compile("stream s {\n key id\n time ts\n lateness 2 s\n}\npattern P := (x > 0) ; (x > 1)\n")
+    times = [0, 3, 1, 2, 10, 7]  # 7 comes after 10; so does 1 after 3, but within 2 s
+    table = pa.table({"id": [1] * 6, "ts": pa.array(times, pa.timestamp("s")), "x": [1, 4, 2, 3, 5, 6]})
+    pq.write_table(table, tmp_path / "e.parquet")
+    summary = run(patterns, [tmp_path / "e.parquet"], tmp_path / "d.ndjson")
+    assert summary.aside == {"late": 1}
+    assert summary.events == 5
+    (row,) = [json.loads(line) for line in (tmp_path / "d.ndjson.aside.ndjson").read_text().splitlines()]
+    assert row["values"] == {"id": 1, "ts": "1970-01-01T00:00:07", "x": 6}
+    found = [json.loads(line)["seq"] for line in (tmp_path / "d.ndjson").read_text().splitlines()]
+    assert found == [1, 2, 3, 4]
+
+
+# ---- whole or not at all
+
+
+def test_a_missing_column_stops_before_anything_is_written(tmp_path: Path) -> None:
+    pq.write_table(EVENTS.drop_columns(["speed"]), tmp_path / "e.parquet")
+    with pytest.raises(EventsError, match="has no column `speed`"):
+        run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.parquet")
+    assert os.listdir(tmp_path) == ["e.parquet"]
+
+
+def test_an_interrupted_run_leaves_the_old_output_and_nothing_else(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet", row_group_size=100)
+    (tmp_path / "d.csv").write_text("old")
+
+    def interrupt(progress: Progress) -> None:
+        if progress.n_events >= 500:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv", on_progress=interrupt)
+    assert sorted(os.listdir(tmp_path)) == ["d.csv", "e.parquet"]
+    assert (tmp_path / "d.csv").read_text() == "old"
+
+
+def test_the_output_never_replaces_its_own_input(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet")
+    with pytest.raises(DataError, match="the output would replace its own input"):
+        run(PATTERNS, [tmp_path], tmp_path / "e.parquet")
+
+
+def test_progress_ends_with_all_that_there_is_to_read(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet", row_group_size=100)
+    told: list[Progress] = []
+    run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv", on_progress=told.append)
+    assert [progress.n_events for progress in told] == list(range(100, 2001, 100))
+    assert told[-1].n_bytes == pytest.approx(told[-1].total_bytes, rel=0.01)
+
+
+# ---- the nightly job
+
+
+@pytest.mark.parametrize("episodes", [False, True])
+@pytest.mark.parametrize("cuts", [[1000], [3, 3, 999, 1001, 1998]])
+@pytest.mark.parametrize("disorder", [False, True])
+def test_nightly_runs_equal_one_run_over_everything(
+    tmp_path: Path, episodes: bool, cuts: list[int], disorder: bool
+) -> None:
+    pq.write_table(EVENTS, tmp_path / "all.parquet")
+    nights = zip([0, *cuts], [*cuts, EVENTS.num_rows], strict=True)
+    (tmp_path / "out").mkdir()
+    n_events = 0
+    for night, (start, end) in enumerate(nights):
+        part = EVENTS.slice(start, end - start)
+        if disorder and start % 2 == 0 and end % 2 == 0:
+            part = shuffled_but_for_ties(part)
+        pq.write_table(part, tmp_path / "night.parquet")
+        last = end == EVENTS.num_rows
+        summary = run(
+            PATTERNS,
+            [tmp_path / "night.parquet"],
+            tmp_path / "out",
+            episodes=episodes,
+            state_dir=tmp_path / "state",
+            final=last,
+        )
+        assert summary.aside == {}, night
+        n_events += summary.events
+    run(PATTERNS, [tmp_path / "all.parquet"], f"{tmp_path}/all/", episodes=episodes)
+    stem = "episodes" if episodes else "detections"
+    assert n_events == EVENTS.num_rows
+    assert rows_of(tmp_path / "out") == rows_of(tmp_path / "all" / f"{stem}.parquet")
+    assert len(os.listdir(tmp_path / "out")) == len(cuts) + 1
+
+
+def test_what_is_older_than_the_state_is_late(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet")
+    (tmp_path / "out").mkdir()
+    run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
+    again = run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
+    # The last event of each vehicle is not older than itself.
+    assert again.events + again.aside["late"] == 2000
+    assert again.events <= 2 * 7
+
+
+def test_a_night_that_failed_is_repeated_without_anything_twice(
+    tmp_path: Path, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "out").mkdir()
+    for night in range(2):
+        pq.write_table(EVENTS.slice(1000 * night, 1000), tmp_path / f"{night}.parquet")
+
+    def fail(self: StateFolder, state: bytes) -> None:
+        raise DataError("the power went out")
+
+    run(PATTERNS, [tmp_path / "0.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
+    with monkeypatch.context() as patched:
+        patched.setattr(StateFolder, "save", fail)
+        with pytest.raises(DataError, match="the power went out"):
+            run(PATTERNS, [tmp_path / "1.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
+    run(PATTERNS, [tmp_path / "1.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
+    assert rows_of(tmp_path / "out") == expected
+
+
+def test_a_text_file_is_read_again_as_the_night_before(tmp_path: Path) -> None:
+    row = "{key},2016-01-01T00:00:{second:02},{speed},on\n"
+    (tmp_path / "out").mkdir()
+    nights = [["a7", "8"], ["8", "9"]]  # the second night alone would look like numbers
+    for night, keys in enumerate(nights):
+        text = "id,ts,speed,engine\n" + "".join(row.format(key=key, second=night, speed=0) for key in keys)
+        (tmp_path / "e.csv").write_text(text)
+        summary = run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "out", state_dir=tmp_path / "state")
+    assert summary.entities == 3
+    assert [row["entity"] for row in rows_of(tmp_path / "out")] == ["8"]
+
+
+def test_two_runs_cannot_share_a_state(tmp_path: Path) -> None:
+    with StateFolder(tmp_path), pytest.raises(DataError, match="another run is using this state"):
+        StateFolder(tmp_path)
+    with StateFolder(tmp_path) as state:
+        assert state.n_runs == 0
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"rubbish", "this is not a state of wayeb"),
+        (b'{"wayeb_state": 99, "n_runs": 1}\n', "the state has version 99, and this wayeb reads 1"),
+        (b'{"wayeb_state": 1, "n_runs": 1}\nrubbish', "this is not a saved state"),
+    ],
+)
+def test_a_damaged_state_is_told(tmp_path: Path, content: bytes, message: str) -> None:
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "recogniser.state").write_bytes(content)
+    pq.write_table(EVENTS, tmp_path / "e.parquet")
+    with pytest.raises(DataError) as raised:
+        run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv", state_dir=tmp_path / "state")
+    assert str(raised.value).startswith(message)
+    assert not (tmp_path / "d.csv").exists()
+
+
+def test_the_summary_can_be_written_as_json(tmp_path: Path) -> None:
+    pq.write_table(EVENTS, tmp_path / "e.parquet")
+    summary = runner.run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv")
+    facts = json.loads(json.dumps(summary.to_json()))
+    assert facts["events"] == 2000
+    assert facts["events_per_s"] > 0
