@@ -82,8 +82,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON."
 def main() -> None:
     """The entry point of the command."""
     signal.signal(signal.SIGTERM, _end_in_order)
-    with _explained():
-        app(args=spread_data(sys.argv[1:]))
+    app(args=spread_data(sys.argv[1:]))
 
 
 def spread_data(words: list[str]) -> list[str]:
@@ -112,7 +111,10 @@ def _end_in_order(number: int, frame: object) -> NoReturn:
 
 @contextmanager
 def _explained() -> Iterator[None]:
-    """Turns every fault of a user's into its message and exit code."""
+    """Turns every fault of a user's into its message and exit code; stands around each command.
+
+    Around all of them it would come too late: what reads the arguments has its own ideas of an interruption.
+    """
     try:
         yield
     except PatternError as error:
@@ -122,7 +124,7 @@ def _explained() -> Iterator[None]:
     except LimitError as error:
         _fail(error, LIMIT_FAULT)
     except KeyboardInterrupt:
-        _fail("interrupted: nothing was written", INTERRUPTED)
+        _fail("interrupted", INTERRUPTED)
     except BrokenPipeError:
         # Whoever read the output has enough; what Python would still flush has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -142,6 +144,7 @@ def _misuse(message: str) -> NoReturn:
 
 
 @app.command()
+@_explained()
 def check(
     files: PatternFolders,
     key: Key = None,
@@ -184,6 +187,7 @@ def check(
 
 
 @app.command()
+@_explained()
 def explain(
     files: PatternFiles,
     pattern: Annotated[str | None, typer.Option(metavar="NAME", help="Only this pattern.")] = None,
@@ -204,6 +208,7 @@ def explain(
 
 
 @app.command()
+@_explained()
 def run(
     files: PatternFiles,
     data: Annotated[
@@ -301,6 +306,7 @@ def run(
 
 
 @app.command("test")
+@_explained()
 def run_tests(
     files: PatternFolders,
     key: Key = None,
@@ -337,6 +343,7 @@ def run_tests(
 
 
 @app.command()
+@_explained()
 def fmt(
     files: PatternFolders,
     only_check: Annotated[bool, typer.Option("--check", help="Change nothing; tell which files would change.")] = False,
@@ -362,6 +369,7 @@ def fmt(
 
 
 @app.command()
+@_explained()
 def convert(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file in the older prefix form.")],
     out: Annotated[
