@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any, Literal
+from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +20,7 @@ from cases import TIME
 from oracle import Cell, Detection, Episode
 
 import wayeb_py
+import wayeb_py.recogniser
 from wayeb_py.limits import Limits
 
 
@@ -148,6 +150,12 @@ def fed(
     )
 
 
+def in_chunks(job: Job, cuts: Sequence[int], chunk_rows: int, limits: Limits | None = None) -> Found:
+    """The table in batches, each worked off in chunks of so many rows."""
+    with patch.object(wayeb_py.recogniser, "CHUNK_ROWS", chunk_rows):
+        return fed(job, cuts, limits=limits)
+
+
 def random_cuts(job: Job) -> list[int]:
     """Some cuts, always the same ones for a job; some of them cut off nothing."""
     dice = random.Random(job.source)
@@ -166,6 +174,7 @@ ENGINES: dict[str, Callable[[Job], Found]] = {
     "event by event": lambda job: fed(job, event_by_event(job)),
     "random cuts": lambda job: fed(job, random_cuts(job)),
     "saved and restored": lambda job: fed(job, event_by_event(job), restored=True),
+    "chunks of two rows": lambda job: in_chunks(job, random_cuts(job), 2),
     "two workers": lambda job: fed(job, random_cuts(job), workers=2),
     "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
     "simulated, saved and restored": lambda job: fed(job, event_by_event(job), limits=SIMULATED, restored=True),

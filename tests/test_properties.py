@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import pyarrow as pa
 from cases import KEY, TIME, stream_block
@@ -171,8 +171,9 @@ def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
     added = tuple(replace(pattern, name=f"Q{n}") for n, pattern in enumerate(other.patterns))
     cut = data.draw(st.integers(0, len(scene.events)))
     # Without lateness an event is recognised when it arrives, so it is plain which events the new patterns see.
-    scene = replace(scene, arrival=False, events=sorted(scene.events, key=lambda event: event[TIME]), dedupe=False)
-    both = replace(scene, patterns=data.draw(st.permutations((*scene.patterns, *added))))
+    events = sorted(scene.events, key=lambda event: cast(int, event[TIME]))
+    scene = replace(scene, arrival=False, events=events, dedupe=False)
+    both = replace(scene, patterns=tuple(data.draw(st.permutations((*scene.patterns, *added)))))
     before, after = scene.job(), both.job()
     recogniser = wayeb_py.Recogniser(before.compile(), order="sorted")
     first = recogniser.feed(before.table.slice(0, cut))
