@@ -262,13 +262,6 @@ def _places(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Placed | None
     result = parts[0]
     if isinstance(result, Placed):
         return result
-    if isinstance(first, t.Arithmetic) and first.operator == "-" and isinstance(first.left, t.Name):
-        name = r.source.text[first.span.start : first.span.end]
-        joined = "_".join(part.strip() for part in name.split("-"))
-        r.report.error(
-            r.source, "a name cannot hold a hyphen", first.span, "`-` is the minus sign", f"write `{joined}`"
-        )
-        return None
     if not isinstance(result, Wrong):
         r.report.error(
             r.source,

@@ -52,6 +52,7 @@ def check(
         broken=gathered.broken,
         knowledge=gathered.knowledge,
     )
+    _check_shadowing(gathered, attributes, report)
     ordered = order_lets(gathered, report)
     before = dict(report.found)
     patterns = _resolve_all(scope, gathered, ordered)
@@ -72,6 +73,15 @@ def check(
     if wrong:
         raise PatternError(wrong)
     return m.Meaning(stream, tuple(patterns), tuple(examples), tuple(gathered.knowledge.values()), tuple(found))
+
+
+def _check_shadowing(gathered: Gathered, attributes: Mapping[str, m.Attribute], report: Report) -> None:
+    """A name has one meaning: no `let` and no places are called like a column of the events."""
+    declared = [(let.name, let.name_span, source) for let, source in gathered.lets.values()]
+    declared += [(known.name, known.span, known.source) for known in gathered.knowledge.values()]
+    for name, span, source in declared:
+        if name in attributes:
+            report.error(source, f"`{name}` is a column of the events already", span, "needs a name of its own")
 
 
 def _no_pattern(files: Sequence[t.File], report: Report) -> None:

@@ -71,7 +71,7 @@ def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
     return SyntaxFault(f"{who} needs a name", token.span, _something(token), f"write for example `{example}`")
 
 
-def _hyphen(piece: Piece, token: Token) -> SyntaxFault | None:
+def _hyphen(piece: Piece, token: Token, is_column: bool = False) -> SyntaxFault | None:
     """Between two words that belong together stands a hyphen."""
     text, base = piece.whole, piece.base
     if token.text != "-" or token.start <= base:
@@ -88,7 +88,7 @@ def _hyphen(piece: Piece, token: Token) -> SyntaxFault | None:
         "a name cannot hold a hyphen",
         Span(start, end),
         "`-` is the minus sign",
-        f"write `{name.replace('-', '_')}`, or `` `{name}` `` if a column has this name",
+        f"write it in backquotes: `` `{name}` ``" if is_column else f"write `{name.replace('-', '_')}`",
     )
 
 
@@ -131,7 +131,7 @@ def no_brace(piece: Piece, token: Token) -> SyntaxFault:
 
 
 def position_comma(piece: Piece, token: Token) -> SyntaxFault:
-    return _hyphen(piece, token) or SyntaxFault(
+    return _hyphen(piece, token, is_column=True) or SyntaxFault(
         "a position is two columns with a comma between them",
         token.span,
         _something(token),
@@ -140,7 +140,7 @@ def position_comma(piece: Piece, token: Token) -> SyntaxFault:
 
 
 def bad_kind(piece: Piece, token: Token) -> SyntaxFault:
-    hyphen = _hyphen(piece, token)
+    hyphen = _hyphen(piece, token, is_column=True)
     if hyphen is not None:
         return hyphen
     if token.kind != "name" or token.text in STREAM_WORDS:
@@ -200,8 +200,10 @@ def bad_clean(piece: Piece, token: Token) -> SyntaxFault:
 def bad_stream_line(piece: Piece, token: Token) -> SyntaxFault:
     if token.kind == "end":
         opening = piece.whole.index("{", piece.base)
-        return SyntaxFault("this brace is never closed", Span(opening, opening + 1), "opened here, and no `}` follows")
-    hyphen = _hyphen(piece, token)
+        return SyntaxFault(
+            "this brace is never closed", Span(opening, opening + 1), "opened here, and its `}` is missing"
+        )
+    hyphen = _hyphen(piece, token, is_column=True)
     if hyphen is not None:
         return hyphen
     if token.text in (";", ","):
@@ -220,11 +222,11 @@ def bad_stream_line(piece: Piece, token: Token) -> SyntaxFault:
 def bad_test_line(piece: Piece, token: Token) -> SyntaxFault:
     if token.kind == "end":
         opening = piece.whole.index("{", piece.base)
-        return SyntaxFault("this brace is never closed", Span(opening, opening + 1), "opened here, and no `}` follows")
+        return SyntaxFault(
+            "this brace is never closed", Span(opening, opening + 1), "opened here, and its `}` is missing"
+        )
     rest = piece.whole[token.end : piece.base + len(piece)]
     if token.kind in ("name", "backquoted") and rest[:1] == ":":
-        if token.text in RESERVED:
-            return reserved_word(token)
         return SyntaxFault(
             "after the colon comes a space", Span(token.start, token.end + 1), "the values touch the colon"
         )
@@ -321,7 +323,7 @@ def after_expression(piece: Piece, token: Token) -> SyntaxFault:
         if f" {token.text} " in " ".join(before.split()) + " ":
             return SyntaxFault(f"`{token.text}` stands twice", token.span, "once before it already")
         return SyntaxFault("`within` stands before `emit`", token.span, "after `emit`", "change their order")
-    hyphen = _hyphen(piece, token)
+    hyphen = _hyphen(piece, token, is_column=True)
     if hyphen is not None:
         return hyphen
     emits = " emit " in " ".join(piece.whole[piece.base : token.start].split())
@@ -367,6 +369,10 @@ def check_duration(what: str, number: t.Number) -> None:
             f"write for example `{what} {number.literal} min`",
         )
     unit = UNITS[number.unit]
+    if number.unit == "m":
+        raise SyntaxFault(
+            f"`{what}` needs a time, and `m` is metres", number.span, "not a time", f"write `{number.literal} min`"
+        )
     if unit.dimension != (0, 1, 0):
         raise SyntaxFault(
             f"`{what}` needs a time, and this is {describe_dimension(unit)}",

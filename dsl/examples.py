@@ -160,7 +160,7 @@ def _seconds(item: t.Item, source: Source, scope: Scope) -> Fraction | None:
         return None
     unit = UNITS.get(match["unit"] or "s")
     if unit is None or unit.dimension != (0, 1, 0):
-        close = suggest_unit(match["unit"])
+        close = "min" if match["unit"] == "m" else suggest_unit(match["unit"])
         hint = (
             f"did you mean `{close}`?"
             if close and UNITS[close].dimension == (0, 1, 0)

@@ -70,6 +70,7 @@ class _Frame:
     kind: str
     opening: Token
     name: Token | None = None
+    after_in: bool = False
     operands: list[tuple[t.Expression, int]] = field(default_factory=list)  # with their heights
     operators: list[_Operator] = field(default_factory=list)
     items: list[tuple[t.Expression, int]] = field(default_factory=list)
@@ -128,8 +129,9 @@ class _Reader:
             frame.operators.append(_Operator(token.text, _PREFIX[token.text], token))
             return True
         if token.kind == "sign" and token.text == "(":
+            after_in = self.at > 0 and self.tokens[self.at - 1].text == "in"
             self.at += 1
-            self.frames.append(_Frame("(", token))
+            self.frames.append(_Frame("(", token, after_in=after_in))
             return True
         if token.kind == "sign" and token.text in ("#", "@"):
             opening = self.tokens[self.at + 1]
@@ -245,6 +247,8 @@ class _Reader:
             self.at += 1
             return True
         if sign == ",":
+            if frame.after_in:
+                raise mistakes.square_set(frame.opening)
             if frame.kind in ("file", "("):
                 raise mistakes.stray_comma(self.text, token, self.tokens[self.at - 1], self.tokens[self.at + 1])
             self.at += 1

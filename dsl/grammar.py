@@ -47,7 +47,8 @@ def tokens_of_one(text: str, start: int, end: int) -> Token:
     """The first token from start on."""
     blank = BLANK.match(text, start, end)
     at = blank.end() if blank else start
-    return tokens_of(text, at, min(end, at + 200))[0] if at < end else Token("end", "", at, at)
+    # What is missing at the end is missing right after the last word, not after the blanks.
+    return tokens_of(text, at, min(end, at + 200))[0] if at < end else Token("end", "", start, start)
 
 
 class _Rule(pp.Token):

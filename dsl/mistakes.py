@@ -75,7 +75,7 @@ def did_you_mean(word: str, candidates: Sequence[str]) -> str | None:
 def never_closed(opening: Token) -> SyntaxFault:
     what = "brace" if opening.text == "{" else "parenthesis"
     return SyntaxFault(
-        f"this {what} is never closed", opening.span, f"opened here, and no `{_closing(opening)}` follows"
+        f"this {what} is never closed", opening.span, f"opened here, and its `{_closing(opening)}` is missing"
     )
 
 
@@ -377,7 +377,8 @@ def no_operator(
             f"begin a new line, or write `` `{token.text}` `` if a column has this name",
         )
     if token.text.lower() in ("is", "like", "between", "contains"):
-        hint = {"is": "write `missing(x)` or `x = …`", "between": "write `x in 5..9`"}.get(token.text.lower())
+        hints = {"is": f"write `missing({left})` or `{left} = …`", "between": f"write `{left} in 5..9`"}
+        hint = hints.get(token.text.lower())
         return SyntaxFault(f"`{token.text}` is not an operator", token.span, "not a word of this language", hint)
     in_predicate = any(sign.text not in (";", "|", "&", "!") for sign in waiting)
     between = Span(operand.span.end, max(token.start, operand.span.end + 1))

@@ -137,7 +137,7 @@ def _report_cycle(cycle: list[str], gathered: Gathered, report: Report) -> list[
         return cycle
     second, second_source = gathered.lets[cycle[1]]
     way = " → ".join(f"`{name}`" for name in [*cycle, cycle[0]])
-    note = Note(second_source, second.name_span, "which needs the first one again")
+    note = Note(second_source, second.name_span, f"which needs `{cycle[2 % len(cycle)]}`")
     report.error(
         source, f"these `let`s are defined by each other: {way}", let.name_span, f"needs `{cycle[1]}`", note=note
     )

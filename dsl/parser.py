@@ -16,14 +16,16 @@ from wayeb_py.dsl import complaints
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT, HeightFault, SyntaxFault
 from wayeb_py.dsl.grammar import DECLARATION, Piece, tokens_of_one
-from wayeb_py.dsl.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, Token
+from wayeb_py.dsl.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED
+from wayeb_py.dsl.mistakes import close_to
 from wayeb_py.errors import Diagnostic, LimitError, PatternError, Source, Span
 
 # A keyword before a colon is a column of a test that lacks its backquotes.
 _KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{'|'.join(DECLARATIONS)})\b(?![ \t]*:(?!=))", re.MULTILINE)
 _ANY_NAME = f"(?:{NAME.pattern}|{BACKQUOTED.pattern})"
 _LOOKS_LIKE = re.compile(
-    rf"^(?P<word>{NAME.pattern})(?:[ \t]+{_ANY_NAME}[ \t]*(?::=|\{{|from[ \t]+\"|for[ \t]+each\b)|[ \t]*:=)",
+    rf"^(?P<word>{NAME.pattern})"
+    rf"(?:[ \t]+{_ANY_NAME}[ \t]*(?::=|(?P<equals>=(?!=))|\{{|from[ \t]+\"|for[ \t]+each\b)|[ \t]*:=)",
     re.MULTILINE,
 )
 _NAME_AFTER_KEYWORD = re.compile(rf"\w+\s+({_ANY_NAME})")
@@ -57,7 +59,7 @@ def parse_source(source: Source) -> tuple[t.File, list[Diagnostic]]:
 def too_high(source: Source, span: Span) -> LimitError:
     """The error for an expression that nests deeper than the limit."""
     message = f"this nests deeper than {MAX_HEIGHT} levels"
-    knob = "name a part of it with `let`, or write it with fewer levels"
+    knob = "write it with fewer levels; a `let` counts as what it stands for"
     diagnostic = Diagnostic("error", message, source, span, f"the limit is {MAX_HEIGHT} levels", knob)
     return LimitError(message, f"more than {MAX_HEIGHT}", MAX_HEIGHT, knob, diagnostic)
 
@@ -66,14 +68,16 @@ def _cut(text: str) -> list[tuple[int, int, str]]:
     """Where declarations begin and end, each with its keyword; an empty keyword for text that begins with none."""
     starts = {match.start("keyword"): match["keyword"] for match in _KEYWORD.finditer(text)}
     for match in _LOOKS_LIKE.finditer(text):
-        if match["word"] not in RESERVED:
+        word = match["word"]
+        # Two names before `=` can also be a line of an expression in which something is missing.
+        if word not in RESERVED and (not match["equals"] or close_to(word, DECLARATIONS)):
             starts.setdefault(match.start(), "")
     blank = BLANK.match(text)
     first = blank.end() if blank else 0
     if first < len(text):
         starts.setdefault(first, "")
     places = sorted(starts)
-    return [(start, end, starts[start]) for start, end in zip(places, [*places[1:], len(text)], strict=True)]
+    return [(start, end, starts[start]) for start, end in zip(places, [*places[1:], len(text)], strict=False)]
 
 
 def _parse_piece(text: str, start: int, end: int, keyword: str) -> t.Declaration:
@@ -86,6 +90,3 @@ def _parse_piece(text: str, start: int, end: int, keyword: str) -> t.Declaration
     except pp.ParseException as error:
         token = tokens_of_one(text, start + error.loc, end)
         raise complaints.after_declaration(Piece.cut(text, start, end), token) from None
-
-
-__all__ = ["Token", "parse", "parse_source", "too_high"]

@@ -144,7 +144,7 @@ class _Reader:
             if made is not None:
                 body = made
         if calls:
-            raise SyntaxFault("this parenthesis is never closed", calls[-1].span, "opened here, and no `)` follows")
+            raise SyntaxFault("this parenthesis is never closed", calls[-1].span, "opened here, and its `)` is missing")
         if body is None:
             place = Span(max(start, at - 1), max(at, start + 1))
             raise SyntaxFault("a pattern is missing here", place, "only options, or nothing at all")

@@ -11,7 +11,9 @@ from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.lexicon import encode_name, encode_text
 
 # How tightly an expression binds, loosest first; see the ladder in expressions.py.
-UNION, INTERSECTION, SEQUENCE, COMPLEMENT, OR, AND, NOT, COMPARE, SUM, PRODUCT, NEGATIVE, ITERATION, ATOM = range(1, 14)
+UNION, INTERSECTION, SEQUENCE, COMPLEMENT, OR, AND, NOT, COMPARE, SUM, PRODUCT, NEGATIVE, ITERATION, ATOM, GROUP = (
+    range(1, 15)
+)
 
 _TIGHTNESS: dict[type, int] = {
     t.Union: UNION, t.Intersection: INTERSECTION, t.Sequence: SEQUENCE, t.Complement: COMPLEMENT, t.Or: OR, t.And: AND,
@@ -33,7 +35,7 @@ def tightness(expression: t.Expression) -> int:
     """How tightly the outermost operator binds."""
     if isinstance(expression, t.Arithmetic):
         return SUM if expression.operator in "+-" else PRODUCT
-    return _TIGHTNESS.get(type(expression), ATOM)
+    return GROUP if isinstance(expression, t.Group) else _TIGHTNESS.get(type(expression), ATOM)
 
 
 def enclosed(expression: t.Expression, at_least: int) -> t.Expression:
@@ -105,8 +107,16 @@ def _pieces(e: t.Expression) -> list[_Piece]:
 
 
 def _operand(operand: t.Expression, at_least: int) -> int:
-    # `a+ - b` would be read as the sum of a and -b.
-    return ATOM if isinstance(operand, t.Iteration) else at_least
+    """How tightly an operand of a sum or product has to bind: `a+ - b` would be a sum, and `a + any` an iteration."""
+    first = operand
+    while isinstance(first, t.Arithmetic):
+        first = first.left
+    return GROUP if isinstance(operand, t.Iteration) or isinstance(first, (t.Word, t.Skip)) else at_least
+
+
+def enclosed_operand(operand: t.Expression, at_least: int) -> t.Expression:
+    """The operand of a sum or product, in parentheses where it needs them."""
+    return enclosed(operand, _operand(operand, at_least))
 
 
 def _listed(items: tuple[t.Expression, ...], at_least: int) -> list[_Piece]:

@@ -74,10 +74,10 @@ def align(
         a, b = describe_dimension(left.unit), describe_dimension(right.unit)
         texts = [text_at(r.source, node.span) for node in nodes]
         hint = None
-        if not right.is_constant and not left.is_constant:
-            hint = None
-        elif isinstance(nodes[1], t.Number):
+        if isinstance(nodes[1], t.Number):
             hint = f"{a} is in {units_for(left.unit)}"
+            if nodes[1].unit == "m" and left.unit.dimension == SECONDS.dimension:
+                hint = f"`m` is metres; write `{nodes[1].literal} min` for minutes"
         r.report.error(
             r.source,
             f"`{texts[0]}` is {a} and `{texts[1]}` is {b}",

@@ -6,6 +6,7 @@ the results of its parts. Where a use tells the kind of an attribute that no `at
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,6 +15,7 @@ from wayeb_py.dsl import calls, quantities
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT
+from wayeb_py.dsl.functions import USAGE
 from wayeb_py.dsl.mistakes import did_you_mean
 from wayeb_py.dsl.parser import too_high
 from wayeb_py.dsl.results import WRONG, Place, Placed, Predicated, Regexed, Result, Valued, Wrong
@@ -26,6 +28,7 @@ MAX_SIZE = 200_000
 _REGEXES = (t.Sequence, t.Intersection, t.Union, t.Complement, t.Iteration, t.Skip)
 # What may stand in a regex without parentheses of its own.
 _LETTERS = (t.Name, t.Word, t.Group)
+_HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)+")
 _PLACE_CALLS = frozenset(["near", "inside", "distance"])
 
 
@@ -54,9 +57,12 @@ class Resolver:
                 del done[-n_parts:]
                 done.append(self.grown(node, results, self.combine(node, results)))
                 continue
-            parts = _parts(node)
+            parts = self.parts(node)
             if not parts:
                 done.append(self.leaf(node, in_regex))
+                continue
+            if isinstance(node, t.Arithmetic) and self.is_hyphenated(node):
+                done.append(WRONG)
                 continue
             waiting.append((node, len(parts), in_regex))
             inside = isinstance(node, _REGEXES)
@@ -87,6 +93,32 @@ class Resolver:
             raise LimitError(
                 message, size, MAX_SIZE, knob, Diagnostic("error", message, self.source, place, label, knob)
             )
+
+    def parts(self, node: t.Expression) -> tuple[t.Expression, ...]:
+        """The parts that have a meaning of their own."""
+        parts = t.parts_of(node)
+        if isinstance(node, t.Call):
+            if node.function not in USAGE and node.function not in self.scope.functions:
+                return ()  # what an unknown function would make of its arguments, nobody knows
+            if node.function in _PLACE_CALLS and parts and isinstance(parts[0], t.Name):
+                return parts[1:]  # its call looks it up among the knowledge
+        return parts
+
+    def is_hyphenated(self, node: t.Arithmetic) -> bool:
+        """Whether `gas-station` is a slip for a name, which is then reported, and not a difference."""
+        text = self.source.text[node.span.start : node.span.end]
+        if node.operator != "-" or _HYPHENATED.fullmatch(text) is None:
+            return False
+        scope = self.scope
+        known = {*scope.attributes, *scope.lets, *scope.knowledge}
+        joined = text.replace("-", "_")
+        is_column = text in known
+        strangers = scope.has_attr_lines and any(word not in known for word in text.split("-"))
+        if joined not in known and not is_column and not strangers:
+            return False
+        hint = f"did you mean `{joined}`?" if joined in known else f"if a column has this name, write `` `{text}` ``"
+        self.report.error(self.source, "a name cannot hold a hyphen", node.span, "`-` is the minus sign", hint)
+        return True
 
     # Leaves.
 
@@ -225,6 +257,8 @@ class Resolver:
             found = self.as_predicate(part, operand, word, place)
             if found is not None:
                 operands.append(found)
+            elif isinstance(part, Regexed):
+                return WRONG  # one regex is enough to tell that `and` is the wrong word
         if len(operands) < len(parts):
             return WRONG
         predicates = tuple(operand.predicate for operand in operands)
@@ -244,7 +278,7 @@ class Resolver:
         return isinstance(operand, m.Attribute) and operand.name in position
 
     def regex(self, node: t.Expression, parts: list[Result]) -> Result:
-        operands: tuple[t.Expression, ...] = _parts(node)
+        operands = t.parts_of(node)
         regexes = [self.as_regex(part, operand, node) for part, operand in zip(parts, operands, strict=True)]
         found = [regex for regex in regexes if regex is not None]
         if len(found) < len(parts):
@@ -471,14 +505,6 @@ _HANDLERS: dict[type, _Handler] = {
     t.And: Resolver.connective,
     t.Or: Resolver.connective,
 }
-
-
-def _parts(node: t.Expression) -> tuple[t.Expression, ...]:
-    """The parts that have a meaning of their own: the name of places is looked up among the knowledge by its call."""
-    parts = t.parts_of(node)
-    if isinstance(node, t.Call) and node.function in _PLACE_CALLS and parts and isinstance(parts[0], t.Name):
-        return parts[1:]
-    return parts
 
 
 def _unwrapped(node: t.Expression) -> t.Expression:

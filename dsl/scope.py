@@ -86,7 +86,7 @@ def column_key(value: m.Value) -> ColumnKey | None:
     return (value.places, value.column) if isinstance(value, m.PlaceColumn) else None
 
 
-KIND_NAMES: dict[str, str] = {"number": "a number", "text": "text", "bool": "true or false", "time": "a time"}
+KIND_NAMES: dict[str, str] = {"number": "a number", "text": "text", "bool": "a bool", "time": "a time"}
 
 
 @dataclass(slots=True)

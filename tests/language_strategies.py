@@ -1,0 +1,126 @@
+"""Random trees of the language, and random damage to its texts."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from wayeb_py.dsl import tree as t
+from wayeb_py.dsl.lexicon import RESERVED
+from wayeb_py.dsl.printer import (
+    AND,
+    ATOM,
+    COMPLEMENT,
+    INTERSECTION,
+    NEGATIVE,
+    NOT,
+    PRODUCT,
+    SEQUENCE,
+    SUM,
+    enclosed,
+    enclosed_operand,
+)
+from wayeb_py.dsl.units import UNITS
+
+names = st.one_of(
+    st.sampled_from(["speed", "fuel", "engine", "off", "heading", "température", "x1"]),
+    st.text("abc _-é1", min_size=1, max_size=5),
+    st.sampled_from(sorted(RESERVED)),
+)
+plain_names = st.sampled_from(["near", "prev", "held", "elapsed", "mine", "distance"])
+literals = st.from_regex(r"[0-9]{1,4}(\.[0-9]{1,3})?([eE][+-]?[0-9])?", fullmatch=True)
+numbers = st.builds(t.Number, literals, st.none() | st.sampled_from(sorted(UNITS)))
+texts = st.text(max_size=6).map(t.Text)
+
+
+def _operands(parts: st.SearchStrategy[t.Expression], at_least: int) -> st.SearchStrategy[tuple[t.Expression, ...]]:
+    return st.lists(parts.map(lambda part: enclosed(part, at_least)), min_size=2, max_size=4).map(tuple)
+
+
+def _grown(e: st.SearchStrategy[t.Expression]) -> st.SearchStrategy[t.Expression]:
+    summand = e.map(lambda part: enclosed(part, SUM))
+    whole = st.integers(0, 9)
+    return st.one_of(
+        st.builds(t.Group, e),
+        st.builds(t.Call, plain_names, st.lists(e, max_size=3).map(tuple)),
+        st.builds(t.Negative, e.map(lambda part: enclosed_operand(part, NEGATIVE))),
+        st.builds(
+            t.Arithmetic,
+            st.sampled_from(["+", "-"]),
+            e.map(lambda part: enclosed_operand(part, SUM)),
+            e.map(lambda part: enclosed_operand(part, PRODUCT)),
+        ),
+        st.builds(
+            t.Arithmetic,
+            st.sampled_from(["*", "/"]),
+            e.map(lambda part: enclosed_operand(part, PRODUCT)),
+            st.builds(t.Group, e),  # `5 m / s` would be a unit with a space in it
+        ),
+        st.builds(t.Compare, st.sampled_from([">", ">=", "<", "<=", "=", "!="]), summand, summand),
+        st.builds(t.Between, summand, summand, summand, st.booleans()),
+        st.builds(t.OneOf, summand, st.lists(summand, min_size=1, max_size=3).map(tuple), st.booleans()),
+        st.builds(t.Not, e.map(lambda part: enclosed(part, NOT))),
+        st.builds(t.And, _operands(e, NOT)),
+        st.builds(t.Or, _operands(e, AND)),
+        st.builds(t.Complement, e.map(lambda part: enclosed(part, COMPLEMENT))),
+        st.builds(t.Sequence, _operands(e, COMPLEMENT)),
+        st.builds(t.Intersection, _operands(e, SEQUENCE)),
+        st.builds(t.Union, _operands(e, INTERSECTION)),
+        st.builds(t.Iteration, e.map(lambda part: enclosed(part, ATOM)), whole, st.none())
+        | st.builds(lambda part, low, more: t.Iteration(enclosed(part, ATOM), low, low + more), e, whole, whole),
+        st.builds(t.Skip, st.sampled_from(["#", "@"]), st.lists(e, min_size=1, max_size=3).map(tuple)),
+    )
+
+
+expressions: st.SearchStrategy[t.Expression] = st.recursive(
+    st.one_of(
+        st.builds(t.Name, names),
+        numbers,
+        texts,
+        st.builds(t.Word, st.sampled_from(["any", "none", "true", "false"])),
+        st.builds(t.Entry, names, st.text(max_size=4)),
+        st.builds(t.Column, names, names),
+    ),
+    _grown,
+    max_leaves=12,
+)
+
+durations = st.builds(t.Number, literals, st.sampled_from(["s", "min", "h", "d"]))
+withins = st.builds(t.Within, durations) | st.integers(1, 99).map(lambda n: t.Within(t.Number(str(n)), True))
+emits = st.lists(names.map(t.Name), min_size=1, max_size=3).map(lambda columns: t.Emit(tuple(columns)))
+items = st.builds(t.Item, st.sampled_from(["-", "1", "off", "-2.5", "12:30", "a/b"])) | st.builds(
+    t.Item, st.text(max_size=4), st.just(True)
+)
+detections = st.builds(t.Detected, st.integers(0, 9), st.none() | st.integers(0, 9))
+stream_lines = st.one_of(
+    st.builds(t.Key, names),
+    st.builds(t.Time, names, st.none() | st.sampled_from(["s", "ms", "us", "ns"])),
+    st.builds(t.Position, names, names),
+    st.builds(t.Attr, names, st.sampled_from(["text", "bool", "time"])),
+    st.builds(t.Attr, names, st.just("number"), st.none() | st.sampled_from(sorted(UNITS))),
+    st.builds(t.Order, names),
+    st.builds(t.Lateness, durations),
+    st.builds(t.Forget, durations),
+    st.just(t.Dedupe()),
+    st.builds(t.Clean, st.sampled_from(["ais", "gps"])),
+)
+declarations: st.SearchStrategy[t.Declaration] = st.one_of(
+    st.builds(t.Let, names, expressions),
+    st.builds(
+        t.Pattern,
+        names,
+        expressions,
+        st.none() | st.builds(t.Each, names, names),
+        st.none() | withins,
+        st.none() | emits,
+    ),
+    st.builds(t.Knowledge, st.sampled_from(["points", "lines", "areas"]), names, st.text(max_size=5)),
+    st.builds(t.Include, st.text(max_size=5)),
+    st.builds(t.Stream, names, st.lists(stream_lines, max_size=4).map(tuple)),
+    st.builds(
+        t.Test,
+        names,
+        st.lists(st.builds(t.Values, st.none() | names, st.lists(items, max_size=3).map(tuple)), max_size=3).map(tuple),
+        st.lists(detections, max_size=2).map(tuple),
+    ),
+)
+files = st.lists(declarations, max_size=3).map(lambda found: t.File(tuple(found)))
