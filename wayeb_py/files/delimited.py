@@ -221,10 +221,10 @@ def _line_numbers(lines: Lines, n_rows: int) -> npt.NDArray[np.int64]:
     starts = np.concatenate([[0], ends[:-1]])
     newlines = np.flatnonzero(np.frombuffer(lines.data, dtype=np.uint8) == 0x0A)
     first = lines.first_line + np.searchsorted(newlines, starts)
-    is_blank = [
-        end - start <= 2 and not lines.data[start:end].strip(b"\r\n") for start, end in zip(starts, ends, strict=True)
-    ]
-    numbers: npt.NDArray[np.int64] = first[~np.array(is_blank)]
+    is_row = np.ones(len(starts), dtype=np.bool_)
+    for row in np.flatnonzero(ends - starts <= 2).tolist():
+        is_row[row] = bool(lines.data[starts[row] : ends[row]].strip(b"\r\n"))
+    numbers: npt.NDArray[np.int64] = first[is_row]
     return numbers if len(numbers) == n_rows else np.arange(lines.first_line, lines.first_line + n_rows)
 
 

@@ -50,6 +50,10 @@ def convert(texts: pa.Array, target: pa.DataType) -> tuple[pa.Array, BoolArray |
         return pc.if_else(pa.array(undecoded), None, texts).dictionary_encode(), undecoded
     trimmed = pc.utf8_trim_whitespace(texts)
     trimmed = pc.if_else(pc.is_in(trimmed, pa.array(MISSING_SPELLINGS, pa.string())), None, trimmed)
+    try:
+        return trimmed.cast(target), None  # most columns of a block with a fault have none
+    except pa.ArrowInvalid:
+        pass
     if pt.is_floating(target):
         readable, spelt = matches(trimmed, NUMBER), pc.utf8_ltrim(trimmed, "+")
     elif pt.is_integer(target):
