@@ -13,7 +13,7 @@ from typing import Any, cast
 import pyarrow as pa
 from cases import KEY, TIME, stream_block
 from engines import SIMULATED, Found, Job, fed, in_chunks, in_one_call
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from oracle import Answer, Cell, Column, Settings, recognise
@@ -175,9 +175,13 @@ def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
     scene = replace(scene, arrival=False, events=events, dedupe=False)
     both = replace(scene, patterns=tuple(data.draw(st.permutations((*scene.patterns, *added)))))
     before, after = scene.job(), both.job()
-    recogniser = wayeb_py.Recogniser(before.compile(), order="sorted")
+    patterns, more = before.compile(), after.compile()
+    # A pattern that means the same as an older one goes on with the older one's state, whatever its name.
+    known = {pattern.fingerprint for pattern in patterns.compiled}
+    assume(not any(p.fingerprint in known for p in more.compiled if p.name.startswith("Q")))
+    recogniser = wayeb_py.Recogniser(patterns, order="sorted")
     first = recogniser.feed(before.table.slice(0, cut))
-    recogniser = wayeb_py.Recogniser(after.compile(), order="sorted", saved=recogniser.save())
+    recogniser = wayeb_py.Recogniser(more, order="sorted", saved=recogniser.save())
     second = recogniser.feed(after.table.slice(cut))
     old = scene.answer().detections
     new = replace(scene, patterns=added, events=scene.events[cut:]).answer().detections
