@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,39 @@ def test_episodes_instead_of_detections(tmp_path: Path) -> None:
     pq.write_table(expected, tmp_path / "x.parquet")
     assert rows_of(tmp_path / "out/episodes.parquet") == rows_of(tmp_path / "x.parquet")
     assert summary.episodes == expected.num_rows > 50
+
+
+DAY_S = 86_400
+
+
+@pytest.mark.parametrize(
+    ("time_type", "unit", "day"),
+    [
+        (pa.date32(), None, 1),
+        (pa.timestamp("ns", "Europe/Athens"), None, DAY_S * 10**9),
+        (pa.timestamp("ms"), None, DAY_S * 10**3),
+        (pa.int64(), "ms", DAY_S * 10**3),
+        (pa.uint32(), "s", DAY_S),
+        (pa.float64(), "s", float(DAY_S)),
+        (pa.decimal128(12, 3), "s", Decimal(DAY_S)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("rows", [[0, 1, 2], [2, 0, 1]])
+def test_every_type_of_time_is_ordered_selected_and_kept(
+    tmp_path: Path, time_type: pa.DataType, unit: str | None, day: Any, rows: list[int]
+) -> None:
+    time = "ts" if unit is None else f"ts in {unit}"
+    patterns = wayeb_py.compile(f"stream s {{\n key id\n time {time}\n}}\npattern P := (x = 2) ; (x = 3)\n")
+    storage = {"date32[day]": pa.int32(), "decimal128(12, 3)": time_type}.get(str(time_type))
+    times = pa.array([0 * day, day, 2 * day], storage).cast(time_type)
+    events = pa.table({"id": ["a"] * 3, "ts": times, "x": [1, 2, 3]}).take(pa.array(rows))
+    pq.write_table(events, tmp_path / "e.parquet")
+    summary = run(patterns, [tmp_path / "e.parquet"], tmp_path / "d.parquet", since_s=Fraction(DAY_S))
+    assert (summary.events, summary.detections) == (2, {"P": 1})
+    found = pq.read_table(tmp_path / "d.parquet")
+    assert found.schema.field("ts").type == time_type
+    assert found.column("ts").combine_chunks().equals(times.slice(2))
 
 
 # ---- rows that are no events

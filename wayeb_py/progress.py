@@ -5,12 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from wayeb_py.runner import Progress, Summary
 
+if TYPE_CHECKING:
+    from rich.console import Console
+
 
 @contextmanager
-def shown(visible: bool) -> Iterator[Callable[[Progress], None] | None]:
+def shown(visible: bool, console: Console | None = None) -> Iterator[Callable[[Progress], None] | None]:
     """Somebody to tell progress to: a bar with rate and remaining time, or nobody."""
     if not visible:
         yield None
@@ -24,7 +28,7 @@ def shown(visible: bool) -> Iterator[Callable[[Progress], None] | None]:
         BarColumn(),
         TextColumn("{task.fields[events]} events, {task.fields[rate]}/s"),
         TimeRemainingColumn(),
-        console=Console(stderr=True),
+        console=console or Console(stderr=True),
         transient=True,
     )
     tasks: dict[str, TaskID] = {}
