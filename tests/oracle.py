@@ -307,7 +307,9 @@ class Word:
         left_type, right_type = self.type_of(comparison.left), self.type_of(comparison.right)
         if isinstance(comparison.right, m.Constant):
             if isinstance(right, Fraction) and left_type.kind == "float" and not comparison.right.whole:
-                right = nearest_float(right, left_type.float_bits)
+                # A literal beyond all finite values of the type is not infinite itself.
+                nearest = nearest_float(right, left_type.float_bits)
+                right = right if math.isinf(nearest) else nearest
         elif left_type.kind != right_type.kind and "time" not in (left_type.kind, right_type.kind):
             # Numbers of two kinds meet in 64-bit floats; of one kind they are compared as they are.
             left, right = float(left), float(right)
