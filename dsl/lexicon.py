@@ -29,7 +29,7 @@ BACKQUOTED = _rule(r"`[^`\n]+`", "a name in backquotes")
 NUMBER = _rule(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "a number")
 TEXT = _rule(r'"(?:[^"\\\n]|\\.)*"', "a text")
 COMMENT = _rule(r"//[^\n]*", "a comment")
-SIGN = _rule(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|\*\*|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
+SIGN = _rule(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
 
 _PLAIN_NAME = re.compile(str(NAME.pattern))
 BLANK = re.compile(rf"(?:[\s\ufeff]+|{COMMENT.pattern})*")

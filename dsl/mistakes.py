@@ -31,7 +31,6 @@ _FOREIGN_SIGNS: dict[str, tuple[str, str]] = {
     "=>": ("`=>` is not an operator", "write `>=`"),
     "=<": ("`=<` is not an operator", "write `<=`"),
     "->": ("`->` is not an operator", "write `;` for one event after the other"),
-    "**": ("`**` is not an operator", "write a product"),
     "^": ("`^` is not an operator", "write `and` between predicates, `&` between regexes"),
     "~": ("`~` is not an operator", "write `not` for a predicate, `!` for a regex"),
     "%": ("`%` is not an operator", "write a fraction such as 0.5 for 50 %"),

@@ -186,7 +186,10 @@ def arithmetic(r: Resolver, node: t.Arithmetic, left_result: Result, right_resul
     else:
         a, b = left.unit or _PLAIN, right.unit or _PLAIN
         product = a.times(b) if sign == "*" else a.per(b)
-        unit, strict = product, left.strict or right.strict
+        # Twice a speed is still compared in the speed's unit; for any other product nobody can tell which one is meant.
+        multiple = right.unit is None or (sign == "*" and left.unit is None)
+        of_constant = any(side.unit is not None and side.is_constant for side in (left, right))
+        unit, strict = product, left.strict or right.strict or not multiple or of_constant
     if isinstance(left.value, m.Constant) and isinstance(right.value, m.Constant):
         worked_out = _work_out(r, node, sign, left.value, right.value)
         if worked_out is None:
