@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -93,7 +94,7 @@ def test_any_bytes_are_read_or_refused_in_a_sentence(content: bytes, name: str) 
 def test_a_fault_does_not_change_how_the_other_rows_are_read(name: str) -> None:
     rows = [(f"k{i}", f"2016-01-01T00:00:{i:02}.5Z", f"{i / 3}", "NA", "true", "2016-01-01") for i in range(60)]
 
-    def render(rows: list[tuple[str, ...]]) -> bytes:
+    def render(rows: Sequence[tuple[str, ...]]) -> bytes:
         if name == "e.csv":
             return "\n".join([",".join(WANTED.names), *(",".join(row) for row in rows)]).encode()
         line = '{{"id": "{}", "ts": "{}", "speed": {}, "engine": "{}", "on": {}, "seen": "{}"}}'

@@ -26,9 +26,9 @@ import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
 
-RUN_BYTES = 128 << 20
+RUN_BYTES = 64 << 20
 SPILLED_ROWS = 1 << 14
-MERGED_ROWS = 1 << 18
+MERGED_ROWS = 1 << 17
 LARGEST_DICTIONARY = 2_000_000
 
 SortKeys = tuple[npt.NDArray[Any], ...]
@@ -70,6 +70,7 @@ def _spill(
 
     def spill() -> Path:
         table = pa.Table.from_batches(gathered, schema).unify_dictionaries().combine_chunks()
+        gathered.clear()  # three copies of a run in memory would be one too many
         places = _argsort(_sort_keys(table, by))
         path = folder / f"{n_runs}.arrow"
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
@@ -81,7 +82,7 @@ def _spill(
         n_bytes += batch.nbytes
         if n_bytes >= run_bytes:
             yield spill()
-            gathered, n_bytes, n_runs = [], 0, n_runs + 1
+            n_bytes, n_runs = 0, n_runs + 1
     if gathered:
         yield spill()
 
