@@ -53,7 +53,7 @@ def _wrong_count(r: Resolver, node: t.Call, usage: str) -> Wrong:
     words = "no arguments" if given == 0 else "1 argument" if given == 1 else f"{given} arguments"
     r.report.error(
         r.source,
-        f"`{node.function}` cannot take {words}",
+        f"`{node.function}` needs arguments" if given == 0 else f"`{node.function}` cannot take {words}",
         node.span,
         f"called with {words}",
         f"it is called as `{usage}`",
@@ -177,7 +177,7 @@ def _angle(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _prev(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
-    value = quantities.as_value(r, parts[0], node.arguments[0], "asked for its previous value")
+    value = quantities.as_value(r, parts[0], node.arguments[0], "given to `prev`")
     if value is None:
         return WRONG
     if value.is_constant:
@@ -188,7 +188,7 @@ def _prev(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _held(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
-    value = quantities.as_value(r, parts[0], node.arguments[0], "asked how long it is held")
+    value = quantities.as_value(r, parts[0], node.arguments[0], "given to `held`")
     return WRONG if value is None else Valued(m.Held(value.value), "number", SECONDS, strict=True)
 
 
@@ -268,7 +268,9 @@ def _places(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Placed | None
             f"`{node.function}` takes the name of places first",
             first.span,
             "not places",
-            f"it is called as `{USAGE[node.function]}`",
+            f"write `{first.value}`, without quotes"
+            if isinstance(first, t.Text) and first.value in r.scope.knowledge
+            else f"it is called as `{USAGE[node.function]}`",
         )
     return None
 
@@ -276,7 +278,7 @@ def _places(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Placed | None
 def _near(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     places = _places(r, node, parts)
     positioned = _has_position(r, node)
-    reach = quantities.as_value(r, parts[-1], node.arguments[1], "how far `near` reaches")
+    reach = quantities.as_value(r, parts[-1], node.arguments[1], "given to `near`")
     if places is None or reach is None or not positioned:
         return WRONG
     span = node.arguments[1].span

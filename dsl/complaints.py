@@ -58,6 +58,10 @@ def _something(token: Token) -> str:
 def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
     who, example = _NAMED[what]
     if token.kind == "name" and token.text in RESERVED:
+        if what in ("pattern", "let", "points", "lines", "areas", "the stream", "the row"):
+            return SyntaxFault(
+                f"`{token.text}` is a reserved word", token.span, "cannot be a name", "choose another name"
+            )
         return reserved_word(token)
     if token.kind == "text":
         return SyntaxFault("a name has no quotes", token.span, "a text, not a name", f"write `{example}`")

@@ -82,6 +82,8 @@ class _Reader:
     def __init__(self, text: str, start: int, end: int) -> None:
         self.text = text
         self.tokens = tokens_of(text, start, end)
+        if self.tokens[0].kind == "end":
+            raise mistakes.nothing_follows(Span(start, start))
         self.at = 0
         self.frames = [_Frame("file", self.tokens[0])]
 
@@ -200,6 +202,8 @@ class _Reader:
         if unit.text in UNITS:
             self.at += 1
             return t.Number(token.text, unit.text, token.span.to(unit.span))
+        if mistakes.is_shouted(unit.text):
+            raise mistakes.shouted(unit.span, unit.text)
         same_line = "\n" not in self.text[token.end : unit.start]
         meant = suggest_unit(unit.text) is not None or not mistakes.begins_comparison(slash)
         if same_line and meant and not mistakes.looks_like_clause(unit):
@@ -258,7 +262,12 @@ class _Reader:
             self.close(token)
             return False
         raise mistakes.no_operator(
-            self.text, token, self.tokens[self.at + 1 : self.at + 3], operand, [o.token for o in frame.operators]
+            self.text,
+            token,
+            self.tokens[self.at + 1 : self.at + 3],
+            operand,
+            [o.token for o in frame.operators],
+            frame.kind in ("{", "call"),
         )
 
     def is_iteration(self, sign: str) -> bool:

@@ -198,7 +198,7 @@ def stray_dots(token: Token) -> SyntaxFault:
         "`..` stands only in a range after `in`",
         token.span,
         "no `in` before it",
-        "write `x in 5..9`, without parentheses",
+        "write `x in 5..9`, without parentheses or braces",
     )
 
 
@@ -269,8 +269,8 @@ def foreign(text: str, token: Token) -> SyntaxFault | None:
         closing = next((i for i in range(token.end, len(text)) if text[i] in _QUOTES or text[i] == "\n"), len(text))
         closed = closing < len(text) and text[closing] != "\n"
         span = Span(token.start, closing + 1 if closed else token.end)
-        inner = text[token.end : closing] if closed else "off"
-        return SyntaxFault("text stands in double quotes", span, "other quotes", f'write `"{shown(inner)}"`')
+        instead = f'write `"{shown(text[token.end : closing])}"`' if closed else None
+        return SyntaxFault("text stands in double quotes", span, "other quotes", instead)
     if token.text in _FOREIGN_SIGNS:
         message, hint = _FOREIGN_SIGNS[token.text]
         return SyntaxFault(message, token.span, "not an operator of this language", hint)
@@ -284,6 +284,17 @@ def unclosed(text: str, token: Token, message: str, label: str) -> SyntaxFault:
     return SyntaxFault(message, Span(token.start, max(token.end, len(text[:end].rstrip()))), label)
 
 
+def is_shouted(word: str) -> bool:
+    """Whether a word is one of the language's, but not in lower case."""
+    return word.lower() in RESERVED and word not in RESERVED
+
+
+def shouted(span: Span, word: str) -> SyntaxFault:
+    return SyntaxFault(
+        f"`{word.lower()}` is written in lower case", span, "not a word of this language", f"write `{word.lower()}`"
+    )
+
+
 def reserved_word(token: Token) -> SyntaxFault:
     return SyntaxFault(
         f"`{token.text}` is a reserved word",
@@ -291,6 +302,10 @@ def reserved_word(token: Token) -> SyntaxFault:
         "cannot be a name",
         f"if a column has this name, write it in backquotes: `` `{token.text}` ``",
     )
+
+
+def nothing_follows(span: Span) -> SyntaxFault:
+    return SyntaxFault("an expression is missing here", span, "nothing follows")
 
 
 def no_operand(text: str, token: Token, before: Token | None, opening: Token | None) -> SyntaxFault:
@@ -310,8 +325,10 @@ def no_operand(text: str, token: Token, before: Token | None, opening: Token | N
             "a number needs digits before its decimal point", token.span, "begins with a point", "write `0.5`"
         )
     if before is None or (before.text == "(" and token.kind != "end"):
-        if token.kind == "end":
-            return SyntaxFault("an expression is missing here", token.span, "nothing follows")
+        if token.text in ("{", "["):
+            return SyntaxFault(
+                f"`{token.text}` cannot begin an expression", token.span, "not a parenthesis", "write `(`"
+            )
         hint = "a number needs no plus sign" if token.text == "+" else None
         return SyntaxFault(f"something is missing before `{token.text}`", token.span, "has nothing on its left", hint)
     if token.kind == "end" and opening is not None and before.start == opening.start:
@@ -339,13 +356,41 @@ def begins_comparison(token: Token) -> bool:
 
 
 def no_operator(
-    text: str, token: Token, following: Sequence[Token], operand: t.Expression, waiting: Sequence[Token]
+    text: str,
+    token: Token,
+    following: Sequence[Token],
+    operand: t.Expression,
+    waiting: Sequence[Token],
+    in_list: bool,
 ) -> SyntaxFault:
-    """Two things stand side by side with nothing that joins them."""
+    """Two things stand side by side with nothing that joins them; `in_list` if they stand in a set or a call."""
+    if token.text == "^" and following and following[0].kind == "number":
+        return SyntaxFault(
+            "`^` is not an operator",
+            token.span,
+            "not an operator of this language",
+            f"write `{{{following[0].text}}}` to repeat a regex",
+        )
     found = foreign(text, token)
     if found is not None:
         return found
     left = shown(text[operand.span.start : operand.span.end])
+    if token.kind == "name" and is_shouted(token.text):
+        return shouted(token.span, token.text)
+    if isinstance(operand, t.Name) and is_shouted(operand.name):
+        return shouted(operand.span, operand.name)
+    if isinstance(operand, t.Name) and operand.name in USAGE and token.kind in ("name", "backquoted"):
+        usage = f"write `{operand.name}({token.text})`"
+        return SyntaxFault(
+            "the arguments of a call stand in parentheses", operand.span.to(token.span), "no parentheses", usage
+        )
+    if in_list and token.kind in ("text", "number", "name", "backquoted") and token.text not in RESERVED:
+        return SyntaxFault(
+            f"a comma is missing between `{left}` and `{shown(token.text)}`",
+            token.span,
+            "nothing joins the two",
+            "write `,`",
+        )
     if token.text == "(" and isinstance(operand, t.Name) and operand.name in USAGE:
         return SyntaxFault(
             "the parenthesis of a call touches its name",
@@ -358,7 +403,9 @@ def no_operator(
             f"unknown clause `{token.text}`",
             token.span,
             "a pattern may end in `within` and `emit`",
-            did_you_mean(token.text, ["within", "emit"]),
+            "write `;` for one event after the other"
+            if token.text.lower() in ("then", "followed")
+            else did_you_mean(token.text, ["within", "emit"]),
         )
     if token.kind == "sign" and token.text == ".":
         return SyntaxFault(

@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
+from wayeb_py.dsl.functions import USAGE
 from wayeb_py.dsl.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.scope import KIND_NAMES, column_key, text_at
+from wayeb_py.dsl.times import read_instant
 from wayeb_py.dsl.units import SECONDS, UNITS, Unit, describe_dimension, units_for
 from wayeb_py.errors import Span
 
@@ -49,6 +51,8 @@ def as_value(r: Resolver, result: Result, node: t.Expression, what: str) -> Valu
         is_what, hint = "is a predicate", None
         if what == "compared":
             hint = "a predicate is true or false by itself; write `not` before it for the opposite"
+            if isinstance(node, t.Name):
+                hint = f'write `"{text}"` if a text is meant; a predicate is true or false by itself'
     r.report.error(r.source, f"`{text}` {is_what} and cannot be {what}", node.span, "a value is expected here", hint)
     return None
 
@@ -108,7 +112,9 @@ def _align_plain(
     name = plain.value.name if isinstance(plain.value, m.Attribute) else None
     if other.strict:
         hint = f"write for example `{plain_text} {_example(unit)}`" if isinstance(plain_node, t.Number) else None
-        if name is not None:
+        if name in USAGE:
+            hint = f"a function is called with parentheses: `{USAGE[name]}`"
+        elif name is not None:
             hint = f"declare its unit: `attr {name} number in {_example(unit)}`"
         elif not plain.is_constant:
             hint = f"give it one: `{plain_text} * 1 {_example(unit)}`"
@@ -123,7 +129,9 @@ def _align_plain(
     if other.is_constant:
         hint = None
         written = other_node.unit if isinstance(other_node, t.Number) else None
-        if name is not None and written is not None:
+        if name in USAGE:
+            hint = f"a function is called with parentheses: `{USAGE[name]}`"
+        elif name is not None and written is not None:
             hint = f"declare its unit in the stream block: `attr {name} number in {written}`"
         r.report.error(
             r.source,
@@ -287,7 +295,15 @@ def _kinds_differ(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expre
     culprit, wanted, found = (nodes[0], b, left) if left.is_constant and not right.is_constant else (nodes[1], a, right)
     hint = None
     written = text_at(r.source, culprit.span)
-    if wanted == KIND_NAMES["text"] and isinstance(culprit, (t.Number, t.Word)):
+    instant = isinstance(culprit, t.Text) and read_instant(culprit.value) is not None
+    is_time = any(
+        isinstance(side.value, m.Attribute) and side.value.name == r.scope.stream.time for side in (left, right)
+    )
+    if instant and is_time:
+        hint = f"write `time({written})`"
+    elif wanted == KIND_NAMES["text"] and (
+        isinstance(culprit, t.Word) or (isinstance(culprit, t.Number) and not culprit.unit)
+    ):
         hint = f'write `"{written}"`'
     elif wanted == KIND_NAMES["time"] and isinstance(culprit, t.Text):
         hint = f"write `time({written})`"

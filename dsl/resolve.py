@@ -171,9 +171,11 @@ class Resolver:
         name, scope = node.name, self.scope
         if name in ("null", "NULL", "None", "nan", "NaN"):
             hint: str | None = "write `missing(x)` to ask whether a value is missing"
+        elif name in USAGE:
+            hint = f"a function is called with parentheses: `{USAGE[name]}`"
         else:
-            candidates = [*scope.lets, *scope.attributes] if in_regex else scope.names()
-            hint = did_you_mean(name, candidates)
+            words = ["any", "none"] if in_regex else ["any", "none", "true", "false"]
+            hint = did_you_mean(name, [*scope.lets, *scope.attributes, *words])
         if in_regex:
             label = "neither a `let` nor a predicate in parentheses"
             self.report.error(self.source, f"unknown name `{name}`", node.span, label, hint)
@@ -195,7 +197,10 @@ class Resolver:
     def column(self, node: t.Column) -> Result:
         if self.each is None or node.variable != self.each[0]:
             hint = "write `for each p in port` after the pattern's name, then `p.limit` is a column of that row"
-            if self.each is not None:
+            if "prev" in (node.variable, node.column):
+                other = node.column if node.variable == "prev" else node.variable
+                hint = f"did you mean `prev({other})`?"
+            elif self.each is not None:
                 hint = f"did you mean `{self.each[0]}.{node.column}`?"
             self.report.error(
                 self.source, f"`{node.variable}` is not a row of places", node.span, "no `for each` names it", hint
@@ -232,6 +237,15 @@ class Resolver:
         if node.operator in "+*" and isinstance(left, letters) and isinstance(right, (*letters, Valued)):
             before = text_at(self.source, Span(node.left.span.start, node.operator_span.end))
             after = text_at(self.source, node.right.span)
+            if self.source.text[node.operator_span.start - 1].isspace():
+                self.report.error(
+                    self.source,
+                    f"`{node.operator}` does not join regexes",
+                    node.operator_span,
+                    "both sides are predicates or regexes",
+                    "write `;` for one event after the other, `|` for either of the two",
+                )
+                return WRONG
             gap = Span(node.operator_span.end, max(node.right.span.start, node.operator_span.end + 1))
             self.report.error(
                 self.source,
@@ -366,13 +380,10 @@ class Resolver:
         if not self.want_kind(result, "bool", node.span):
             text = text_at(self.source, node.span)
             kind = KIND_NAMES[result.kind or "number"]
-            self.report.error(
-                self.source,
-                f"`{text}` is {kind}, not a predicate",
-                node.span,
-                "not true or false",
-                _comparison_hint(text, result),
-            )
+            hint = _comparison_hint(text, result)
+            if isinstance(result.value, m.Constant) and result.kind in ("text", "number"):
+                hint = "write `x in {a, b}` for one of several values"
+            self.report.error(self.source, f"`{text}` is {kind}, not a predicate", node.span, "not true or false", hint)
             return None
         value = result.value
         if isinstance(value, m.Attribute) and value.kind is None and result.kind is None:

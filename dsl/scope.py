@@ -105,10 +105,6 @@ class Scope:
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)  # attributes that some expression asks for
 
-    def names(self) -> list[str]:
-        """All names that may stand for a value, a predicate or a regex."""
-        return [*self.attributes, *self.lets]
-
 
 def text_at(source: Source, span: Span) -> str:
     """A piece of the source, short enough for a message."""
