@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+import wayeb_py
 from wayeb_py import cli
 from wayeb_py.arguments import read_duration_s, read_instant_s
 from wayeb_py.progress import render_summary, shown
@@ -129,6 +130,20 @@ def test_a_file_that_is_not_there_ends_with_3(wayeb: Wayeb) -> None:
     for words in (["check", "none.sre"], ["fmt", "none.sre"], ["convert", "none.sre"], ["test", "none.sre"]):
         ended = wayeb(*words)
         assert (ended.code, "none.sre" in ended.err) == (3, True)
+
+
+def test_files_outside_the_folder_are_read_only_if_allowed(wayeb: Wayeb) -> None:
+    Path("sub").mkdir()
+    Path("sub/mine.sre").write_text('include "../fleet.sre"\n')
+    ended = wayeb("check", "sub/mine.sre")
+    assert (ended.code, "sub/mine.sre:1:" in ended.err) == (1, True)
+    for words in (["check"], ["test"], ["run", "--data", "events.csv", "--out", "d.csv", "-q"]):
+        assert wayeb(words[0], "sub/mine.sre", *words[1:], "--outside").code == 0
+
+
+def test_the_version_can_be_asked_for(wayeb: Wayeb) -> None:
+    assert wayeb("--version") == Ended(0, f"{wayeb_py.__version__}\n", "")
+    assert wayeb().code == 2
 
 
 # ---- run

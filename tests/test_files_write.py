@@ -151,7 +151,7 @@ def test_a_target_that_cannot_be_is_told_before_the_work(tmp_path: Path, out: st
 def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:
     output = TextOutput(tmp_path / "d.ndjson", "ndjson")
     with open("/dev/full", "wb") as full:
-        os.dup2(full.fileno(), output._whole.file.fileno())
+        os.dup2(full.fileno(), output._whole.open().fileno())
     output.write(TABLE)
     with pytest.raises(DataError, match=r"cannot write `.*d.ndjson`: No space left on device"):
         output.commit()
@@ -165,6 +165,7 @@ def test_standard_output_is_flushed_at_once_or_held_until_the_end() -> None:
     assert stream.getvalue().count(b"\n") == 3
     stream = io.BytesIO()
     held = StreamOutput(held=True, stream=stream)
+    held.open()
     held.write(TABLE)
     assert stream.getvalue() == b""
     held.commit()

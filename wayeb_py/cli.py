@@ -74,6 +74,7 @@ TimeUnit = Annotated[Unit | None, typer.Option("--time-unit", help="Unit of a ti
 Functions = Annotated[
     list[Path] | None, typer.Option("--functions", metavar="FILE.py", help="Python file with predicates and functions.")
 ]
+Outside = Annotated[bool, typer.Option("--outside", help="Pattern files may name files outside their own folder.")]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
@@ -143,6 +144,23 @@ def _misuse(message: str) -> NoReturn:
 # ---- the commands
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from wayeb_py import __version__
+
+        print(__version__)
+        raise SystemExit(0)
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", help="Show the version and end.", is_eager=True, callback=_show_version)
+    ] = False,
+) -> None:
+    """What all commands share."""
+
+
 @app.command()
 @_explained()
 def check(
@@ -151,6 +169,7 @@ def check(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -163,7 +182,7 @@ def check(
     given = _load_functions(functions)
     for path in paths:
         try:
-            patterns = _compile([path], key, time, time_unit, given)
+            patterns = _compile([path], key, time, time_unit, given, outside=outside)
         except PatternError as error:
             found += error.diagnostics
         except LimitError as error:
@@ -196,10 +215,11 @@ def explain(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    outside: Outside = False,
     longest: Annotated[bool, typer.Option("--longest", help="As it is run for the longest matches.")] = False,
 ) -> None:
     """Show what patterns are compiled to: predicates, minterms, states, cost."""
-    patterns = _compile(files, key, time, time_unit, _load_functions(functions), longest=longest)
+    patterns = _compile(files, key, time, time_unit, _load_functions(functions), outside=outside, longest=longest)
     if pattern is not None and pattern not in patterns.names:
         _misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
     from wayeb_py.explain import explain as explain_patterns
@@ -256,6 +276,7 @@ def run(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -272,7 +293,8 @@ def run(
         limit = None if max_bad is None else read_bad_limit(max_bad)
     except ValueError as error:
         _misuse(str(error))
-    patterns = _compile(files, key, time, time_unit, _load_functions(functions), longest=longest, lateness_s=lateness_s)
+    given = _load_functions(functions)
+    patterns = _compile(files, key, time, time_unit, given, outside=outside, longest=longest, lateness_s=lateness_s)
     _show_warnings(patterns, strict)
     _spare_pandas()
     try:
@@ -313,6 +335,7 @@ def run_tests(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -325,7 +348,7 @@ def run_tests(
     given = _load_functions(functions)
     _spare_pandas()
     for path in _pattern_files(files):
-        patterns = _compile([path], key, time, time_unit, given)
+        patterns = _compile([path], key, time, time_unit, given, outside=outside)
         _show_warnings(patterns, strict)
         for outcome in run_examples(patterns):
             n_examples += 1

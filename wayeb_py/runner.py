@@ -169,6 +169,7 @@ class _Job:
         found: Counter[str] = Counter()
         n_episodes = 0
         try:
+            output.open()
             # An empty batch binds the patterns to the schema: a fault is told before anything is read, and an input
             # without events still gives an output with columns.
             nothing = pa.RecordBatch.from_pylist([], schema=self.reader.schema)

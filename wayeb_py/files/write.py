@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -73,30 +74,36 @@ def telling_faults(path: Path | None) -> Iterator[None]:
 
 
 class WholeFile:
-    """A file that takes its name only when it is complete."""
+    """A file that takes its name only when it is complete.
+
+    Its temporary name is settled before there is anything on the disk, so that a signal at any moment leaves
+    something to discard by name, or nothing at all.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        with telling_faults(path):
-            path.parent.mkdir(exist_ok=True)
-            descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-            self.file: IO[bytes] = os.fdopen(descriptor, "wb")
-        self._temporary = Path(name)
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        self._file: IO[bytes] | None = None
+
+    def open(self) -> IO[bytes]:
+        """The file to write to, made if it is not there yet."""
+        if self._file is None:
+            with telling_faults(self.path):
+                self.path.parent.mkdir(exist_ok=True)
+                self._file = open(self._temporary, "xb")  # noqa: SIM115 (closed by commit or discard)
+        return self._file
 
     def write(self, data: bytes) -> None:
         with telling_faults(self.path):
-            self.file.write(data)
+            self.open().write(data)
 
     def commit(self) -> None:
         """Puts the file in its place, on the disk before its name is."""
         with telling_faults(self.path):
-            self.file.flush()
-            os.fsync(self.file.fileno())
-            self.file.close()
-            # mkstemp keeps others out; the finished file follows the usual mask.
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(self._temporary, 0o666 & ~mask)
+            file = self.open()
+            file.flush()
+            os.fsync(file.fileno())
+            file.close()
             os.replace(self._temporary, self.path)
             folder = os.open(self.path.parent, os.O_RDONLY)
             try:
@@ -106,14 +113,16 @@ class WholeFile:
 
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""
-        with contextlib.suppress(OSError):
-            self.file.close()
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
         self._temporary.unlink(missing_ok=True)
 
 
 class Output(Protocol):
-    """Takes tables of one schema, then is committed or discarded."""
+    """Is opened, takes tables of one schema, then is committed or discarded; discarding is always safe."""
 
+    def open(self) -> None: ...
     def write(self, table: pa.Table) -> None: ...
     def commit(self) -> None: ...
     def discard(self) -> None: ...
@@ -127,6 +136,9 @@ class ParquetOutput:
         self._writer: Any = None
         self._gathered: list[pa.Table] = []
         self._n_gathered = 0
+
+    def open(self) -> None:
+        self._whole.open()
 
     def write(self, table: pa.Table) -> None:
         self._gathered.append(plain_table(table))
@@ -142,7 +154,7 @@ class ParquetOutput:
         table = pa.concat_tables(self._gathered)
         with telling_faults(self._whole.path):
             if self._writer is None:
-                self._writer = pq.ParquetWriter(self._whole.file, table.schema, compression="zstd")
+                self._writer = pq.ParquetWriter(self._whole.open(), table.schema, compression="zstd")
             self._writer.write_table(table)
         self._gathered, self._n_gathered = [], 0
 
@@ -166,6 +178,9 @@ class TextOutput:
         self._format = output_format
         self._is_first = True
 
+    def open(self) -> None:
+        self._whole.open()
+
     def write(self, table: pa.Table) -> None:
         if self._format == "ndjson":
             self._whole.write(render_ndjson(table))
@@ -185,7 +200,13 @@ class StreamOutput:
 
     def __init__(self, held: bool, stream: IO[bytes] | None = None) -> None:
         self._stream = sys.stdout.buffer if stream is None else stream
-        self._held: IO[bytes] | None = tempfile.TemporaryFile() if held else None  # noqa: SIM115 (closed at the end)
+        self._is_held = held
+        self._held: IO[bytes] | None = None
+
+    def open(self) -> None:
+        if self._is_held:
+            with telling_faults(None):
+                self._held = tempfile.TemporaryFile()  # noqa: SIM115 (closed by commit or discard)
 
     def write(self, table: pa.Table) -> None:
         with telling_faults(None):
