@@ -34,8 +34,9 @@ class Attribute:
     """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
 
     name: str
-    kind: Kind | None
-    unit: str | None = None
+    # What is known of it beside its name: two mentions are the same attribute whether or not one of them tells the kind.
+    kind: Kind | None = field(compare=False, repr=False)
+    unit: str | None = field(default=None, compare=False, repr=False)
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -68,7 +69,7 @@ class Previous(Node):
     """The operand's value at this entity's previous event; missing at the first."""
 
     operand: Value
-    kind: Kind | None
+    kind: Kind | None = field(compare=False, repr=False)
 
 
 @node

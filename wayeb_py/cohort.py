@@ -23,8 +23,7 @@ from wayeb_py.compiled import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.encode import Encoder
 from wayeb_py.functions import UserFunction
-from wayeb_py.groups import Group, Tables, form_groups, lay_out
-from wayeb_py.limits import Limits
+from wayeb_py.groups import Group, Tables, lay_out
 from wayeb_py.values import Chunk, Values
 
 I32 = npt.NDArray[np.int32]
@@ -54,7 +53,7 @@ class Cohort:
         self,
         patterns: Sequence[tuple[int, CompiledPattern]],
         functions: Mapping[str, UserFunction],
-        limits: Limits,
+        groups: Sequence[Group],
         ticks_per_s: int,
         birth: int,
     ) -> None:
@@ -62,7 +61,6 @@ class Cohort:
         self.patterns = dict(patterns)
         self.values = Values(functions)
         tabled = [(number, pattern) for number, pattern in patterns if pattern.tracker is not None]
-        groups = form_groups(tabled, limits)
         simulated = [(number, pattern) for number, pattern in patterns if pattern.tracker is None]
         axes = _all_axes([*(group.axes for group in groups), *(pattern.axes for _, pattern in simulated)])
         self._encoders = [Encoder(axis) for axis in axes]
@@ -201,13 +199,16 @@ class _Coder:
         self._axes = np.array(self.axes, dtype=np.int32)
         self._first = np.array(first, dtype=np.int32)
         self._maps = np.concatenate(maps) if maps else np.zeros(0, dtype=np.uint16)
+        self._code: U16 = np.empty(0, dtype=np.uint16)
 
     def codes(self, cells: U16, n: int) -> U16:
         if self.direct:
             return cells[0, :n]
         if not self.axes:
             return np.zeros(n, dtype=np.uint16)
-        code = np.empty(n, dtype=np.uint16)
+        if len(self._code) < n:
+            self._code = np.empty(n, dtype=np.uint16)
+        code = self._code[:n]
         kernels.combine(cells, n, self._axes, self._first, self._maps, code)
         return code
 

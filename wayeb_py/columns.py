@@ -1,7 +1,7 @@
 """Arrow arrays become columns of plain numbers that kernels can read, without a copy where the layout allows.
 
-Numbers keep their own type as far as the kernels have it (8- and 16-bit integers become 32-bit, decimals become integers with
-a scale), since a threshold is exact only in the type of the column. Text becomes codes into a list of words. What no kernel
+Numbers keep their own type as far as the kernels have it (32-bit integers without a sign become 64-bit, decimals become
+integers with a scale), since a threshold is exact only in the type of the column. Text becomes codes into a list of words. What no kernel
 type can hold exactly (integers beyond 64 bits) stays Python numbers and takes the slow way.
 """
 
@@ -29,7 +29,7 @@ TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 class Column:
     """Values of one attribute or of something derived from some, one a row.
 
-    number: float64, float32, int64, int32 or Python numbers (dtype object); the real value is `values / per_unit`.
+    number: float or integer of a type that kernels have, or Python numbers (dtype object); the real value is `values / per_unit`.
     time: int64 ticks since 1970, `per_unit` to the second. text: codes into `words`, the code after the last word is missing.
     bool: 0, 1, or 2 for missing. NaN is missing; other missing numbers are marked.
     """
@@ -77,8 +77,7 @@ def column_of(array: pa.Array, name: str) -> Column:
         array = array.cast(type_.value_type)
         type_ = array.type
     if kind == "bool":
-        values = pc.fill_null(array.cast(pa.uint8()), 2).to_numpy(zero_copy_only=False)
-        return Column("bool", values)
+        return Column("bool", _truths(array))
     if kind == "time":
         return _time(array)
     if pa.types.is_decimal(type_):
@@ -86,11 +85,26 @@ def column_of(array: pa.Array, name: str) -> Column:
     return _number(array)
 
 
+def _bits(buffer: pa.Buffer, offset: int, n: int) -> U8:
+    """Bits of an Arrow buffer as bytes 0 and 1."""
+    packed = np.frombuffer(buffer, dtype=np.uint8)[offset // 8 :]
+    return np.unpackbits(packed, count=offset % 8 + n, bitorder="little")[offset % 8 :]
+
+
 def _mask(array: pa.Array) -> U8 | None:
     if array.null_count == 0:
         return None
-    mask: U8 = pc.is_null(array).cast(pa.uint8()).to_numpy(zero_copy_only=False)
-    return mask
+    return _bits(array.buffers()[0], array.offset, len(array)) ^ 1
+
+
+def _truths(array: pa.Array) -> U8:
+    """0, 1, or 2 for missing."""
+    data = array.buffers()[1]
+    truths = np.zeros(len(array), dtype=np.uint8) if data is None else _bits(data, array.offset, len(array))
+    missing = _mask(array)
+    if missing is not None:
+        truths = np.where(missing != 0, np.uint8(2), truths)
+    return truths
 
 
 def _buffer(array: pa.Array, dtype: Any) -> Array:
@@ -110,9 +124,7 @@ def _number(array: pa.Array) -> Column:
         if dtype == np.float16:
             values = values.astype(np.float32)
         return Column("number", values, missing, own=dtype.type)
-    if dtype in (np.int8, np.int16, np.uint8, np.uint16):
-        values = values.astype(np.int32)
-    elif dtype == np.uint32:
+    if dtype == np.uint32:
         values = values.astype(np.int64)
     elif dtype == np.uint64:
         if len(values) and values.max() > np.uint64(2**63 - 1):

@@ -83,15 +83,13 @@ class Encoder:
             if column.has_never:
                 kernels.add_never(column.values, missing, code)
             return
-        cell = np.zeros(len(column.values), dtype=np.uint16)
-        _add_passed(column.values, thresholds, np.uint16(1), np.uint16(0), cell)
-        cell += np.uint16(always)
-        absent = np.zeros(len(cell), dtype=np.uint8) if column.missing is None else column.missing
-        if column.values.dtype.kind == "f":
-            absent = absent | np.isnan(column.values)
+        absent = column.missing
+        if absent is None:
+            absent = np.zeros(len(column.values), dtype=np.uint8)
         if column.has_never:
-            absent = absent | (column.values == kernels.NEVER)
-        kernels.add_masked(cell, np.ascontiguousarray(absent, dtype=np.uint8), np.uint16(stride), missing, code)
+            absent = (absent | (column.values == kernels.NEVER)).astype(np.uint8)
+        base = np.uint16(stride * always)
+        kernels.add_masked_cells(column.values, absent, _in_fours(thresholds), np.uint16(stride), base, missing, code)
 
     def _add_slowly(self, column: Column, stride: int, missing: np.uint16, code: U16) -> None:
         cuts = self.axis.cuts
@@ -125,10 +123,14 @@ def _add_passed(values: Array, thresholds: Array, stride: np.uint16, missing: np
     elif len(thresholds) > MANY_THRESHOLDS:
         kernels.find_cells(values, thresholds, stride, missing, code)
     else:
-        unreachable = np.inf if values.dtype.kind == "f" else np.iinfo(values.dtype).max
-        filled = np.full(-(-len(thresholds) // 4) * 4, unreachable, dtype=values.dtype)
-        filled[: len(thresholds)] = thresholds
-        kernels.add_cells(values, filled, stride, missing, code)
+        kernels.add_cells(values, _in_fours(thresholds), stride, missing, code)
+
+
+def _in_fours(thresholds: Array) -> Array:
+    unreachable = np.inf if thresholds.dtype.kind == "f" else np.iinfo(thresholds.dtype).max
+    filled = np.full(-(-len(thresholds) // 4) * 4, unreachable, dtype=thresholds.dtype)
+    filled[: len(thresholds)] = thresholds
+    return filled
 
 
 def _floor_cuts(cuts: tuple[Cut, ...], per_unit: int, dtype: Any) -> tuple[int, Array]:

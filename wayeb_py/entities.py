@@ -48,10 +48,8 @@ class Entities:
 
     def keys(self, numbers: I32 | None = None) -> pa.Array:
         """The keys of these entities (of all, in the order of their numbers), in the type they came in."""
-        every: pa.Array = self._keys.as_arrow()
-        if numbers is not None:
-            every = every.take(pa.array(numbers))
-        return every.cast(self.key_type)
+        some: pa.Array = self._keys.as_arrow(numbers)
+        return some if some.type == self.key_type else some.cast(self.key_type)
 
     def learn(self, keys: pa.Array) -> None:
         """Numbers keys on, in their order; for restoring."""
@@ -79,17 +77,15 @@ class _IntegerKeys:
         entity = np.empty(len(values), dtype=np.int32)
         if len(values) == 0:
             return entity
-        before = self._n
         low, high = int(values.min()), int(values.max())
         if self._direct is not None and not self._reaches(low, high):
             self._use_hash()
+        self._make_known(self._n + min(len(values), high - low + 1))
         if self._direct is not None:
-            self._n = int(kernels.number_dense_keys(values, self._direct, self._offset, self._n, entity))
+            self._n = int(kernels.number_dense_keys(values, self._direct, self._offset, self._known, self._n, entity))
         else:
             self._make_room(len(values))
-            self._n = int(kernels.number_keys(values, self._slots, self._numbers, self._n, entity))
-        if self._n > before:
-            self._remember(values, entity, before)
+            self._n = int(kernels.number_keys(values, self._slots, self._numbers, self._known, self._n, entity))
         return entity
 
     def _reaches(self, low: int, high: int) -> bool:
@@ -129,16 +125,14 @@ class _IntegerKeys:
         self._numbers = np.full(size, -1, dtype=np.int32)
         kernels.rehash(self._known[: self._n].copy(), self._slots, self._numbers)
 
-    def _remember(self, values: I64, entity: I32, before: int) -> None:
-        if self._n > len(self._known):
-            grown = np.zeros(max(self._n, 2 * len(self._known)), dtype=np.int64)
-            grown[: len(self._known)] = self._known
+    def _make_known(self, room: int) -> None:
+        if room > len(self._known):
+            grown = np.zeros(max(room, 2 * len(self._known)), dtype=np.int64)
+            grown[: self._n] = self._known[: self._n]
             self._known = grown
-        new = entity >= before
-        self._known[entity[new]] = values[new]
 
-    def as_arrow(self) -> pa.Array:
-        return pa.array(self._known[: self._n])
+    def as_arrow(self, numbers: I32 | None) -> pa.Array:
+        return pa.array(self._known[: self._n] if numbers is None else self._known[numbers])
 
 
 class _TextKeys:
@@ -146,6 +140,7 @@ class _TextKeys:
         self._number_of: dict[str, int] = {}
         self._dictionary: pa.Array | None = None  # the last batch's, and its numbers
         self._numbers: I32 = np.zeros(0, dtype=np.int32)
+        self._arrow: pa.Array = pa.array([], type=pa.string())  # all keys, made anew when some have been added
 
     def __len__(self) -> int:
         return len(self._number_of)
@@ -172,5 +167,7 @@ class _TextKeys:
             return self.number(keys)
         return entity
 
-    def as_arrow(self) -> pa.Array:
-        return pa.array(list(self._number_of), type=pa.string())
+    def as_arrow(self, numbers: I32 | None) -> pa.Array:
+        if len(self._arrow) != len(self._number_of):
+            self._arrow = pa.array(list(self._number_of), type=pa.string())
+        return self._arrow if numbers is None else self._arrow.take(pa.array(numbers))

@@ -49,7 +49,7 @@ class Group:
 
 
 def form_groups(patterns: Sequence[tuple[int, CompiledPattern]], limits: Limits) -> list[Group]:
-    """Groups of (number, pattern) with trackers, such that few groups hold them all."""
+    """Groups of those of the (number, pattern) that have trackers, such that few groups hold them all."""
 
     def kind(item: tuple[int, CompiledPattern]) -> tuple[object, ...]:
         _, pattern = item
@@ -57,7 +57,7 @@ def form_groups(patterns: Sequence[tuple[int, CompiledPattern]], limits: Limits)
 
     groups: list[Group] = []
     current: Group | None = None
-    for number, pattern in sorted(patterns, key=kind):
+    for number, pattern in sorted((item for item in patterns if item[1].tracker is not None), key=kind):
         alone = _alone(number, pattern)
         joined = None if current is None else _join(current, alone, limits)
         if joined is None:

@@ -38,29 +38,31 @@ class Kernel:
     def __init__(self, function: Callable[..., Any], signatures: tuple[Any, ...]) -> None:
         self._function = function
         self._signatures = {self._kind(signature.args[0]): signature for signature in signatures}
-        self._compiled: dict[str, Callable[..., Any]] = {}
+        self._compiled: dict[Any, Callable[..., Any]] = {}
         functools.update_wrapper(self, function)
         Kernel.every.append(self)
 
     @staticmethod
-    def _kind(argument: Any) -> str:
-        return str(getattr(argument, "dtype", argument))
+    def _kind(argument: Any) -> Any:
+        return np.dtype(str(argument.dtype)) if hasattr(argument, "dtype") else None
 
     def __call__(self, first: Any, *others: Any) -> Any:
-        kind = str(first.dtype) if isinstance(first, np.ndarray) else "int64"
+        kind = first.dtype if isinstance(first, np.ndarray) else None
         compiled = self._compiled.get(kind)
         if compiled is None:
-            compiled = self._compiled[kind] = self._load(kind)
+            compiled = self._load(kind)
         return compiled(first, *others)
 
-    def _load(self, kind: str) -> Callable[..., Any]:
+    def _load(self, kind: Any) -> Callable[..., Any]:
         # A dispatcher of its own for each signature: one that holds several would load them all.
         loaded: Callable[..., Any] = nb.njit([self._signatures[kind]], nogil=True, cache=True)(self._function)
+        self._compiled[kind] = loaded
         return loaded
 
     def load_all(self) -> None:
         for kind in self._signatures:
-            self._compiled[kind] = self._compiled.get(kind) or self._load(kind)
+            if kind not in self._compiled:
+                self._load(kind)
 
 
 def compile_ahead() -> None:
@@ -76,11 +78,12 @@ def _kernel(*signatures: Any) -> Callable[[Callable[..., Any]], Kernel]:
 # ---- keys to entities ------------------------------------------------------------------------------------------------------
 
 
-@_kernel(i64(_read_only(i64), i64[::1], i32[::1], i64, i32[::1]))
-def number_keys(keys, slots, numbers, n_known, entity):  # type: ignore[no-untyped-def]
+@_kernel(i64(_read_only(i64), i64[::1], i32[::1], i64[::1], i64, i32[::1]))
+def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[no-untyped-def]
     """Dense numbers of integer keys by open addressing, new keys numbered on; the caller keeps the table half empty.
 
-    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0. Returns how many keys are known now.
+    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0; known[number] is its key, with room for all that might
+    be new. Returns how many keys are known now.
     """
     mask = slots.shape[0] - 1
     before = np.int64(0)
@@ -97,6 +100,7 @@ def number_keys(keys, slots, numbers, n_known, entity):  # type: ignore[no-untyp
         if numbers[slot] < 0:
             slots[slot] = key
             numbers[slot] = np.int32(n_known)
+            known[n_known] = key
             n_known += 1
         number = numbers[slot]
         before = key
@@ -104,8 +108,8 @@ def number_keys(keys, slots, numbers, n_known, entity):  # type: ignore[no-untyp
     return n_known
 
 
-@_kernel(i64(_read_only(i64), i32[::1], i64, i64, i32[::1]))
-def number_dense_keys(keys, number_of, offset, n_known, entity):  # type: ignore[no-untyped-def]
+@_kernel(i64(_read_only(i64), i32[::1], i64, i64[::1], i64, i32[::1]))
+def number_dense_keys(keys, number_of, offset, known, n_known, entity):  # type: ignore[no-untyped-def]
     """As `number_keys` for keys that the caller knows to be in range: number_of[key - offset], -1 where unknown."""
     for row in range(keys.shape[0]):
         place = keys[row] - offset
@@ -113,6 +117,7 @@ def number_dense_keys(keys, number_of, offset, n_known, entity):  # type: ignore
         if number < 0:
             number = np.int32(n_known)
             number_of[place] = number
+            known[n_known] = keys[row]
             n_known += 1
         entity[row] = number
     return n_known
@@ -203,14 +208,13 @@ def forget_rows(present, last_row):  # type: ignore[no-untyped-def]
         last_row[present[at]] = np.int32(-1)
 
 
+_NUMBERS = (f64, f32, i64, i32, nb.int16, nb.int8, u16, u8)
+
 # ---- values to cells -------------------------------------------------------------------------------------------------------
 
 
 @_kernel(
-    nb.void(_read_only(f64), f64[::1], u16, u16, u16[::1]),
-    nb.void(_read_only(f32), f32[::1], u16, u16, u16[::1]),
-    nb.void(_read_only(i64), i64[::1], u16, u16, u16[::1]),
-    nb.void(_read_only(i32), i32[::1], u16, u16, u16[::1]),
+    *(nb.void(_read_only(t), t[::1], u16, u16, u16[::1]) for t in _NUMBERS)
 )
 def add_cells(values, thresholds, stride, missing, code):  # type: ignore[no-untyped-def]
     """code[row] += stride * (number of thresholds below the value), or += missing for NaN.
@@ -222,28 +226,27 @@ def add_cells(values, thresholds, stride, missing, code):  # type: ignore[no-unt
     one = np.uint16(1)
     block = 4096
     for begin in range(0, n, block):
-        end = min(n, begin + block)
+        # Slices, so that indices are known not to be negative: only then do the loops vectorise.
+        some = values[begin : begin + block]
+        into = code[begin : begin + block]
         for t in range(0, thresholds.shape[0], 4):
             t0, t1, t2, t3 = thresholds[t], thresholds[t + 1], thresholds[t + 2], thresholds[t + 3]
-            for row in range(begin, end):
-                v = values[row]
+            for row in range(some.shape[0]):
+                v = some[row]
                 passed = np.uint16(
                     (one if v > t0 else zero)
                     + (one if v > t1 else zero)
                     + (one if v > t2 else zero)
                     + (one if v > t3 else zero)
                 )
-                code[row] = np.uint16(code[row] + np.uint16(stride * passed))
-        for row in range(begin, end):
-            v = values[row]
-            code[row] = np.uint16(code[row] + (missing if v != v else zero))
+                into[row] = np.uint16(into[row] + np.uint16(stride * passed))
+        for row in range(some.shape[0]):
+            v = some[row]
+            into[row] = np.uint16(into[row] + (missing if v != v else zero))
 
 
 @_kernel(
-    nb.void(_read_only(f64), f64, u16, u16, u16[::1]),
-    nb.void(_read_only(f32), f32, u16, u16, u16[::1]),
-    nb.void(_read_only(i64), i64, u16, u16, u16[::1]),
-    nb.void(_read_only(i32), i32, u16, u16, u16[::1]),
+    *(nb.void(_read_only(t), t, u16, u16, u16[::1]) for t in _NUMBERS)
 )
 def add_cell_of_one(values, threshold, stride, missing, code):  # type: ignore[no-untyped-def]
     """As `add_cells` with a single threshold, the commonest case."""
@@ -255,10 +258,7 @@ def add_cell_of_one(values, threshold, stride, missing, code):  # type: ignore[n
 
 
 @_kernel(
-    nb.void(_read_only(f64), f64[::1], u16, u16, u16[::1]),
-    nb.void(_read_only(f32), f32[::1], u16, u16, u16[::1]),
-    nb.void(_read_only(i64), i64[::1], u16, u16, u16[::1]),
-    nb.void(_read_only(i32), i32[::1], u16, u16, u16[::1]),
+    *(nb.void(_read_only(t), t[::1], u16, u16, u16[::1]) for t in _NUMBERS)
 )
 def find_cells(values, thresholds, stride, missing, code):  # type: ignore[no-untyped-def]
     """As `add_cells`, by binary search, for many thresholds (ascending, any number)."""
@@ -300,11 +300,31 @@ def add_looked_up(values, code_of_value, code):  # type: ignore[no-untyped-def]
         code[row] = np.uint16(code[row] + code_of_value[values[row]])
 
 
-@_kernel(nb.void(u16[::1], _read_only(u8), u16, u16, u16[::1]))
-def add_masked(cell, is_missing, stride, missing, code):  # type: ignore[no-untyped-def]
-    """code[row] += stride * cell[row], or += missing where the value is missing."""
-    for row in range(cell.shape[0]):
-        code[row] = np.uint16(code[row] + (missing if is_missing[row] != 0 else np.uint16(stride * cell[row])))
+@_kernel(*(nb.void(_read_only(t), _read_only(u8), t[::1], u16, u16, u16, u16[::1]) for t in _NUMBERS))
+def add_masked_cells(values, is_missing, thresholds, stride, base, missing, code):  # type: ignore[no-untyped-def]
+    """As `add_cells` where what lies under a mask is missing; `base` is added to all that are not."""
+    n = values.shape[0]
+    zero = np.uint16(0)
+    one = np.uint16(1)
+    block = 4096
+    for begin in range(0, n, block):
+        some = values[begin : begin + block]
+        absent = is_missing[begin : begin + block]
+        into = code[begin : begin + block]
+        for t in range(0, thresholds.shape[0], 4):
+            t0, t1, t2, t3 = thresholds[t], thresholds[t + 1], thresholds[t + 2], thresholds[t + 3]
+            for row in range(some.shape[0]):
+                v = some[row]
+                passed = np.uint16(
+                    (one if v > t0 else zero)
+                    + (one if v > t1 else zero)
+                    + (one if v > t2 else zero)
+                    + (one if v > t3 else zero)
+                )
+                into[row] = np.uint16(into[row] + (np.uint16(stride * passed) if absent[row] == 0 else zero))
+        for row in range(some.shape[0]):
+            v = some[row]
+            into[row] = np.uint16(into[row] + (missing if v != v or absent[row] != 0 else base))
 
 
 @_kernel(nb.void(u16[:, ::1], i64, i32[::1], i32[::1], u16[::1], u16[::1]))
@@ -313,15 +333,16 @@ def combine(cells, n, axes, first, maps, code):  # type: ignore[no-untyped-def]
     block = 4096
     for begin in range(0, n, block):
         end = min(n, begin + block)
-        axis = axes[0]
-        base = first[0]
-        for row in range(begin, end):
-            code[row] = maps[base + cells[axis, row]]
-        for a in range(1, axes.shape[0]):
-            axis = axes[a]
-            base = first[a]
-            for row in range(begin, end):
-                code[row] = np.uint16(code[row] + maps[base + cells[axis, row]])
+        into = code[begin:end]
+        for a in range(axes.shape[0]):
+            cell = cells[axes[a], begin:end]
+            own = maps[first[a] : first[a + 1]]
+            if a == 0:
+                for row in range(into.shape[0]):
+                    into[row] = own[cell[row]]
+            else:
+                for row in range(into.shape[0]):
+                    into[row] = np.uint16(into[row] + own[cell[row]])
 
 
 # ---- state before this batch for derived values ----------------------------------------------------------------------------
@@ -396,21 +417,26 @@ def step_tables(  # type: ignore[no-untyped-def]
     n_out = 0
     n = code.shape[0]
     room = out_row.shape[0]
-    for row in range(begin, n):
-        e = entity[row]
-        before = np.int64(state[e])
-        if fresh[row] != 0:
-            before = np.int64(0)
-        at = before * n_symbols + symbol_of_code[code[row]]
+    width = np.uint64(n_symbols)
+    # Slices and numbers without a sign spare the check for negative indices.
+    codes, entities, starts = code[begin:], entity[begin:], fresh[begin:]
+    for nth in range(codes.shape[0]):
+        unsigned = np.uint64(entities[nth])
+        before = np.uint64(state[unsigned])
+        if starts[nth] != 0:
+            before = np.uint64(0)
+        at = before * width + np.uint64(symbol_of_code[codes[nth]])
         value = next_state[at]
         if value < 0x8000:
-            state[e] = value
+            state[unsigned] = value
             continue
+        row = begin + nth
+        e = np.int64(entities[nth])
         after = value & np.uint16(0x7FFF)
         reported = report[after]
         if n_out + report_first[reported + 1] - report_first[reported] > room:
             return row, n_out
-        state[e] = after
+        state[unsigned] = after
         own = e * n_registers
         number = seq[row]
         for move in range(move_first[moves[at]], move_first[moves[at] + 1]):

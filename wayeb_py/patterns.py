@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -24,6 +25,7 @@ from wayeb_py.regex import letters_of
 
 if TYPE_CHECKING:
     from wayeb_py.detections import Detections
+    from wayeb_py.groups import Group
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,13 @@ class Patterns:
     def max_age(self) -> int:
         """How many of an entity's last events have to be remembered by their time."""
         return max((p.tracker.max_age for p in self.distinct if p.tracker is not None), default=1)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The distinct patterns that run by tables, in groups; made when first something is recognised."""
+        from wayeb_py.groups import form_groups
+
+        return form_groups(list(enumerate(self.distinct)), self.limits)
 
     def recognise(self, events: Any, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not."""

@@ -236,24 +236,22 @@ class Recogniser:
                 self.counts.duplicates += int(repeated.sum())
                 rows = rows.where(repeated == 0)
         columns = bound.columns(rows)
-        tables = [
-            self._step(bound, rows, columns, begin, min(begin + CHUNK_ROWS, len(rows)))
-            for begin in range(0, len(rows), CHUNK_ROWS)
-        ]
+        parts: list[_Part] = []
+        for begin in range(0, len(rows), CHUNK_ROWS):
+            parts += self._step(bound, rows, columns, begin, min(begin + CHUNK_ROWS, len(rows)))
         self.counts.events += len(rows)
-        tables = [table for table in tables if table is not None]
-        if not tables:
+        if not parts:
             return bound.no_detections
-        return tables[0] if len(tables) == 1 else pa.concat_tables(tables)
+        table = bound.detection_table(_joined_parts(parts, bound), rows)
+        self.counts.detections += table.num_rows
+        return table
 
-    def _step(
-        self, bound: _Bound, rows: Rows, columns: dict[str, Column], begin: int, end: int
-    ) -> pa.Table | None:
+    def _step(self, bound: _Bound, rows: Rows, columns: dict[str, Column], begin: int, end: int) -> list[_Part]:
+        """The detections of one chunk, rows counted from the batch's first."""
         n = end - begin
         entity, ts = rows.entity[begin:end], rows.ts[begin:end]
-        link, seq = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int64)
-        elapsed, fresh = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.uint8)
-        present = np.empty(n, dtype=np.int32)
+        link, present = bound.link[:n], bound.present[:n]
+        seq, elapsed, fresh = bound.seq[:n], bound.elapsed[:n], bound.fresh[:n]
         row, n_present = kernels.arrive(
             entity, ts, bound.forget, bound.count, bound.last_ts, bound.last_row, link, seq, elapsed, fresh, present
         )
@@ -265,55 +263,55 @@ class Recogniser:
         if bound.order_ticks is not None and self.order == "sorted":
             bound.check_ties(sliced, entity, link, fresh, elapsed, begin)
         chunk = Chunk(sliced, bound.time, ts, bound.ticks_per_s, entity, link, seq, elapsed, fresh)
-        parts: list[Found] = []
-        for cohort in bound.cohorts:
-            parts += cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)
-        found = _merged(parts, bound)
-        if self._joiner is not None and (found is not None or self._joiner.open):
+        found = [part for cohort in bound.cohorts for part in cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)]
+        if self._joiner is not None and (found or self._joiner.open):
             self._join_episodes(bound, found, chunk, present)
-        kernels.settle(
-            present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail
-        )
-        if found is None:
-            return None
-        self.counts.detections += len(found.row)
-        return bound.detection_table(found, chunk, rows.batch, begin)
+        kernels.settle(present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail)
+        return [
+            _Part(part.row.astype(np.int64) + begin, part.pattern, seq[part.row], part.start_seq, part.start_ts)
+            for part in found
+        ]
 
-    def _join_episodes(self, bound: _Bound, found: Found | None, chunk: Chunk, present: I32) -> None:
+    def _join_episodes(self, bound: _Bound, found: list[Found], chunk: Chunk, present: I32) -> None:
         assert self._joiner is not None
-        row = np.zeros(0, dtype=np.int64) if found is None else found.row.astype(np.int64)
         nothing = np.zeros(0, dtype=np.int64)
+        row = np.concatenate([nothing, *(part.row for part in found)])
+        at, pattern = bound.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
+        row = row[at]
         detected = Detected(
             row,
-            nothing if found is None else found.pattern.astype(np.int64),
+            pattern,
             chunk.entity[row].astype(np.int64),
             chunk.ts[row],
             chunk.seq[row],
-            nothing if found is None else found.start_ts,
-            nothing if found is None else found.start_seq,
+            np.concatenate([nothing, *(part.start_ts for part in found)])[at],
+            np.concatenate([nothing, *(part.start_seq for part in found)])[at],
         )
         last_row = bound.last_row[present]
         bound.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
 
 
-def _merged(parts: list[Found], bound: _Bound) -> Found | None:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """Some detections: row of the batch, distinct pattern, place in the word, start."""
+
+    row: I64
+    pattern: npt.NDArray[Any]
+    seq: I64
+    start_seq: I64
+    start_ts: I64
+
+
+def _joined_parts(parts: list[_Part], bound: _Bound) -> _Part:
     """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
-    if not parts:
-        return None
     row = np.concatenate([part.row for part in parts])
-    pattern = np.concatenate([part.pattern for part in parts])
-    start_seq = np.concatenate([part.start_seq for part in parts])
-    start_ts = np.concatenate([part.start_ts for part in parts])
-    repeats = bound.n_names[pattern]
-    if (repeats != 1).any():
-        at = np.repeat(np.arange(len(row)), repeats)
-        nth = np.arange(len(at)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
-        row, start_seq, start_ts = row[at], start_seq[at], start_ts[at]
-        pattern = bound.name_of[bound.first_name[pattern[at]] + nth]
-    else:
-        pattern = bound.name_of[bound.first_name[pattern]]
-    order = np.lexsort((pattern, row))
-    return Found(row[order], pattern[order].astype(np.int32), start_seq[order], start_ts[order])
+    at, pattern = bound.by_name(np.concatenate([part.pattern for part in parts]))
+    order = np.lexsort((pattern, row[at]))
+    at, pattern = at[order], pattern[order]
+    seq, start_seq, start_ts = (
+        np.concatenate([getattr(part, name) for part in parts])[at] for name in ("seq", "start_seq", "start_ts")
+    )
+    return _Part(row[at], pattern, seq, start_seq, start_ts)
 
 
 class _Bound:
@@ -339,12 +337,20 @@ class _Bound:
         lateness = 0 if stream.lateness_s is None else floor(stream.lateness_s * self.ticks_per_s)
         self.order_ticks = stream.order
         self.reorderer = Reorderer(lateness, stream.order)
-        self.cohorts = [Cohort(list(enumerate(patterns.distinct)), patterns.functions, patterns.limits, self.ticks_per_s, 0)]
+        self.cohorts = [
+            Cohort(list(enumerate(patterns.distinct)), patterns.functions, patterns.groups, self.ticks_per_s, 0)
+        ]
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_seen: I64 = np.zeros(0, dtype=np.int64)
         self.floor_ts: I64 = np.zeros(0, dtype=np.int64)  # [entity restored]: what an earlier run has recognised up to
         self.last_row: I32 = np.zeros(0, dtype=np.int32)
+        # Of the chunk at hand; kept, since fresh memory for each would cost a page fault every 4 KiB.
+        self.link = np.empty(CHUNK_ROWS, dtype=np.int32)
+        self.present = np.empty(CHUNK_ROWS, dtype=np.int32)
+        self.seq = np.empty(CHUNK_ROWS, dtype=np.int64)
+        self.elapsed = np.empty(CHUNK_ROWS, dtype=np.int64)
+        self.fresh = np.empty(CHUNK_ROWS, dtype=np.uint8)
         self.tail = max(patterns.max_age, 1)
         self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
         self._last_order: npt.NDArray[Any] | None = None
@@ -445,6 +451,13 @@ class _Bound:
             row = int(wrong[0])
             raise Disorder(self.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
 
+    def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64, I64]:
+        """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the file."""
+        repeats = self.n_names[distinct]
+        at = np.repeat(np.arange(len(distinct)), repeats)
+        nth = np.arange(len(at)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        return at, self.name_of[self.first_name[distinct[at]] + nth]
+
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""
         type_ = self.time_type
@@ -463,22 +476,22 @@ class _Bound:
             return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
         return pa.array(ticks).cast(type_)
 
-    def detection_table(self, found: Found, chunk: Chunk, batch: pa.RecordBatch, begin: int) -> pa.Table:
-        """Detections of a chunk that begins at a row of the batch."""
+    def detection_table(self, found: _Part, rows: Rows) -> pa.Table:
+        """Detections of a batch."""
         row = found.row
         arrays = [
-            pa.DictionaryArray.from_arrays(pa.array(found.pattern), self._names),
+            pa.DictionaryArray.from_arrays(pa.array(found.pattern.astype(np.int32)), self._names),
             pa.nulls(len(row), pa.string()),
-            self.entities.keys(chunk.entity[row]),
-            self.times(chunk.ts[row]),
-            pa.array(chunk.seq[row]),
+            self.entities.keys(rows.entity[row]),
+            self.times(rows.ts[row]),
+            pa.array(found.seq),
             self.times(found.start_ts),
             pa.array(found.start_seq),
         ]
         for column in self.emitted:
             emits = self._emits[column][found.pattern]
-            at = pa.array(row.astype(np.int64) + begin, mask=None if emits.all() else ~emits)
-            arrays.append(_plain(batch.column(column)).take(at))
+            at = pa.array(row, mask=None if emits.all() else ~emits)
+            arrays.append(_plain(rows.batch.column(column).take(at)))
         return pa.Table.from_arrays(arrays, schema=self.detection_schema)
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:

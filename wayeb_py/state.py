@@ -21,6 +21,7 @@ from wayeb_py.cohort import Cohort, RunStepper, TableStepper
 from wayeb_py.compiled import CompiledPattern
 from wayeb_py.episodes import Episode
 from wayeb_py.errors import DataError
+from wayeb_py.groups import form_groups
 from wayeb_py.order import Rows
 from wayeb_py.values import Memory
 
@@ -228,7 +229,12 @@ def _regroup(bound: _Bound, births: dict[str, Any], next_birth: int) -> list[Coh
         birth = known[0] if known is not None and known[1]["automaton"] == automaton_digest(pattern) else next_birth
         members.setdefault(birth, []).append((number, pattern))
     return [
-        Cohort(members[birth], patterns.functions, patterns.limits, bound.ticks_per_s, birth) for birth in sorted(members)
+        Cohort(
+            members[birth], patterns.functions,
+            patterns.groups if len(members) == 1 else form_groups(members[birth], patterns.limits),
+            bound.ticks_per_s, birth,
+        )  # fmt: skip
+        for birth in sorted(members)
     ]
 
 
