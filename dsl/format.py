@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.lexicon import BLANK, COMMENT, TEXT, TOKEN, Token, tokens_of
 from wayeb_py.dsl.parser import parse
-from wayeb_py.dsl.printer import print_tree, stream_lines, test_lines
+from wayeb_py.dsl.printer import head_and_tail, print_tree, stream_lines, test_lines
 
-WIDTH = 100
+WIDTH = 120
 _INDENT = "    "
 _BREAK_BEFORE = frozenset([";", "|", "&", "and", "or", "within", "emit"])
 _COMMENT = re.compile(str(COMMENT.pattern))
@@ -37,15 +37,34 @@ def format_text(text: str, name: str = "<text>") -> str:
     file = parse(text, name)
     lines: list[str] = []
     end = 0
-    for declaration in file.declarations:
+    for declaration, width in zip(file.declarations, _head_widths(text, file.declarations), strict=True):
         start, stop = declaration.span.start, declaration.span.end
         _between(text, end, start, lines)
-        lines.extend(_declaration(text, declaration, _comments(text, start, stop, declaration)))
+        lines.extend(_declaration(text, declaration, width, _comments(text, start, stop, declaration)))
         end = stop
     _between(text, end, len(text), lines)
     while lines and not lines[-1]:
         lines.pop()
     return "".join(f"{line}\n" for line in lines)
+
+
+def _head_widths(text: str, declarations: tuple[t.Declaration, ...]) -> list[int]:
+    """How wide the part before `=`, `:=` or `from` is: the same for declarations of one kind on lines that follow."""
+    widths = [0] * len(declarations)
+    run: list[int] = []
+    for i, declaration in enumerate(declarations):
+        previous = declarations[i - 1] if run else declaration
+        apart = text.count("\n", previous.span.end, declaration.span.start) > 1
+        if apart or type(previous) is not type(declaration):
+            run = []
+        if not isinstance(declaration, (t.Knowledge, t.Let, t.Pattern)):
+            run = []
+            continue
+        run.append(i)
+        widest = max(widths[run[0]], len(head_and_tail(declaration)[0]))
+        for k in run:
+            widths[k] = widest
+    return widths
 
 
 def _between(text: str, start: int, end: int, lines: list[str]) -> None:
@@ -89,7 +108,7 @@ def _comments(text: str, start: int, end: int, declaration: t.Declaration) -> li
     ]
 
 
-def _declaration(text: str, declaration: t.Declaration, comments: list[Comment]) -> list[str]:
+def _declaration(text: str, declaration: t.Declaration, width: int, comments: list[Comment]) -> list[str]:
     if isinstance(declaration, t.Stream):
         places = [line.span.start for line in declaration.lines]
         return _block(f"stream {t.Name(declaration.name)} {{", stream_lines(declaration.lines), places, comments)
@@ -97,6 +116,9 @@ def _declaration(text: str, declaration: t.Declaration, comments: list[Comment])
         places = [*(line.span.start for line in declaration.lines), declaration.detects_span.start]
         return _block(f"test {t.Name(declaration.pattern)} {{", test_lines(declaration), places, comments)
     printed = print_tree(declaration)
+    if isinstance(declaration, (t.Knowledge, t.Let, t.Pattern)):
+        head, tail = head_and_tail(declaration)
+        printed = f"{head.ljust(width)} {tail}"
     if not comments:
         return _wrapped(printed, _INDENT)
     return _with_comments(text, declaration, printed, comments)
@@ -113,10 +135,12 @@ def _block(head: str, lines: list[str], places: list[int], comments: list[Commen
         else:
             before = [i for i, place in enumerate(places) if place < comment.start]
             trailing.setdefault(max(before, key=lambda i: places[i], default=-1), []).append(comment.text)
+    indented = [f"{_INDENT}{line}" for line in lines]
+    width = max((len(line) for i, line in enumerate(indented) if i in trailing), default=0)
     out = ["  ".join([head, *trailing.get(-1, [])])]
-    for i, line in enumerate(lines):
+    for i, line in enumerate(indented):
         out.extend(f"{_INDENT}{comment}" for comment in above.get(i, []))
-        out.append("  ".join([f"{_INDENT}{line}", *trailing.get(i, [])]))
+        out.append("  ".join([line.ljust(width) if i in trailing else line, *trailing.get(i, [])]))
     out.extend(f"{_INDENT}{comment}" for comment in above.get(len(lines), []))
     return [*out, "}"]
 

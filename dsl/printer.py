@@ -157,16 +157,11 @@ def print_tree(tree: t.Tree) -> str:
         case t.Test(pattern=pattern):
             body = "".join(f"    {line}\n" for line in test_lines(tree))
             return f"test {encode_name(pattern)} {{\n{body}}}"
-        case t.Knowledge(shape=shape, name=name, path=path):
-            return f"{shape} {encode_name(name)} from {encode_text(path)}"
-        case t.Let(name=name, body=body_of_let):
-            return f"let {encode_name(name)} = {print_expression(body_of_let)}"
+        case t.Knowledge() | t.Let() | t.Pattern():
+            head, tail = head_and_tail(tree)
+            return f"{head} {tail}"
         case t.Include(path=path):
             return f"include {encode_text(path)}"
-        case t.Pattern(name=name, body=regex, each=each, within=within, emit=emit):
-            parts = ["pattern", encode_name(name), "" if each is None else str(each), ":=", print_expression(regex)]
-            parts += ["" if clause is None else str(clause) for clause in (within, emit)]
-            return " ".join(part for part in parts if part)
         case t.Each(variable=variable, places=places):
             return f"for each {encode_name(variable)} in {encode_name(places)}"
         case t.Within(amount=amount, events=events):
@@ -182,6 +177,19 @@ def print_tree(tree: t.Tree) -> str:
         case t.Broken(keyword=keyword, name=broken_name):
             return f"// {keyword} {broken_name or ''}: could not be read"
     return " ".join(part for part in _words_of_line(tree) if part)
+
+
+def head_and_tail(declaration: t.Knowledge | t.Let | t.Pattern) -> tuple[str, str]:
+    """The text of a declaration before and from its `=`, `:=` or `from`."""
+    match declaration:
+        case t.Knowledge(shape=shape, name=name, path=path):
+            return f"{shape} {encode_name(name)}", f"from {encode_text(path)}"
+        case t.Let(name=name, body=body):
+            return f"let {encode_name(name)}", f"= {print_expression(body)}"
+        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit):
+            head = f"pattern {encode_name(name)}" + ("" if each is None else f" {each}")
+            clauses = [str(clause) for clause in (within, emit) if clause is not None]
+            return head, " ".join([":=", print_expression(body), *clauses])
 
 
 def _column_head(attribute: str | None) -> str:
