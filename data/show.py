@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import datetime
 import sys
 
 import pyarrow.parquet as pq
+from rich import box
 from rich.console import Console
 from rich.table import Table
 
 DEFAULT_ROWS = 20
+COUNTS = ("seq", "start_seq")  # of little use to the eye, and a terminal has only so many columns
 
 
 def show(path: str, n_rows: int) -> None:
-    """Prints the first rows in order of time; a column in which all of these are missing is left out."""
+    """Prints the first rows in order of time; empty columns and event counts are left out."""
     detections = pq.read_table(path).sort_by("ts")
     head = detections.slice(0, n_rows)
-    names = [name for name in head.column_names if head[name].null_count < len(head)]
-    table = Table(title=f"{path}: {len(head)} of {len(detections)} detections")
+    names = [name for name in head.column_names if head[name].null_count < len(head) and name not in COUNTS]
+    table = Table(box=box.SIMPLE, title=f"{path}: {len(head)} of {len(detections)} detections")
     for name in names:
-        table.add_column(name)
+        table.add_column(name, no_wrap=True)
     for row in head.select(names).to_pylist():
-        table.add_row(*("" if value is None else f"{value}" for value in row.values()))
+        table.add_row(*(as_text(value) for value in row.values()))
     Console().print(table)
+
+
+def as_text(value: object) -> str:
+    """A value as a cell shows it: nothing for what is missing, times to the second."""
+    if isinstance(value, datetime.datetime):
+        return f"{value:%Y-%m-%d %H:%M:%S}"
+    return "" if value is None else f"{value}"
 
 
 if __name__ == "__main__":
