@@ -283,6 +283,15 @@ def test_late_events_go_to_the_side_file_if_a_lateness_is_given(tmp_path: Path) 
     assert found == [1, 2, 3, 4]
 
 
+def test_a_time_beyond_all_times_is_set_aside(tmp_path: Path) -> None:
+    patterns = wayeb_py.compile("stream s {\n key id\n time ts in s\n}\npattern P := (x > 0)\n")
+    pq.write_table(pa.table({"id": [1, 1], "ts": [1.5, 1e300], "x": [1, 2]}), tmp_path / "e.parquet")
+    summary = run(patterns, [tmp_path / "e.parquet"], tmp_path / "d.ndjson")
+    assert (summary.events, sum(summary.aside.values())) == (1, 1)
+    with pytest.raises(DataError, match="more than --max-bad allows"):
+        run(patterns, [tmp_path / "e.parquet"], tmp_path / "d.ndjson", max_bad=BadLimit.parse("0"))
+
+
 # ---- whole or not at all
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.aside import LATE, Aside, BadLimit
+from wayeb_py.files.aside import Aside, BadLimit
 from wayeb_py.files.block import row_values
 from wayeb_py.files.find import find_files
 from wayeb_py.files.read import EventReader, open_events
@@ -178,12 +178,12 @@ class _Job:
             try:
                 for batch in events:
                     n_episodes += self._take(recogniser.feed(batch), output, found)
-                    _set_late_aside(recogniser, aside)
+                    _set_aside(recogniser, aside)
             finally:
                 events.close()  # type: ignore[attr-defined]
             if ends:
                 n_episodes += self._take(recogniser.finish(), output, found)
-                _set_late_aside(recogniser, aside)
+                _set_aside(recogniser, aside)
             output.commit()
             aside.commit()
             if self.state is not None:
@@ -252,8 +252,7 @@ class _Job:
             self.on_progress(Progress(phase, n_events, n_bytes, total))
 
 
-def _set_late_aside(recogniser: Recogniser, aside: Aside) -> None:
+def _set_aside(recogniser: Recogniser, aside: Aside) -> None:
     for reason, batch in recogniser.aside:
-        assert reason == LATE, "rows without key or time do not get past the reader"
-        aside.add_late(row_values(batch, row) for row in range(batch.num_rows))
+        aside.add_rows(reason, (row_values(batch, row) for row in range(batch.num_rows)))
     recogniser.aside.clear()

@@ -70,10 +70,16 @@ class Aside:
         if not self._limit.allows(self.n_bad, self.n_rows):
             raise self._too_many()
 
-    def add_late(self, rows: Iterable[dict[str, Any]]) -> None:
-        """Takes over events that came too late; they are good rows, and do not count against the limit."""
+    def add_rows(self, reason: str, rows: Iterable[dict[str, Any]]) -> None:
+        """Takes over rows that the recogniser refused; those that are only late are good rows, whatever the limit."""
         for values in rows:
-            self._write(AsideRow(None, None, LATE, values))
+            row = AsideRow(None, None, reason, values)
+            self._write(row)
+            if reason != LATE:
+                self.first = self.first or row
+                self.n_bad += 1
+        if not self._limit.allows(self.n_bad, self.n_rows):
+            raise self._too_many()
 
     def _write(self, row: AsideRow) -> None:
         self.reasons[row.reason] += 1
