@@ -18,7 +18,7 @@ import pytest
 from rich.console import Console
 
 import wayeb_py
-from wayeb_py import cli
+from wayeb_py import cli, startup
 from wayeb_py.arguments import read_duration_s, read_instant_s
 from wayeb_py.progress import render_summary, shown
 from wayeb_py.runner import Progress, Summary
@@ -66,7 +66,7 @@ def wayeb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.Capture
     (tmp_path / "fleet.sre").write_text(FLEET)
     (tmp_path / "events.csv").write_text(EVENTS)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(cli, "_spare_pandas", lambda: None)  # this process has other tests to run
+    monkeypatch.setattr(startup, "spare_pandas", lambda: None)  # this process has other tests to run
 
     def call(*words: str) -> Ended:
         monkeypatch.setattr(sys, "argv", ["wayeb", *words])
@@ -339,7 +339,7 @@ def test_convert_gives_a_file_that_can_be_checked(wayeb: Wayeb) -> None:
 def test_explain_shows_a_pattern_in_every_form(wayeb: Wayeb) -> None:
     assert "Swing" in wayeb("explain", "fleet.sre").out
     assert "digraph" in wayeb("explain", "fleet.sre", "--pattern", "Swing", "--form", "dot").out
-    assert "stateDiagram" in wayeb("explain", "fleet.sre", "--form", "mermaid").out
+    assert "flowchart" in wayeb("explain", "fleet.sre", "--form", "mermaid").out
     ended = wayeb("explain", "fleet.sre", "--pattern", "Swong")
     assert (ended.code, ended.err) == (2, "no pattern is called `Swong`; there are Swing\n")
 

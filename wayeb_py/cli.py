@@ -15,12 +15,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
-from importlib.abc import MetaPathFinder
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from wayeb_py import startup
 from wayeb_py.errors import DataError, Diagnostic, EventsError, LimitError, PatternError
 
 if TYPE_CHECKING:
@@ -296,7 +296,7 @@ def run(
     given = _load_functions(functions)
     patterns = _compile(files, key, time, time_unit, given, outside=outside, longest=longest, lateness_s=lateness_s)
     _show_warnings(patterns, strict)
-    _spare_pandas()
+    startup.spare_pandas()
     try:
         unit = patterns.meaning.stream.time_unit
         since_s = None if since is None else read_instant_s(since, unit)
@@ -346,7 +346,7 @@ def run_tests(
     faults: list[Diagnostic] = []
     n_examples = 0
     given = _load_functions(functions)
-    _spare_pandas()
+    startup.spare_pandas()
     for path in _pattern_files(files):
         patterns = _compile([path], key, time, time_unit, given, outside=outside)
         _show_warnings(patterns, strict)
@@ -449,29 +449,14 @@ def _pattern_files(paths: list[Path]) -> list[Path]:
 
 
 def _load_functions(paths: list[Path] | None) -> list[UserFunction]:
-    """The predicates and functions of Python files, which run with the caller's rights: only the command line names
-    them."""
     if not paths:
         return []
-    import importlib.util
+    from wayeb_py.function_files import load_functions
 
-    from wayeb_py.functions import UserFunction
-
-    found: list[UserFunction] = []
-    for path in paths:
-        spec = importlib.util.spec_from_file_location(path.stem, path)
-        if spec is None or spec.loader is None or not path.is_file():
-            _misuse(f"--functions {path}: there is no such Python file")
-        module = importlib.util.module_from_spec(spec)
-        try:
-            spec.loader.exec_module(module)
-        except Exception as error:
-            _misuse(f"--functions {path}: {type(error).__name__}: {error}")
-        own = [value for value in vars(module).values() if isinstance(value, UserFunction)]
-        if not own:
-            _misuse(f"--functions {path}: there is no @predicate or @function in it")
-        found += own
-    return found
+    try:
+        return load_functions(paths)
+    except ValueError as error:
+        _misuse(f"--functions {error}")
 
 
 def _read(path: Path) -> str:
@@ -524,30 +509,6 @@ def _as_json(diagnostic: Diagnostic) -> dict[str, Any]:
 def _n_cores() -> int:
     """The cores that this process may use, which in a container are fewer than the machine has."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-class _WithoutPandas(MetaPathFinder):
-    def find_spec(self, name: str, path: object, target: object = None) -> None:
-        if name == "pandas":
-            raise ImportError(name)
-
-
-def _spare_pandas() -> None:
-    """Lets Arrow look for pandas while it cannot be found.
-
-    Arrow imports pandas, if it is installed, when it makes its first array, in case that comes from a data frame. No
-    command has data frames, and the import takes half a second, which is most of the start of a run.
-    """
-    if "pandas" in sys.modules:
-        return
-    import pyarrow as pa
-
-    hidden = _WithoutPandas()
-    sys.meta_path.insert(0, hidden)
-    try:
-        pa.array([0])
-    finally:
-        sys.meta_path.remove(hidden)
 
 
 def _count(number: int, noun: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
@@ -110,8 +110,3 @@ def _compare(example: Example, found: list[Found]) -> Diagnostic | None:
 
 def _describe(expected: Expected) -> str:
     return f"{expected.at}" if expected.start is None else f"{expected.at} from {expected.start}"
-
-
-def count(outcomes: list[Outcome]) -> dict[str, Any]:
-    """How many examples were run, and how many failed."""
-    return {"examples": len(outcomes), "failed": sum(outcome.fault is not None for outcome in outcomes)}

@@ -7,7 +7,6 @@ counted. The time range selects first, so that rows outside it are neither event
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -18,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from wayeb_py.files.kinds import conform
+from wayeb_py.files.kinds import conform, plain
 from wayeb_py.files.render import iso_times
 from wayeb_py.files.wanted import TimeUnit, Wanted
 
@@ -138,11 +137,7 @@ def _repeat(constant: pa.Scalar, count: int, target: pa.DataType) -> pa.Array:
     if pt.is_dictionary(target) and constant.is_valid:
         values = pa.array([constant.as_py()], target.value_type)
         return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, dtype=np.int32)), values)
-    return pa.repeat(constant.cast(plain_target(target)), count).cast(target)
-
-
-def plain_target(target: pa.DataType) -> pa.DataType:
-    return target.value_type if pt.is_dictionary(target) else target
+    return pa.repeat(constant.cast(plain(target)), count).cast(target)
 
 
 def select_rows(batch: pa.RecordBatch, selection: Selection, file: str, first_row: int, block: Block) -> None:
@@ -217,8 +212,3 @@ def merge_unreadable(total: dict[str, Unreadable], more: dict[str, Unreadable]) 
             total[column].count += unreadable.count
         else:
             total[column] = unreadable
-
-
-def table_batches(table: pa.Table, batch_rows: int) -> Iterable[pa.RecordBatch]:
-    """The table's rows as batches of at most so many rows, without copying."""
-    return table.to_batches(max_chunksize=batch_rows)  # type: ignore[no-any-return]

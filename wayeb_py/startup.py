@@ -1,0 +1,30 @@
+"""What a short-lived process can do without."""
+
+from __future__ import annotations
+
+import sys
+from importlib.abc import MetaPathFinder
+
+
+class _WithoutPandas(MetaPathFinder):
+    def find_spec(self, name: str, path: object, target: object = None) -> None:
+        if name == "pandas":
+            raise ImportError(name)
+
+
+def spare_pandas() -> None:
+    """Lets Arrow look for pandas while it cannot be found.
+
+    Arrow imports pandas, if it is installed, when it makes its first array, in case that comes from a data frame. No
+    command has data frames, and the import takes half a second, which would be a third of the start of a run.
+    """
+    if "pandas" in sys.modules:
+        return
+    import pyarrow as pa
+
+    hidden = _WithoutPandas()
+    sys.meta_path.insert(0, hidden)
+    try:
+        pa.array([0])
+    finally:
+        sys.meta_path.remove(hidden)
