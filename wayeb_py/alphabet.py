@@ -1,9 +1,10 @@
 """The letters of one pattern become minterms: the only thing the automaton ever sees of a predicate.
 
-Over the product of the cells of all axes that the letters mention, each letter is a truth table. Combinations of cells on
-which all letters agree are one minterm; a letter is then a set of minterms, a bit mask, and the Boolean algebra of predicates
-is that of bit masks. A BDD would hold larger products; here a pattern that mentions too much evaluates its letters as whole
-predicates, each an axis of two cells, and only the satisfiability between letters is lost, not a detection.
+Over the product of the cells of all axes that the letters mention, each letter is a truth table. Combinations of
+cells on which all letters agree are one minterm; a letter is then a set of minterms, a bit mask, and the Boolean
+algebra of predicates is that of bit masks. A BDD would hold larger products; here a pattern that mentions too much
+evaluates its letters as whole predicates, each an axis of two cells, and only the satisfiability between letters is
+lost, not a detection.
 """
 
 from __future__ import annotations

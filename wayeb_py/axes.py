@@ -1,11 +1,11 @@
 """Predicates of the checked tree become sets of cells on axes.
 
-An axis is a subject (an attribute, a derived value, a pair of values that are compared with each other, a user's predicate)
-whose values are cut into finitely many cells, so fine that every comparison with that subject is a set of cells. Numbers and
-times are cut by thresholds, text by the values that are mentioned; one cell more is for missing. Two predicates can hold
-together iff their sets share a combination of cells: that is the satisfiability check, and a cell's number is what the
-kernels compute, so nothing has to be solved or generated. An SMT solver would know more (`x > y and y > x`), and no file that
-we have seen would gain from it.
+An axis is a subject (an attribute, a derived value, a pair of values that are compared with each other, a user's
+predicate) whose values are cut into finitely many cells, so fine that every comparison with that subject is a set of
+cells. Numbers and times are cut by thresholds, text by the values that are mentioned; one cell more is for missing.
+Two predicates can hold together iff their sets share a combination of cells: that is the satisfiability check, and a
+cell's number is what the kernels compute, so nothing has to be solved or generated. An SMT solver would know more (`x
+> y and y > x`), and no file that we have seen would gain from it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ class Pair:
 
 
 Subject = m.Value | Pair | m.Predicate
-"""A predicate as a subject is one that is evaluated as a whole: a user's, a spatial one, or one that mentions too much."""
+"""A predicate as a subject is one that is evaluated as a whole: a user's, a spatial one, or one that mentions too
+much."""
 
 Sort = Literal["numbers", "words", "ordered words", "booleans", "pairs", "flags", "presence"]
 
@@ -110,7 +111,8 @@ class Axis:
         n = self.n_cells
         if self.sort == "numbers":
             assert isinstance(constant.value, Fraction)
-            # A comparison that needs a cut beside the constant has put it on the axis; without it the answer is not asked.
+            # A comparison that needs a cut beside the constant has put it on the axis; without it the answer is not
+            # asked.
             first_at = bisect_right(self.cuts, Cut(constant.value, False))
             first_above = bisect_right(self.cuts, Cut(constant.value, True))
             return (
@@ -233,5 +235,7 @@ def coarsen(fine: Axis, coarse: Axis) -> list[int]:
         elif coarse.sort == "words":
             cells.append(len(coarse.words))
         else:
-            cells.append(2 * bisect_left(coarse.words, fine.words[cell // 2]) if cell // 2 < len(fine.words) else missing - 1)
+            cells.append(
+                2 * bisect_left(coarse.words, fine.words[cell // 2]) if cell // 2 < len(fine.words) else missing - 1
+            )
     return [*cells, missing]

@@ -1,7 +1,7 @@
 """A cohort: patterns that have read the same events since the same moment, and what they remember of each entity.
 
-Patterns of one cohort share what looks back (`prev`, `held`) and are joined into groups. A pattern that is added to a running
-stream starts fresh, so it makes a cohort of its own; its `prev` is missing where an older pattern's is not.
+Patterns of one cohort share what looks back (`prev`, `held`) and are joined into groups. A pattern that is added to a
+running stream starts fresh, so it makes a cohort of its own; its `prev` is missing where an older pattern's is not.
 
 Chunk by chunk: every axis is encoded once, each group combines the cells of its own axes to a code, and steps.
 """
@@ -278,7 +278,8 @@ class RunStepper:
         self._accepting = nfa.accepting.astype(np.uint8)
         self._window_ticks = int(windows[0][number])
         self._window_events = int(windows[1][number])
-        # Of runs in the same state only the preferred one matters, unless it can fall out of a window before the others.
+        # Of runs in the same state only the preferred one matters, unless it can fall out of a window before the
+        # others.
         self._joined = not (pattern.longest and pattern.window is not None)
         self.first: I64 = np.zeros(0, dtype=np.int64)  # [entity] -> where its runs lie in the pool
         self.room: I64 = np.zeros(0, dtype=np.int64)  # [entity]
@@ -362,8 +363,8 @@ class _Out:
         )
 
     def take(self, n: int) -> Found:
-        row, pattern, start_seq, start_ts = (array[:n].copy() for array in self.arrays)
-        return Found(row, pattern, start_seq, start_ts)
+        row, pattern, start_seq, start_ts = self.arrays
+        return Found(row[:n].copy(), pattern[:n].copy(), start_seq[:n].copy(), start_ts[:n].copy())
 
 
 def _grown(array: npt.NDArray[Any], size: int) -> npt.NDArray[Any]:

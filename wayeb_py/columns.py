@@ -1,8 +1,9 @@
 """Arrow arrays become columns of plain numbers that kernels can read, without a copy where the layout allows.
 
-Numbers keep their own type as far as the kernels have it (32-bit integers without a sign become 64-bit, decimals become
-integers with a scale), since a threshold is exact only in the type of the column. Text becomes codes into a list of words. What no kernel
-type can hold exactly (integers beyond 64 bits) stays Python numbers and takes the slow way.
+Numbers keep their own type as far as the kernels have it (32-bit integers without a sign become 64-bit, decimals
+become integers with a scale), since a threshold is exact only in the type of the column. Text becomes codes into a
+list of words. What no kernel type can hold exactly (integers beyond 64 bits) stays Python numbers and takes the slow
+way.
 """
 
 from __future__ import annotations
@@ -29,9 +30,9 @@ TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 class Column:
     """Values of one attribute or of something derived from some, one a row.
 
-    number: float or integer of a type that kernels have, or Python numbers (dtype object); the real value is `values / per_unit`.
-    time: int64 ticks since 1970, `per_unit` to the second. text: codes into `words`, the code after the last word is missing.
-    bool: 0, 1, or 2 for missing. NaN is missing; other missing numbers are marked.
+    number: float or integer of a type that kernels have, or Python numbers (dtype object); the real value is `values
+    / per_unit`. time: int64 ticks since 1970, `per_unit` to the second. text: codes into `words`, the code after the
+    last word is missing. bool: 0, 1, or 2 for missing. NaN is missing; other missing numbers are marked.
     """
 
     kind: Kind
@@ -94,7 +95,7 @@ def _bits(buffer: pa.Buffer, offset: int, n: int) -> U8:
 def _mask(array: pa.Array) -> U8 | None:
     if array.null_count == 0:
         return None
-    return _bits(array.buffers()[0], array.offset, len(array)) ^ 1
+    return _bits(array.buffers()[0], array.offset, len(array)) ^ np.uint8(1)
 
 
 def _truths(array: pa.Array) -> U8:
@@ -170,9 +171,7 @@ def _text(array: pa.Array) -> Column:
     if indices.null_count:
         indices = pc.fill_null(indices.cast(pa.int32()), len(words))
     codes = _buffer(indices, np.dtype(indices.type.to_pandas_dtype()))
-    if codes.dtype not in (np.int8, np.int16, np.int32):
-        codes = codes.astype(np.int32)
-    elif codes.dtype == np.int8 and len(words) > 127:
+    if codes.dtype not in (np.int8, np.int16, np.int32) or (codes.dtype == np.int8 and len(words) > 127):
         codes = codes.astype(np.int32)
     return Column("text", codes, words=words)
 

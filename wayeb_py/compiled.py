@@ -2,9 +2,10 @@
 
     letters → alphabet of minterms → regex → derivatives → minimal automaton → tracking automaton
 
-Then the pattern is brought into a normal form: cells that make no difference are joined, axes that make none are dropped,
-symbols and states are numbered as a walk meets them. Patterns that mean the same have the same fingerprint, whatever they
-look like; they cost once, keep their state when a file is rewritten, and are pointed out by the checker.
+Then the pattern is brought into a normal form: cells that make no difference are joined, axes that make none are
+dropped, symbols and states are numbered as a walk meets them. Patterns that mean the same have the same fingerprint,
+whatever they look like; they cost once, keep their state when a file is rewritten, and are pointed out by the
+checker.
 """
 
 from __future__ import annotations
@@ -76,9 +77,7 @@ def compile_pattern(pattern: m.Pattern, longest: bool, limits: Limits) -> Compil
         node = regexes.from_meaning(pattern.regex, alphabet.mask_of)
     derivatives = Derivatives(regexes)
     try:
-        dfa = minimize(
-            determinize(derivatives, node, alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds)
-        )
+        dfa = minimize(determinize(derivatives, node, alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds))
     except OverBudgetError:
         return _simulate(pattern, alphabet, derivatives, node, longest, limits)
     return _tabulate(pattern, alphabet, derivatives, node, dfa, longest, limits)
@@ -109,7 +108,9 @@ def _tabulate(
         try:
             tracked = joined
             if not longest:
-                tracked = _without_leading_any(derivatives, node, alphabet, class_of_minterm, representatives, joined, limits)
+                tracked = _without_leading_any(
+                    derivatives, node, alphabet, class_of_minterm, representatives, joined, limits
+                )
             tracker = track(tracked, longest, limits.known_age, limits.table_states)
         except OverBudgetError:
             tracker = None
@@ -145,9 +146,7 @@ def _without_leading_any(
     """
     if node.shape != "sequence" or node.parts[0] is not derivatives.regexes.everything or node.parts[1].nullable:
         return dfa
-    rest = minimize(
-        determinize(derivatives, node.parts[1], alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds)
-    )
+    rest = minimize(determinize(derivatives, node.parts[1], alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds))
     first = [int(np.flatnonzero(class_of_minterm == r)[0]) for r in representatives.tolist()]
     # Minterms that act alike in `any* ; R` might differ in R; then R gains nothing and the whole is tracked.
     for symbol, r in enumerate(representatives.tolist()):
@@ -290,11 +289,11 @@ def _limit_error(pattern: m.Pattern, n_states: int, limits: Limits) -> LimitErro
     message = "this expression needs more states than the limit allows"
     diagnostic = Diagnostic(
         "error",
-        f"{message}: more than {n_states:,} of {limits.nfa_states:,}, or more than {limits.nfa_seconds:g} s to find them",
+        f"{message}: at least {n_states:,} were found, the limit is {limits.nfa_states:,} within {limits.nfa_seconds:g} s",
         pattern.source,
         culprit.span,
         label=f"in pattern `{pattern.name}`",
-        hint="use smaller bounds, or letters that exclude each other; or raise Limits.nfa_states and Limits.nfa_seconds",
+        hint="use smaller bounds, or letters that exclude each other; or raise Limits.nfa_states and nfa_seconds",
     )
     return LimitError(message, n_states, limits.nfa_states, "Limits.nfa_states", diagnostic)
 

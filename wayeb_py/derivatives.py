@@ -1,10 +1,10 @@
 """What remains of a regex after one event: symbolic derivatives, and from them the deterministic automaton.
 
-`derive` gives disjoint pairs (mask of minterms, what remains), so that an event class is never split further than the regex
-asks (Brzozowski's derivatives over sets of letters instead of letters). Complement and intersection cost nothing special,
-which a construction by way of a nondeterministic automaton would not give. `derive_partially` gives overlapping pairs whose
-remainders are not unions (Antimirov): the states of the nondeterministic automaton that patterns are simulated on whose
-deterministic one is too large.
+`derive` gives disjoint pairs (mask of minterms, what remains), so that an event class is never split further than the
+regex asks (Brzozowski's derivatives over sets of letters instead of letters). Complement and intersection cost
+nothing special, which a construction by way of a nondeterministic automaton would not give. `derive_partially` gives
+overlapping pairs whose remainders are not unions (Antimirov): the states of the nondeterministic automaton that
+patterns are simulated on whose deterministic one is too large.
 """
 
 from __future__ import annotations
@@ -135,9 +135,7 @@ class Derivatives:
     def _intersect(self, lists: tuple[Pairs, ...]) -> Pairs:
         blocks: list[tuple[int, tuple[Node, ...]]] = [(self.regexes.full, ())]
         for pairs in lists:
-            blocks = [
-                (mask & other, (*nodes, rest)) for mask, nodes in blocks for other, rest in pairs if mask & other
-            ]
+            blocks = [(mask & other, (*nodes, rest)) for mask, nodes in blocks for other, rest in pairs if mask & other]
         return self._gather([(mask, self.regexes.intersection(nodes)) for mask, nodes in blocks])
 
     def _gather(self, pairs: list[tuple[int, Node]]) -> Pairs:

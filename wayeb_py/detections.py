@@ -52,4 +52,5 @@ class Detections:
         )
         more = len(self) - SHOWN_ROWS
         rest = f"<p>… and {more:,} more</p>" if more > 0 else ""
-        return f"<table><caption>{len(self):,} detections</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"
+        caption = f"<caption>{len(self):,} detections</caption>"
+        return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{rest}"

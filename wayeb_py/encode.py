@@ -1,9 +1,9 @@
 """Columns become codes: the cell of every axis, one number an event.
 
-A comparison is exact in the column's own type. For integers, decimals and times the constant is compared as the real number
-that it is; for floating-point columns a constant with a fraction is first rounded to the nearest value of the column's type
-(so that `= 0.7` finds the 0.7 that a 32-bit column holds), while a whole number is compared as it is (so that `>= 16777217`
-does not find 16777216).
+A comparison is exact in the column's own type. For integers, decimals and times the constant is compared as the real
+number that it is; for floating-point columns a constant with a fraction is first rounded to the nearest value of the
+column's type (so that `= 0.7` finds the 0.7 that a 32-bit column holds), while a whole number is compared as it is
+(so that `>= 16777217` does not find 16777216).
 """
 
 from __future__ import annotations
@@ -178,7 +178,11 @@ def nearest(value: Fraction, own: Any) -> Any:
 
 
 def _exact(value: Any) -> Fraction:
-    return Fraction(float(value)) if np.isfinite(value) else Fraction(int(np.finfo(type(value)).max)) * (4 if value > 0 else -4)
+    return (
+        Fraction(float(value))
+        if np.isfinite(value)
+        else Fraction(int(np.finfo(type(value)).max)) * (4 if value > 0 else -4)
+    )
 
 
 def _is_above(value: Any, real: Fraction) -> bool:

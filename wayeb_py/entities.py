@@ -1,8 +1,8 @@
 """Keys become dense entity numbers, 0, 1, 2, … in the order in which they are first seen.
 
-Everything an entity has lies in arrays by its number, so this is done for every event and must be cheap: integer keys of a
-small range are looked up directly, others in a hash table that persists between batches; text keys are numbered once for each
-distinct value of a batch's dictionary. Numbering each batch by sorting was several times slower.
+Everything an entity has lies in arrays by its number, so this is done for every event and must be cheap: integer keys
+of a small range are looked up directly, others in a hash table that persists between batches; text keys are numbered
+once for each distinct value of a batch's dictionary. Numbering each batch by sorting was several times slower.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ class Entities:
         if pa.types.is_dictionary(key_type):
             key_type = key_type.value_type
         self.key_type = key_type
-        self.is_text = pa.types.is_string(key_type) or pa.types.is_large_string(key_type) or pa.types.is_string_view(key_type)
+        self.is_text = (
+            pa.types.is_string(key_type) or pa.types.is_large_string(key_type) or pa.types.is_string_view(key_type)
+        )
         if not self.is_text and not pa.types.is_integer(key_type):
             raise EventsError(
                 f"the key column `{name}` is of type {key_type}",

@@ -1,7 +1,7 @@
 """Detections become episodes: those of one pattern and entity at consecutive events are one.
 
-An episode is open while its entity's last event had a detection, and is closed by the entity's next event without one, by a
-new word, or by the end of the input.
+An episode is open while its entity's last event had a detection, and is closed by the entity's next event without
+one, by a new word, or by the end of the input.
 """
 
 from __future__ import annotations

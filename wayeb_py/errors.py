@@ -1,8 +1,9 @@
 """What went wrong, in the user's words, with a place and, where one is likely right, a remedy.
 
-Four kinds: the pattern is at fault (`PatternError`: all diagnostics of its file at once), the events lack what the pattern
-needs (`EventsError`), a file or a row is at fault (`DataError`), or a limit was reached (`LimitError`). All of them hold
-their facts as attributes and are picklable, since they cross the boundary between a worker and the one who waits for it.
+Four kinds: the pattern is at fault (`PatternError`: all diagnostics of its file at once), the events lack what the
+pattern needs (`EventsError`), a file or a row is at fault (`DataError`), or a limit was reached (`LimitError`). All
+of them hold their facts as attributes and are picklable, since they cross the boundary between a worker and the one
+who waits for it.
 
 A diagnostic is rendered as plain text with carets; colour would be lost in a log.
 """
@@ -71,7 +72,8 @@ class Note:
 
 @dataclass(frozen=True, slots=True)
 class Diagnostic:
-    """One thing wrong with a pattern file: a sentence, a place, a label under the carets, perhaps a hint and a second place."""
+    """One thing wrong with a pattern file: a sentence, a place, a label under the carets, perhaps a hint and a second
+    place."""
 
     severity: Literal["error", "warning"]
     message: str

@@ -3,22 +3,26 @@
     @wayeb_py.predicate("number", "number")
     def windy(speed, gust): return gust > 2 * speed
 
-A decorated function gets whole columns as numpy arrays (numbers as float64, text as arrays of str, booleans, times as seconds
-since 1970); with `scalar=True` it gets one event's values and is compiled. A missing operand never reaches it: the predicate is
-false there, the function's result missing. A .sre file can only call what the caller of `compile` hands over.
+A decorated function gets whole columns as numpy arrays (numbers as float64, text as arrays of str, booleans, times as
+seconds since 1970); with `scalar=True` it gets one event's values and is compiled. A missing operand never reaches
+it: the predicate is false there, the function's result missing. A .sre file can only call what the caller of
+`compile` hands over.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.dsl.meaning import Kind, Signature
 from wayeb_py.errors import EventsError
+
+if TYPE_CHECKING:
+    from wayeb_py.columns import Column
 
 KINDS = ("number", "text", "bool", "time")
 
@@ -46,7 +50,7 @@ class UserFunction:
         self.signature, self.function, self.scalar = state
         self._compiled = None
 
-    def apply(self, columns: Sequence[Any], n: int, kind: Kind | None) -> Any:
+    def apply(self, columns: Sequence[Column], n: int, kind: Kind | None) -> Column:
         """The column of results; `kind` None is a predicate's."""
         from wayeb_py.columns import Column
 
@@ -100,11 +104,14 @@ class UserFunction:
         if self._compiled is None:
             import numba
 
-            self._compiled = numba.vectorize(self.function)
-        return self._compiled
+            vectorize: Any = numba.vectorize
+            self._compiled = vectorize(self.function)
+        compiled = self._compiled
+        assert compiled is not None
+        return compiled
 
 
-def _plain(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+def _plain(column: Column) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     from wayeb_py.columns import to_float
 
     if column.kind == "text":
@@ -116,7 +123,9 @@ def _plain(column: Any) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
     return values, np.isnan(values)
 
 
-def predicate(*operands: Kind, name: str | None = None, scalar: bool = False) -> Callable[[Callable[..., Any]], UserFunction]:
+def predicate(
+    *operands: Kind, name: str | None = None, scalar: bool = False
+) -> Callable[[Callable[..., Any]], UserFunction]:
     """Makes a Python function a predicate that patterns can call, given the kinds of its operands."""
     return _decorate(operands, None, name, scalar)
 

@@ -1,9 +1,9 @@
 """Patterns become groups, each a product automaton that steps once for all its patterns.
 
-The product is built by adding one pattern at a time to the group so far, and only its reachable states. Patterns that look at
-the same things are put together, since then few combinations of their states are reachable; a group is closed when the next
-pattern would make it too large to stay in a core's cache. Stepping each automaton by itself is simpler and at a thousand
-patterns some ten times slower.
+The product is built by adding one pattern at a time to the group so far, and only its reachable states. Patterns that
+look at the same things are put together, since then few combinations of their states are reachable; a group is closed
+when the next pattern would make it too large to stay in a core's cache. Stepping each automaton by itself is simpler
+and at a thousand patterns some ten times slower.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _join(left: Group, right: Group, limits: Limits) -> Group | None:
         return None
     l, r = pairs[:n_states, 0], pairs[:n_states, 1]  # noqa: E741
     moves, move_lists = _pair_lists(
-        left.moves[np.ix_(l, left_symbol)] if n_symbols else left.moves[:0],
+        left.moves[np.ix_(l, left_symbol)],
         right.moves[np.ix_(r, right_symbol)],
         left.move_lists,
         tuple(_shift_registers(made, left.n_registers) for made in right.move_lists),
@@ -165,12 +165,12 @@ def _shift_registers(moves: Moves, by: int) -> Moves:
 
 
 def _pair_lists(
-    left: IntArray, right: IntArray, left_lists: Sequence[tuple[object, ...]], right_lists: Sequence[tuple[object, ...]]
-) -> tuple[IntArray, tuple[tuple[object, ...], ...]]:  # fmt: skip
+    left: IntArray, right: IntArray, left_lists: Sequence[Moves], right_lists: Sequence[Moves]
+) -> tuple[IntArray, tuple[Moves, ...]]:
     """Numbers of the pairs of lists that occur, each pair joined to one list; list 0 stays the empty one."""
     codes, inverse = np.unique(left * len(right_lists) + right, return_inverse=True)
-    lists: list[tuple[object, ...]] = [()]
-    number_of: dict[tuple[object, ...], int] = {(): 0}
+    lists: list[Moves] = [()]
+    number_of: dict[Moves, int] = {(): 0}
     numbers = []
     for code in codes.tolist():
         l, r = divmod(code, len(right_lists))  # noqa: E741
@@ -182,7 +182,8 @@ def _pair_lists(
     return np.array(numbers, dtype=np.int64)[inverse].reshape(left.shape), tuple(lists)
 
 
-# ---- as the kernel wants them ----------------------------------------------------------------------------------------------
+# ---- as the kernel wants them
+# ----------------------------------------------------------------------------------------------
 
 I32 = npt.NDArray[np.int32]
 U16 = npt.NDArray[np.uint16]

@@ -1,10 +1,11 @@
 """The compiled loops: arrays in, arrays out; nothing here knows what a pattern, a column or an entity's name is.
 
-One family serves every pattern, driven by tables, so a new pattern compiles nothing. Signatures are explicit and the machine
-code is cached beside the module. Code generated for each pattern was no faster when it was tried, and pays at every change.
+One family serves every pattern, driven by tables, so a new pattern compiles nothing. Signatures are explicit and the
+machine code is cached beside the module. Code generated for each pattern was no faster when it was tried, and pays at
+every change.
 
-Rows are the events of one chunk in arrival order; `entity[row]` is dense. `link[row]` is the row of the same entity's event
-before, -1 if that lies before the chunk. No fastmath: NaN must stay NaN.
+Rows are the events of one chunk in arrival order; `entity[row]` is dense. `link[row]` is the row of the same entity's
+event before, -1 if that lies before the chunk. No fastmath: NaN must stay NaN.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ import numba as nb
 import numpy as np
 
 i32, i64, u8, u16, f32, f64 = nb.int32, nb.int64, nb.uint8, nb.uint16, nb.float32, nb.float64
+two_i64: Any = nb.types.UniTuple(i64, 2)  # type: ignore[no-untyped-call]
 
 
 def _read_only(dtype: Any) -> Any:
@@ -30,7 +32,8 @@ NEVER = np.int64(-(2**63))  # as a time or an elapsed time: there is none
 class Kernel:
     """A function with its explicit signatures, each compiled, or loaded from the cache, when it is first called.
 
-    Loading takes milliseconds a signature, and a run needs a third of them. Which one is meant is told by the first argument.
+    Loading takes milliseconds a signature, and a run needs a third of them. Which one is meant is told by the first
+    argument.
     """
 
     every: ClassVar[list[Kernel]] = []
@@ -75,15 +78,16 @@ def _kernel(*signatures: Any) -> Callable[[Callable[..., Any]], Kernel]:
     return lambda function: Kernel(function, signatures)
 
 
-# ---- keys to entities ------------------------------------------------------------------------------------------------------
+# ---- keys to entities
+# ------------------------------------------------------------------------------------------------------
 
 
 @_kernel(i64(_read_only(i64), i64[::1], i32[::1], i64[::1], i64, i32[::1]))
 def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[no-untyped-def]
     """Dense numbers of integer keys by open addressing, new keys numbered on; the caller keeps the table half empty.
 
-    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0; known[number] is its key, with room for all that might
-    be new. Returns how many keys are known now.
+    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0; known[number] is its key, with room for all
+    that might be new. Returns how many keys are known now.
     """
     mask = slots.shape[0] - 1
     before = np.int64(0)
@@ -137,20 +141,21 @@ def rehash(old_keys, slots, numbers):  # type: ignore[no-untyped-def]
         numbers[slot] = number
 
 
-# ---- arrival: each event finds the one before it ---------------------------------------------------------------------------
+# ---- arrival: each event finds the one before it
+# ---------------------------------------------------------------------------
 
 
 @_kernel(
-    nb.types.UniTuple(i64, 2)(
+    two_i64(
         i32[::1], _read_only(i64), i64, i64[::1], i64[::1], i32[::1], i32[::1], i64[::1], i64[::1], u8[::1], i32[::1]
     )
 )
 def arrive(entity, ts, forget, count, last_ts, last_row, link, seq, elapsed, fresh, present):  # type: ignore[no-untyped-def]
     """Links each event to its entity's event before, numbers it in its word, and says when a new word begins.
 
-    Returns (row, n_present): `row` is where time runs backwards within an entity, or the number of rows; `present` lists the
-    entities of the chunk. `count[entity]` is the length of the word so far, `forget` below 0 is never. Nothing of the
-    entities but `last_row` is changed: `settle` does that when the chunk is done.
+    Returns (row, n_present): `row` is where time runs backwards within an entity, or the number of rows; `present`
+    lists the entities of the chunk. `count[entity]` is the length of the word so far, `forget` below 0 is never.
+    Nothing of the entities but `last_row` is changed: `settle` does that when the chunk is done.
     """
     n_present = 0
     n = entity.shape[0]
@@ -210,12 +215,11 @@ def forget_rows(present, last_row):  # type: ignore[no-untyped-def]
 
 _NUMBERS = (f64, f32, i64, i32, nb.int16, nb.int8, u16, u8)
 
-# ---- values to cells -------------------------------------------------------------------------------------------------------
+# ---- values to cells
+# -------------------------------------------------------------------------------------------------------
 
 
-@_kernel(
-    *(nb.void(_read_only(t), t[::1], u16, u16, u16[::1]) for t in _NUMBERS)
-)
+@_kernel(*(nb.void(_read_only(t), t[::1], u16, u16, u16[::1]) for t in _NUMBERS))
 def add_cells(values, thresholds, stride, missing, code):  # type: ignore[no-untyped-def]
     """code[row] += stride * (number of thresholds below the value), or += missing for NaN.
 
@@ -245,9 +249,7 @@ def add_cells(values, thresholds, stride, missing, code):  # type: ignore[no-unt
             into[row] = np.uint16(into[row] + (missing if v != v else zero))
 
 
-@_kernel(
-    *(nb.void(_read_only(t), t, u16, u16, u16[::1]) for t in _NUMBERS)
-)
+@_kernel(*(nb.void(_read_only(t), t, u16, u16, u16[::1]) for t in _NUMBERS))
 def add_cell_of_one(values, threshold, stride, missing, code):  # type: ignore[no-untyped-def]
     """As `add_cells` with a single threshold, the commonest case."""
     zero = np.uint16(0)
@@ -257,9 +259,7 @@ def add_cell_of_one(values, threshold, stride, missing, code):  # type: ignore[n
         code[row] = np.uint16(code[row] + passed + (missing if v != v else zero))
 
 
-@_kernel(
-    *(nb.void(_read_only(t), t[::1], u16, u16, u16[::1]) for t in _NUMBERS)
-)
+@_kernel(*(nb.void(_read_only(t), t[::1], u16, u16, u16[::1]) for t in _NUMBERS))
 def find_cells(values, thresholds, stride, missing, code):  # type: ignore[no-untyped-def]
     """As `add_cells`, by binary search, for many thresholds (ascending, any number)."""
     n = thresholds.shape[0]
@@ -282,7 +282,7 @@ def find_cells(values, thresholds, stride, missing, code):  # type: ignore[no-un
 
 @_kernel(nb.void(_read_only(i64), u16, u16[::1]))
 def add_never(values, missing, code):  # type: ignore[no-untyped-def]
-    """After `add_cells` on times: code[row] += missing where there is no time, which has fallen into the lowest cell."""
+    """After `add_cells` on times: code[row] += missing where there is none, which has fallen into the lowest cell."""
     zero = np.uint16(0)
     for row in range(values.shape[0]):
         code[row] = np.uint16(code[row] + (missing if values[row] == NEVER else zero))
@@ -345,7 +345,8 @@ def combine(cells, n, axes, first, maps, code):  # type: ignore[no-untyped-def]
                     into[row] = np.uint16(into[row] + own[cell[row]])
 
 
-# ---- state before this batch for derived values ----------------------------------------------------------------------------
+# ---- state before this batch for derived values
+# ----------------------------------------------------------------------------
 
 
 @_kernel(
@@ -375,7 +376,8 @@ def hold(values, entity, ts, link, fresh, last, since, held):  # type: ignore[no
         held[row] = ts[row] - since[e]
 
 
-# ---- symbols to detections -------------------------------------------------------------------------------------------------
+# ---- symbols to detections
+# -------------------------------------------------------------------------------------------------
 
 
 @nb.njit(nogil=True, inline="always")
@@ -394,7 +396,7 @@ _OUT = (i32[::1], i32[::1], i64[::1], i64[::1])
 
 
 @_kernel(
-    nb.types.UniTuple(i64, 2)(
+    two_i64(
         *_ROWS,
         u16[::1], u16[::1], i64, i32[::1], i32[::1], i32[::1], i32[::1], i32[::1], i32[::1], i32[::1], i32[::1],
         i64[::1], i64[::1], u16[::1], i64[::1], i64[::1], i64,
@@ -410,9 +412,10 @@ def step_tables(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Steps a group's product automaton over the rows from `begin` on and writes detections with their starts.
 
-    next_state[state * n_symbols + symbol] has its highest bit set where registers move or the new state reports. `moves` is
-    indexed likewise; `report[state]` numbers a list of (pattern, start), where a start above 0 is the match's length and
-    -r - 1 its register. Returns (row to go on from, number of detections): it stops early when the output is full.
+    next_state[state * n_symbols + symbol] has its highest bit set where registers move or the new state reports.
+    `moves` is indexed likewise; `report[state]` numbers a list of (pattern, start), where a start above 0 is the
+    match's length and -r - 1 its register. Returns (row to go on from, number of detections): it stops early when the
+    output is full.
     """
     n_out = 0
     n = code.shape[0]
@@ -467,7 +470,7 @@ def step_tables(  # type: ignore[no-untyped-def]
 
 
 @_kernel(
-    nb.types.UniTuple(i64, 2)(
+    two_i64(
         *_ROWS,
         u16[::1], i64[::1], i64[::1], u8[::1], i64, i64, nb.boolean, nb.boolean,
         i64, i64, i64[::1], i64[::1], i64[::1], i32[::1], i64[::1], i64[::1],
@@ -484,10 +487,10 @@ def step_runs(  # type: ignore[no-untyped-def]
 ):  # fmt: skip
     """Steps one pattern run by run on a nondeterministic automaton.
 
-    The runs of an entity, the preferred start first, are at pool_first[entity] in the pool. `joined`: of runs in the same
-    state only the preferred one lives on; otherwise runs live until the window ends. `seen[state]` marks the states of this
-    event. Returns (row to go on from, number of detections), or (-1 - row, …) where the entity's runs need more room than
-    pool_room[entity]; the row is not stepped then.
+    The runs of an entity, the preferred start first, are at pool_first[entity] in the pool. `joined`: of runs in the
+    same state only the preferred one lives on; otherwise runs live until the window ends. `seen[state]` marks the
+    states of this event. Returns (row to go on from, number of detections), or (-1 - row, …) where the entity's runs
+    need more room than pool_room[entity]; the row is not stepped then.
     """
     n_out = 0
     n = code.shape[0]
@@ -558,12 +561,14 @@ def step_runs(  # type: ignore[no-untyped-def]
     return n, n_out
 
 
-# ---- lateness --------------------------------------------------------------------------------------------------------------
+# ---- lateness
+# --------------------------------------------------------------------------------------------------------------
 
 
 @_kernel(nb.void(i32[::1], _read_only(i64), i64, i64[::1], u8[::1]))
 def mark_late(entity, ts, lateness, greatest, late):  # type: ignore[no-untyped-def]
-    """late[row]: the event is more than `lateness` older than the greatest time that arrived before it for its entity."""
+    """late[row]: the event is more than `lateness` older than the greatest time that arrived before it for its
+    entity."""
     for row in range(entity.shape[0]):
         e = entity[row]
         t = ts[row]
@@ -581,14 +586,16 @@ def mark_repeated(entity, ts, last_seen, repeated):  # type: ignore[no-untyped-d
         last_seen[e] = ts[row]
 
 
-# ---- products of automata --------------------------------------------------------------------------------------------------
+# ---- products of automata
+# --------------------------------------------------------------------------------------------------
 
 
 @_kernel(i64(i64[:, ::1], i64[:, ::1], i64[::1], i64[::1], i32[::1], i64[:, ::1], i64[:, ::1]))
 def walk_product(left, right, left_symbol, right_symbol, number_of, pairs, next_state):  # type: ignore[no-untyped-def]
     """Numbers the reachable pairs of states of two automata that read the same events, from (0, 0).
 
-    number_of[left state * n_right + right state] must be -1 everywhere. Returns their number, or -1 if `pairs` is too short.
+    number_of[left state * n_right + right state] must be -1 everywhere. Returns their number, or -1 if `pairs` is too
+    short.
     """
     n_right = right.shape[0]
     n_symbols = left_symbol.shape[0]

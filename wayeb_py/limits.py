@@ -9,8 +9,8 @@ from dataclasses import dataclass
 class Limits:
     """Bounds of the compiler; every limit error names the field that raises it.
 
-    Past `dfa_states` or `dfa_seconds`, or past `table_states`, a pattern is not put into tables but simulated run by run
-    over at most `nfa_states` states, which gives the same detections more slowly. Past that it is an error.
+    Past `dfa_states` or `dfa_seconds`, or past `table_states`, a pattern is not put into tables but simulated run by
+    run over at most `nfa_states` states, which gives the same detections more slowly. Past that it is an error.
     """
 
     cells: int = 65_536  # combinations of cells of the attributes of one pattern, and of one group of patterns

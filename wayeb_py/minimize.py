@@ -78,7 +78,8 @@ def renumber(dfa: Dfa, initial: int) -> Dfa:
 
 
 def join_symbols(dfa: Dfa) -> tuple[Dfa, IntArray]:
-    """The automaton over classes of symbols that act alike, and the class of each symbol, in order of first appearance."""
+    """The automaton over classes of symbols that act alike, and the class of each symbol, in order of first
+    appearance."""
     _, first, inverse = np.unique(dfa.next_state.T, axis=0, return_index=True, return_inverse=True)
     inverse = inverse.reshape(-1)
     rank = np.empty(len(first), dtype=np.int64)

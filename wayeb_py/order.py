@@ -1,8 +1,9 @@
 """Events in arrival order become events in the order of each entity's time, late ones set aside.
 
-An event is late iff it is more than the lateness older than the greatest time that arrived before it for its own entity; it is
-passed on once its entity has reached its time plus the lateness. Both depend on the entity's own events alone, so the answer
-is the same however they are cut into batches. A watermark over all entities would move with the batches.
+An event is late iff it is more than the lateness older than the greatest time that arrived before it for its own
+entity; it is passed on once its entity has reached its time plus the lateness. Both depend on the entity's own events
+alone, so the answer is the same however they are cut into batches. A watermark over all entities would move with the
+batches.
 """
 
 from __future__ import annotations

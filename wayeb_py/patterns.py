@@ -1,7 +1,7 @@
 """The text of .sre files becomes patterns that can recognise: read, checked, compiled, reviewed.
 
-What needs automata is reviewed here and not in the language's checker: letters that no event can satisfy, patterns that match
-nothing or the empty sequence, patterns that mean the same.
+What needs automata is reviewed here and not in the language's checker: letters that no event can satisfy, patterns
+that match nothing or the empty sequence, patterns that mean the same.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Need:
 
 @dataclass(frozen=True)
 class Patterns:
-    """Compiled patterns. Those that mean the same are compiled once: `distinct`, and the patterns by number for each."""
+    """Compiled patterns; those that mean the same are run once: `distinct`, and the patterns by number for each."""
 
     meaning: m.Meaning
     compiled: tuple[CompiledPattern, ...]  # in the order of the file
@@ -118,8 +118,8 @@ def compile_patterns(
 ) -> Patterns:
     """Patterns from the text of a .sre file, from a path, or from several paths.
 
-    `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` and `forget_after_s` replace what it says.
-    Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+    `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` and `forget_after_s` replace what
+    it says. Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
     """
     if isinstance(source, str) and "\n" not in source and source.endswith(".sre"):
         source = Path(source)
@@ -173,10 +173,13 @@ def _refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
             if not known[predicate]:
                 found.append(
                     Diagnostic(
-                        "error", f"no event can satisfy this letter of pattern `{pattern.name}`",
-                        pattern.source, letter.span, "its conditions exclude each other",
+                        "error",
+                        f"no event can satisfy this letter of pattern `{pattern.name}`",
+                        pattern.source,
+                        letter.span,
+                        "its conditions exclude each other",
                         "write `none` if a letter that never matches is meant",
-                    )  # fmt: skip
+                    )
                 )
     if found:
         raise PatternError(found)

@@ -1,15 +1,16 @@
 """Batches of events go in, detections come out, state stays: the one recogniser that every way of running shares.
 
-    keys → entities    order: late events aside    arrive: each event finds the one before    cohorts: codes, steps    rows
+    keys → entities → order (late events aside) → arrive (each event finds the one before) → cohorts (codes, steps) → rows
 
-Feeding the same events in any cuts gives the same detections. Batches are worked off in chunks that fit a core's cache.
+Feeding the same events in any cuts gives the same detections. Batches are worked off in chunks that fit a core's
+cache.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from math import floor
 from typing import Any, Literal
 
@@ -69,8 +70,9 @@ class Counts:
 class Recogniser:
     """Recognises patterns in events that come batch by batch.
 
-    order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are set
-    aside. order="sorted": each entity's events come in the order of time; where they do not, `Disorder` is raised.
+    order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are
+    set aside. order="sorted": each entity's events come in the order of time; where they do not, `Disorder` is
+    raised.
     """
 
     def __init__(
@@ -354,7 +356,8 @@ class _Bound:
         self.tail = max(patterns.max_age, 1)
         self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
         self._last_order: npt.NDArray[Any] | None = None
-        # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct pattern.
+        # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct
+        # pattern.
         names = patterns.names_of_distinct
         self.n_names = np.array([len(same) for same in names], dtype=np.int64)
         self.first_name = np.cumsum(self.n_names) - self.n_names
@@ -363,7 +366,8 @@ class _Bound:
         self._names = pa.array(list(patterns.names), type=pa.string())
         self.emitted = list(dict.fromkeys(column for p in patterns.meaning.patterns for column in p.emit))
         self._emits = {
-            column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool) for column in self.emitted
+            column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool)
+            for column in self.emitted
         }
         self.detection_schema = pa.schema(
             [
@@ -435,7 +439,9 @@ class _Bound:
         assert self.order_ticks is not None
         column = columns[self.order_ticks]
         if column.kind not in ("number", "time") or column.values.dtype == object:
-            raise EventsError(f"the order column `{self.order_ticks}` is {column.kind}", hint="order by a number or a time")
+            raise EventsError(
+                f"the order column `{self.order_ticks}` is {column.kind}", hint="order by a number or a time"
+            )
         values = np.ascontiguousarray(
             column.values.astype(np.float64 if column.values.dtype.kind == "f" else np.int64, copy=False)
         )
@@ -452,7 +458,8 @@ class _Bound:
             raise Disorder(self.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
 
     def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64, I64]:
-        """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the file."""
+        """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the
+        file."""
         repeats = self.n_names[distinct]
         at = np.repeat(np.arange(len(distinct)), repeats)
         nth = np.arange(len(at)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
@@ -495,9 +502,9 @@ class _Bound:
         return pa.Table.from_arrays(arrays, schema=self.detection_schema)
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:
-        columns = list(zip(*((e.pattern, e.entity, e.start_ts, e.start_seq, e.end_ts, e.end_seq, e.n_detections) for e in episodes), strict=True)) or [()] * 7  # fmt: skip
         pattern, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
-            np.array(column, dtype=np.int64) for column in columns
+            np.array([getattr(episode, field.name) for episode in episodes], dtype=np.int64)
+            for field in fields(Episode)
         )
         return pa.table(
             {
@@ -546,7 +553,7 @@ def _plain(array: pa.Array) -> pa.Array:
 
 
 def _has_null_word(array: pa.Array) -> bool:
-    return pa.types.is_dictionary(array.type) and array.dictionary.null_count > 0
+    return bool(pa.types.is_dictionary(array.type) and array.dictionary.null_count > 0)
 
 
 def _batches(events: Any) -> list[pa.RecordBatch]:
@@ -565,5 +572,3 @@ def _grown(array: npt.NDArray[Any], size: int, fill: Any) -> npt.NDArray[Any]:
     grown = np.full(size, fill, dtype=array.dtype)
     grown[: len(array)] = array
     return grown
-
-

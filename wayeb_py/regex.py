@@ -1,9 +1,10 @@
 """Regular expressions over bit masks of minterms, each existing once.
 
-`Regexes` makes nodes through constructors that keep them similar to as few others as possible: union and intersection are
-associative, commutative and idempotent, `any*` absorbs, bounds of the same body join, and a union that holds `any* ; Y`
-drops whatever ends in `Y` or in `any* ; Y`. That rule carries the derivative construction: without it a skip over large
-bounds has tens of thousands of states instead of tens. Equal nodes are the same object, so a derivative is found by identity.
+`Regexes` makes nodes through constructors that keep them similar to as few others as possible: union and intersection
+are associative, commutative and idempotent, `any*` absorbs, bounds of the same body join, and a union that holds
+`any* ; Y` drops whatever ends in `Y` or in `any* ; Y`. That rule carries the derivative construction: without it a
+skip over large bounds has tens of thousands of states instead of tens. Equal nodes are the same object, so a
+derivative is found by identity.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ Shape = Literal["nothing", "empty", "letter", "sequence", "union", "intersection
 
 @dataclass(eq=False, slots=True)
 class Node:
-    """A regex; compared by identity. `parts` is (head, tail) of a sequence, the members of a union or an intersection in the
-    order of their numbers, or the body."""
+    """A regex; compared by identity. `parts` is (head, tail) of a sequence, the members of a union or an intersection
+    in the order of their numbers, or the body."""
 
     number: int
     shape: Shape
@@ -201,7 +202,9 @@ class Regexes:
             return self.empty if at_least == 0 else self.nothing
         if body.nullable:
             at_least = 0
-        if body is self.everything or (body.shape == "letter" and body.mask == self.full and (at_least, at_most) == (0, None)):
+        if body is self.everything or (
+            body.shape == "letter" and body.mask == self.full and (at_least, at_most) == (0, None)
+        ):
             return self.everything
         if (at_least, at_most) == (1, 1):
             return body

@@ -1,8 +1,9 @@
 """A recogniser's state becomes bytes and comes back.
 
-What is kept is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen to run
-it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones go on where they were, new ones
-start fresh as a cohort of their own, removed ones are dropped. A pickle would be shorter and would run whatever it holds.
+What is kept is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen
+to run it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones go on where they
+were, new ones start fresh as a cohort of their own, removed ones are dropped. A pickle would be shorter and would run
+whatever it holds.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ def save(recogniser: Recogniser, bound: _Bound) -> bytes:
         "greatest": _padded(bound.reorderer.greatest, n, kernels.NEVER),
         "floor_ts": _padded(bound.floor_ts, n, kernels.NEVER),
     }
-    blobs: dict[str, bytes] = {"schema": bytes(bound.schema.serialize()), "keys": _ipc(pa.record_batch({"key": bound.entities.keys()}))}
+    blobs: dict[str, bytes] = {
+        "schema": bytes(bound.schema.serialize()),
+        "keys": _ipc(pa.record_batch({"key": bound.entities.keys()})),
+    }
     held = bound.reorderer.held
     if held is not None:
         blobs["held"] = _ipc(held.batch)
@@ -94,7 +98,9 @@ def _save_cohort(cohort: Cohort, prefix: str, n: int, arrays: dict[str, npt.NDAr
             for i, number in enumerate(group.patterns):
                 pattern = cohort.patterns[number]
                 key = f"{prefix}.p{number}"
-                patterns.append({"fingerprint": pattern.fingerprint, "automaton": automaton_digest(pattern), "key": key})
+                patterns.append(
+                    {"fingerprint": pattern.fingerprint, "automaton": automaton_digest(pattern), "key": key}
+                )
                 arrays[f"{key}.state"] = group.components[:, i][states].astype(np.uint16)
                 own = pattern.tracker.n_registers if pattern.tracker is not None else 0
                 if own:
@@ -160,7 +166,9 @@ def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
         )
     checksum, size = data[at : at + 32], int.from_bytes(data[at + 32 : at + 40], "little")
     if hashlib.sha256(data[at + 40 :]).digest() != checksum:
-        raise DataError("the saved state is damaged: its checksum does not fit", hint="restore it from a copy, or remove it")
+        raise DataError(
+            "the saved state is damaged: its checksum does not fit", hint="restore it from a copy, or remove it"
+        )
     header = json.loads(data[at + 40 : at + 40 + size])
     blobs, begin = {}, at + 40 + size
     for name, length in header["blobs"].items():
@@ -216,7 +224,8 @@ def _refuse_other_events(header: dict[str, Any], bound: _Bound) -> None:
             )
     if header["lateness"] != bound.reorderer.lateness and "held" in header["blobs"]:
         raise DataError(
-            "the saved state holds events back for another lateness", hint="go on with the lateness that was used before"
+            "the saved state holds events back for another lateness",
+            hint="go on with the lateness that was used before",
         )
 
 
@@ -230,10 +239,12 @@ def _regroup(bound: _Bound, births: dict[str, Any], next_birth: int) -> list[Coh
         members.setdefault(birth, []).append((number, pattern))
     return [
         Cohort(
-            members[birth], patterns.functions,
+            members[birth],
+            patterns.functions,
             patterns.groups if len(members) == 1 else form_groups(members[birth], patterns.limits),
-            bound.ticks_per_s, birth,
-        )  # fmt: skip
+            bound.ticks_per_s,
+            birth,
+        )
         for birth in sorted(members)
     ]
 

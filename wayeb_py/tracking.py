@@ -1,13 +1,14 @@
 """The automaton that looks for a pattern from every start at once and knows where each match began.
 
-A run is a start and the state its pattern's automaton has reached since. The runs that are alive make a state of the tracking
-automaton: their states, the preferred start first (the latest for shortest matches, the earliest for longest). A run falls
-away when it cannot accept any more, or when everything it could still accept is accepted by a run with a preferred start too.
+A run is a start and the state its pattern's automaton has reached since. The runs that are alive make a state of the
+tracking automaton: their states, the preferred start first (the latest for shortest matches, the earliest for
+longest). A run falls away when it cannot accept any more, or when everything it could still accept is accepted by a
+run with a preferred start too.
 
-Most starts need no memory: where every way into a state makes a run the same number of events old, that age is a fact of
-the state. Only runs of varying age hold their start in a register, and a transition carries the moves between registers, so
-an event that changes nothing costs nothing. Running the reversed automaton back from each detection costs nothing per event
-either, but needs the events as far back as a match may reach, which in a stream has no bound.
+Most starts need no memory: where every way into a state makes a run the same number of events old, that age is a fact
+of the state. Only runs of varying age hold their start in a register, and a transition carries the moves between
+registers, so an event that changes nothing costs nothing. Running the reversed automaton back from each detection
+costs nothing per event either, but needs the events as far back as a match may reach, which in a stream has no bound.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ import numpy as np
 from wayeb_py.derivatives import BoolArray, Dfa, IntArray, OverBudgetError
 
 Moves = tuple[tuple[int, int], ...]
-"""(register, source) in the order in which they are made; a source below 0 is the event that is -source events old, this
-event being 1 event old, and otherwise a register."""
+"""(register, source) in the order in which they are made; a source below 0 is the event that is -source events old,
+this event being 1 event old, and otherwise a register."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ class Tracker:
     @property
     def max_age(self) -> int:
         ages = [-source for moves in self.move_lists for _, source in moves if source < 0]
-        return max([1, *ages, *self.start.tolist()])
+        return max([1, int(self.start.max()), *ages])
 
 
 @dataclass(slots=True)
@@ -184,8 +185,8 @@ def _registers(ages: list[int]) -> list[int]:
 def _moves(ages: list[int], before: list[int], origins: tuple[int, ...], after: list[int]) -> Moves:
     """Moves that overwrite no register that is still to be read.
 
-    Runs keep their order, so those that move to a lower register go first, ascending, then those that move to a higher one,
-    descending, then those that begin to need one.
+    Runs keep their order, so those that move to a lower register go first, ascending, then those that move to a
+    higher one, descending, then those that begin to need one.
     """
     lower, higher, begin = [], [], []
     for run, origin in enumerate(origins):

@@ -1,7 +1,7 @@
 """Values of the checked tree become columns of a chunk: attributes as they are, the others computed.
 
-What looks back (`prev`, `held`) finds the entity's event before by the chunk's links and, where that lies before the chunk, in
-what was kept by entity. A new word has nothing before it.
+What looks back (`prev`, `held`) finds the entity's event before by the chunk's links and, where that lies before the
+chunk, in what was kept by entity. A new word has nothing before it.
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ class Values:
             case m.Not(operand):
                 return ~self.holds(operand, chunk)
             case m.And(operands):
-                return np.logical_and.reduce([self.holds(operand, chunk) for operand in operands])
+                return np.asarray(np.logical_and.reduce([self.holds(operand, chunk) for operand in operands]))
             case m.Or(operands):
-                return np.logical_or.reduce([self.holds(operand, chunk) for operand in operands])
+                return np.asarray(np.logical_or.reduce([self.holds(operand, chunk) for operand in operands]))
             case _:
                 (atom,) = atoms_of(predicate)
                 subject = subject_of(atom)
@@ -196,8 +196,8 @@ class Values:
         if column.kind == "text":
             codes = memory.intern(column)
             shifted = self._shift(memory, "code", codes, np.int64, chunk, np.full(n, -1, dtype=np.int64))
-            values = np.where(shifted < 0, len(memory.words), shifted).astype(np.int32)
-            return Column("text", values, words=list(memory.words))
+            codes_before = np.where(shifted < 0, len(memory.words), shifted).astype(np.int32)
+            return Column("text", codes_before, words=list(memory.words))
         if column.kind == "bool":
             codes = column.values.astype(np.int64)
             shifted = self._shift(memory, "code", codes, np.int64, chunk, np.full(n, 2, dtype=np.int64))
@@ -267,6 +267,8 @@ def _constant(value: Any, kind: m.Kind, n: int) -> Column:
 
 def compare(left: Column, right: Column) -> U8:
     """0, 1, 2 where the left is less than, equal to, greater than the right; 3 where one of them is missing."""
+    a: npt.NDArray[Any]
+    b: npt.NDArray[Any]
     if left.kind == "text" and right.kind == "text":
         a, b = _ranks(left, right)
         missing = (a < 0) | (b < 0)
