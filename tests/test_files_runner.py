@@ -199,6 +199,28 @@ def test_every_type_of_time_is_ordered_selected_and_kept(
     assert found.column("ts").combine_chunks().equals(times.slice(2))
 
 
+@pytest.mark.parametrize("numbers", [[2, 1, 3], [30, 4, 5]])
+def test_the_order_column_breaks_ties_also_against_the_order_of_rows(tmp_path: Path, numbers: list[int]) -> None:
+    patterns = wayeb_py.compile(
+        "stream s {\n key id\n time ts\n order n\n}\n"
+        'pattern P := (x = "b") ; (x = "a")\npattern Q := (x = "c") ; (x = "a")\n'
+    )
+    times = pa.array([5, 5, 5], pa.timestamp("s"))
+    pq.write_table(pa.table({"id": [1] * 3, "ts": times, "n": numbers, "x": ["a", "b", "c"]}), tmp_path / "e.parquet")
+    summary = run(patterns, [tmp_path / "e.parquet"], tmp_path / "d.csv")
+    in_order = "".join(word for _, word in sorted(zip(numbers, "abc", strict=True)))
+    assert summary.sorted_on_disk
+    assert summary.detections == {"P": int("ba" in in_order), "Q": int("ca" in in_order)}
+
+
+def test_duplicates_are_dropped_and_counted(tmp_path: Path) -> None:
+    patterns = wayeb_py.compile("stream s {\n key id\n time ts\n dedupe\n}\npattern P := (x > 0) ; (x > 0)\n")
+    times = pa.array([1, 1, 2, 1], pa.timestamp("s"))
+    pq.write_table(pa.table({"id": [1, 1, 1, 2], "ts": times, "x": [1, 1, 1, 1]}), tmp_path / "e.parquet")
+    summary = run(patterns, [tmp_path / "e.parquet"], tmp_path / "d.csv")
+    assert (summary.duplicates, summary.events, summary.detections) == (1, 3, {"P": 1})
+
+
 # ---- rows that are no events
 
 
@@ -364,6 +386,36 @@ def test_nightly_runs_equal_one_run_over_everything(
     assert n_events == EVENTS.num_rows
     assert rows_of(tmp_path / "out") == rows_of(tmp_path / "all" / f"{stem}.parquet")
     assert len(os.listdir(tmp_path / "out")) == len(cuts) + 1
+
+
+@pytest.mark.parametrize("cut", [1, 7, 50, 93])
+def test_nights_with_a_lateness_wait_for_stragglers_of_the_next(tmp_path: Path, cut: int) -> None:
+    patterns = wayeb_py.compile(
+        "stream s {\n key id\n time ts\n lateness 10 s\n}\npattern P := (x > 0) ; (x > 1) ; (x > 0)\n"
+    )
+    chance = random.Random(cut)
+    times = [i + chance.randint(-9, 9) for i in range(100)]
+    events = pa.table(
+        {
+            "id": pa.array([chance.randint(0, 2) for _ in times]),
+            "ts": pa.array(times, pa.timestamp("s")),
+            "x": pa.array([chance.randint(0, 3) for _ in times]),
+        }
+    )
+    (tmp_path / "out").mkdir()
+    n_late = 0
+    for night, part in enumerate([events.slice(0, cut), events.slice(cut)]):
+        pq.write_table(part, tmp_path / "night.parquet")
+        summary = run(
+            patterns, [tmp_path / "night.parquet"], tmp_path / "out", state_dir=tmp_path / "state", final=night == 1
+        )
+        n_late += summary.aside.get("late", 0)
+    pq.write_table(events, tmp_path / "all.parquet")
+    whole = run(patterns, [tmp_path / "all.parquet"], tmp_path / "whole.parquet")
+    found = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
+    assert sorted(found, key=repr) == rows_of(tmp_path / "whole.parquet")
+    assert n_late == whole.aside["late"] > 0
+    assert len(found) > 5
 
 
 def test_what_is_older_than_the_state_is_late(tmp_path: Path) -> None:
