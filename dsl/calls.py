@@ -10,7 +10,6 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import quantities
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.functions import USAGE
-from wayeb_py.dsl.mistakes import did_you_mean
 from wayeb_py.dsl.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.scope import KIND_NAMES, text_at
 from wayeb_py.dsl.times import is_zone, read_instant, suggest_zone
@@ -79,7 +78,7 @@ def _unknown(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Wrong:
         elif let is not None and not isinstance(let, Wrong):
             r.report.error(r.source, f"`{name}` is not a function", node.name_span, "the name of a `let`")
         return WRONG
-    hint = did_you_mean(name, [*USAGE, *r.scope.functions])
+    hint = r.report.suggest(name, [*USAGE, *r.scope.functions])
     r.report.error(r.source, f"unknown function `{name}`", node.name_span, "no function has this name", hint)
     return WRONG
 

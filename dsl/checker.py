@@ -14,7 +14,6 @@ from typing import Any, cast
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.examples import check_test
-from wayeb_py.dsl.mistakes import did_you_mean
 from wayeb_py.dsl.names import Gathered, gather, order_lets
 from wayeb_py.dsl.resolve import Resolver
 from wayeb_py.dsl.results import Wrong
@@ -136,7 +135,7 @@ def _each(scope: Scope, pattern: t.Pattern, source: Source) -> Any:
     if each.places in scope.broken:
         return "wrong"
     if each.places not in scope.knowledge:
-        hint = did_you_mean(each.places, list(scope.knowledge))
+        hint = scope.report.suggest(each.places, list(scope.knowledge))
         hint = hint or f'declare them: `points {each.places} from "{each.places}.csv"`'
         scope.report.error(
             source,
@@ -163,7 +162,7 @@ def _emit(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, ...]:
                 source, f"every detection has a column `{column.name}` already", column.span, "leave it out"
             )
         elif scope.has_attr_lines and column.name not in scope.attributes:
-            hint = did_you_mean(column.name, list(scope.attributes))
+            hint = scope.report.suggest(column.name, list(scope.attributes))
             if hint is None and column.name in scope.lets:
                 hint = "only columns of the events can be emitted, not a `let`"
             scope.report.error(

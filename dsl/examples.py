@@ -8,7 +8,7 @@ from fractions import Fraction
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.lexicon import MAX_LITERAL
-from wayeb_py.dsl.mistakes import did_you_mean, shown
+from wayeb_py.dsl.mistakes import shown
 from wayeb_py.dsl.names import Gathered
 from wayeb_py.dsl.scope import KIND_NAMES, Scope
 from wayeb_py.dsl.times import read_instant
@@ -25,7 +25,7 @@ def check_test(test: t.Test, source: Source, gathered: Gathered, scope: Scope) -
     before = len(report.found)
     if test.pattern not in gathered.patterns:
         if test.pattern not in gathered.broken_patterns:
-            hint = did_you_mean(test.pattern, list(gathered.patterns))
+            hint = report.suggest(test.pattern, list(gathered.patterns))
             report.error(
                 source,
                 f"no pattern is called `{test.pattern}`",
@@ -99,12 +99,12 @@ def _count(n: int) -> str:
 def _values(line: t.Values, attribute: str, source: Source, scope: Scope) -> tuple[str | None, ...]:
     known = scope.attributes.get(attribute)
     if known is None and scope.has_attr_lines:
-        hint = did_you_mean(attribute, list(scope.attributes))
+        hint = scope.report.suggest(attribute, list(scope.attributes))
         scope.report.error(source, f"unknown attribute `{attribute}`", line.span, "not in the event schema", hint)
         return ()
     kind = (known.kind if known is not None else None) or scope.kinds.known.get((attribute,))
     if known is None and attribute not in scope.mentioned:
-        hint = did_you_mean(attribute, sorted(scope.mentioned))
+        hint = scope.report.suggest(attribute, sorted(scope.mentioned))
         scope.report.warn(
             source, f"no pattern mentions `{attribute}`", line.span, "has no effect on what is detected", hint
         )

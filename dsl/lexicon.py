@@ -61,7 +61,11 @@ class Token(NamedTuple):
 
 
 def tokens_of(text: str, start: int, end: int) -> list[Token]:
-    """The tokens from start to end, comments and blanks left out, closed by one of kind `end`."""
+    """The tokens from start to end, comments and blanks left out, closed by one of kind `end`.
+
+    Nothing is read after a character that the language does not have: it is an error in any case, and a text of nothing
+    but opening quotes would take long.
+    """
     found: list[Token] = []
     skip, take = BLANK.match, TOKEN.match
     position = start
@@ -79,6 +83,9 @@ def tokens_of(text: str, start: int, end: int) -> list[Token]:
                 kind = "name"
         position = match.end()
         found.append(Token(kind, word, match.start(), position))
+        if kind == "stray":
+            found.append(Token("end", "", position, position))
+            return found
 
 
 def decode_text(quoted: str) -> str:

@@ -58,7 +58,9 @@ def close_to(word: str, candidates: Sequence[str]) -> str | None:
     lowered = {candidate.lower(): candidate for candidate in candidates}
     if word.lower() in lowered:
         return lowered[word.lower()]
-    found = difflib.get_close_matches(word, list(candidates), n=1, cutoff=0.7)
+    # Comparing is slow, and names of another length are not meant anyway.
+    near = [name for name in candidates if abs(len(name) - len(word)) <= 1 + len(word) // 3][:500]
+    found = difflib.get_close_matches(word, near, n=1, cutoff=0.7)
     return found[0] if found else None
 
 
@@ -281,7 +283,7 @@ def foreign(text: str, token: Token) -> SyntaxFault | None:
 def unclosed(text: str, token: Token, message: str, label: str) -> SyntaxFault:
     end = text.find("\n", token.start)
     end = len(text) if end < 0 else end
-    return SyntaxFault(message, Span(token.start, max(token.end, len(text[:end].rstrip()))), label)
+    return SyntaxFault(message, Span(token.start, token.start + len(text[token.start : end].rstrip())), label)
 
 
 def is_shouted(word: str) -> bool:

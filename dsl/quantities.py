@@ -341,8 +341,9 @@ def between(r: Resolver, node: t.Between, parts: list[Result]) -> Result:
             r.source, "this range holds no value", span, f"nothing is at least {texts[0]} and below {texts[1]}", hint
         )
         return WRONG
-    at_least = comparison(r, ">=", value, low, (node.value, node.low))
     below = comparison(r, "<", value, high, (node.value, node.high))
+    # What is wrong with the upper end is mostly wrong with the lower one too, and is said once.
+    at_least = None if below is None else comparison(r, ">=", value, low, (node.value, node.low))
     if at_least is None or below is None:
         return WRONG
     return _perhaps_negated(r, m.And((at_least, below)), node, value, low, high)

@@ -16,7 +16,6 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT
 from wayeb_py.dsl.functions import USAGE
-from wayeb_py.dsl.mistakes import did_you_mean
 from wayeb_py.dsl.parser import too_high
 from wayeb_py.dsl.results import WRONG, Place, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.scope import KIND_NAMES, Scope, column_key, text_at
@@ -175,7 +174,7 @@ class Resolver:
             hint = f"a function is called with parentheses: `{USAGE[name]}`"
         else:
             words = ["any", "none"] if in_regex else ["any", "none", "true", "false"]
-            hint = did_you_mean(name, [*scope.lets, *scope.attributes, *words])
+            hint = self.report.suggest(name, [*scope.lets, *scope.attributes, *words])
         if in_regex:
             label = "neither a `let` nor a predicate in parentheses"
             self.report.error(self.source, f"unknown name `{name}`", node.span, label, hint)
@@ -215,7 +214,7 @@ class Resolver:
             return None
         known = self.scope.knowledge.get(name)
         if known is None:
-            hint = did_you_mean(name, list(self.scope.knowledge))
+            hint = self.report.suggest(name, list(self.scope.knowledge))
             hint = hint or f'declare them: `points {name} from "{name}.csv"`'
             self.report.error(
                 self.source, f"unknown places `{name}`", span, "no `points`, `lines` or `areas` of this name", hint
@@ -396,7 +395,15 @@ class Resolver:
             return None
         if isinstance(result, Regexed):
             return result.regex
-        if isinstance(result, Placed) or (isinstance(result, Valued) and not isinstance(node, t.Group)):
+        named = isinstance(node, t.Name) and node.name in self.scope.lets
+        if (
+            isinstance(result, Valued)
+            and not isinstance(node, t.Group)
+            and not (named and result.kind in ("bool", None))
+        ):
+            self.not_a_letter(result, node)
+            return None
+        if isinstance(result, Placed):
             self.not_a_letter(result, node)
             return None
         predicated = self.as_predicate(result, node, "and", node.span)
@@ -486,8 +493,9 @@ class Resolver:
 
     def is_grouped(self, node: t.Expression) -> bool:
         """Whether the expression stands directly inside parentheses."""
-        before = self.source.text[: node.span.start].rstrip()
-        return before.endswith("(") and self.source.text[node.span.end :].lstrip().startswith(")")
+        text, start, end = self.source.text, node.span.start, node.span.end
+        before, after = text[max(0, start - 200) : start], text[end : end + 200]
+        return before.rstrip().endswith("(") and after.lstrip().startswith(")")
 
     def want_kind(self, result: Valued, kind: m.Kind, span: Span) -> bool:
         """Whether a value is of a kind, or may be; a use that tells the kind of a column is noted."""

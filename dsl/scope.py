@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
-from wayeb_py.dsl.mistakes import shown
+from wayeb_py.dsl.mistakes import did_you_mean, shown
 from wayeb_py.dsl.results import Place, Result
 from wayeb_py.errors import Diagnostic, Note, Source, Span
+
+MAX_SUGGESTIONS = 100
 
 ColumnKey = tuple[str, ...]  # (attribute,) or (places, column)
 
@@ -19,6 +21,7 @@ class Report:
     """Errors and warnings in the order in which they are found; the same one twice counts once."""
 
     found: dict[tuple[str, str, Span], Diagnostic] = field(default_factory=dict)
+    suggested: dict[tuple[str, ...], str | None] = field(default_factory=dict)
 
     def error(
         self,
@@ -33,6 +36,13 @@ class Report:
 
     def warn(self, source: Source, message: str, span: Span, label: str = "", hint: str | None = None) -> None:
         self._add(Diagnostic("warning", message, source, span, label, hint))
+
+    def suggest(self, word: str, candidates: Sequence[str]) -> str | None:
+        """The hint that names what is probably meant; a file full of unknown names gets only the first of them."""
+        key = (word, *candidates[:2])
+        if key not in self.suggested and len(self.suggested) < MAX_SUGGESTIONS:
+            self.suggested[key] = did_you_mean(word, candidates)
+        return self.suggested.get(key)
 
     def _add(self, diagnostic: Diagnostic) -> None:
         key = (diagnostic.source.name, diagnostic.message, diagnostic.span)

@@ -27,10 +27,10 @@ def read_stream(
     """The stream, and the attributes that are known by name; what the caller gives wins over the block."""
     lines: dict[type, Any] = {}
     attributes: dict[str, m.Attribute] = {}
-    name = None
+    stream_name = None
     if gathered.streams:
         stream, source = gathered.streams[0]
-        name = stream.name
+        stream_name = stream.name
         for other, other_source in gathered.streams[1:]:
             # Files that are read together may each say the same.
             if other_source == source or other != stream:
@@ -41,10 +41,11 @@ def read_stream(
         lines = _lines(stream, source, report, attributes)
         if stream.span != t.NOWHERE:  # the older form has no block to complain about
             _check_presence(stream, source, report, lines, key, time)
+        _check_position(source, report, lines, attributes)
     found_time = lines.get(t.Time)
     position = lines.get(t.Position)
     made = m.Stream(
-        name=name,
+        name=stream_name,
         key=key or _column(lines.get(t.Key)),
         time=time or _column(found_time),
         time_unit=cast(Any, time_unit or (found_time.unit if found_time is not None and time is None else None)),
@@ -56,7 +57,16 @@ def read_stream(
         clean=lines[t.Clean].what if t.Clean in lines else None,
         attributes=tuple(attributes.values()),
     )
-    return made, {**_roles(made), **attributes}
+    known = _roles(made)
+    for name, attribute in attributes.items():
+        role = known.get(name)
+        # The lines `time` and `position` tell the unit of their columns.
+        known[name] = attribute if role is None or attribute.unit is not None else _with_unit(attribute, role)
+    return made, known
+
+
+def _with_unit(attribute: m.Attribute, role: m.Attribute) -> m.Attribute:
+    return m.Attribute(attribute.name, attribute.kind, role.unit if attribute.kind == "number" else None)
 
 
 def _roles(stream: m.Stream) -> dict[str, m.Attribute]:
@@ -116,6 +126,16 @@ def _lines(stream: t.Stream, source: Source, report: Report, attributes: dict[st
             continue
         lines[type(line)] = line
     return lines
+
+
+def _check_position(source: Source, report: Report, lines: dict[type, Any], attributes: dict[str, m.Attribute]) -> None:
+    position = lines.get(t.Position)
+    for column in (position.lon, position.lat) if position is not None else ():
+        declared = attributes.get(column)
+        if declared is not None and declared.kind != "number":
+            report.error(
+                source, f"the position `{column}` is not a number", declared.span, "declared so here", "write `number`"
+            )
 
 
 def _check_presence(

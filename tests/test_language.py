@@ -206,6 +206,16 @@ def test_a_let_names_a_value_a_predicate_or_a_regex() -> None:
     )
 
 
+def test_a_let_of_a_bool_is_a_named_predicate() -> None:
+    alarm = m.Letter(m.Compare("=", ALARM, m.Constant(True, "bool")))
+    assert regex("ringing ; (ringing)", f"{STREAM}let ringing = alarm\n") == m.Sequence((alarm, alarm))
+
+
+def test_a_time_column_keeps_its_unit_when_an_attr_line_names_it() -> None:
+    before = "stream s {\n    key id\n    time ts in ms\n    attr ts number\n}\n"
+    assert predicate("ts > 2 s", before) == m.Compare(">", m.Attribute("ts", "number", "ms"), number(2000))
+
+
 def test_a_let_may_come_after_its_use() -> None:
     assert regex("later", 'let later = first\nlet first = k = "a"\n') == A
 
