@@ -4,6 +4,7 @@ Fenced blocks in README.md and docs/ are read by their language:
 
 - `console`: each line after `$ ` is run by a shell in a folder with `patterns/` and `data/`, a page from top to
   bottom; what follows must be the output, where `…` stands for anything within a line and a line of `…` for any lines.
+  A command that ends in `<<'END'` takes the lines up to `END` as its input.
 - `pycon`: a doctest; the blocks of a page share their names.
 - `sre`: a file that the checker takes without an error.
 
@@ -59,9 +60,9 @@ def commands(block: str) -> Iterator[tuple[str, str]]:
     """Each command with the output that the page shows."""
     for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
         line, _, output = piece.partition("\n")
-        while line.endswith("\\"):
-            more, _, output = output.partition("\n")
-            line = line[:-1] + more
+        if line.endswith("<<'END'"):
+            document, _, output = output.partition("\nEND\n")
+            line = f"{line}\n{document}\nEND"
         yield line, output
 
 
