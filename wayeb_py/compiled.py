@@ -289,7 +289,7 @@ def _limit_error(pattern: m.Pattern, n_states: int, limits: Limits) -> LimitErro
     message = "this expression needs more states than the limit allows"
     diagnostic = Diagnostic(
         "error",
-        f"{message}: at least {n_states:,} were found, the limit is {limits.nfa_states:,} within {limits.nfa_seconds:g} s",
+        f"{message}: at least {n_states:,} were found, the limit is {limits.nfa_states:,} in {limits.nfa_seconds:g} s",
         pattern.source,
         culprit.span,
         label=f"in pattern `{pattern.name}`",

@@ -1,6 +1,6 @@
 """Batches of events go in, detections come out, state stays: the one recogniser that every way of running shares.
 
-    keys → entities → order (late events aside) → arrive (each event finds the one before) → cohorts (codes, steps) → rows
+    keys → entities → order (late ones aside) → arrive (each finds the one before) → cohorts (codes, steps) → rows
 
 Feeding the same events in any cuts gives the same detections. Batches are worked off in chunks that fit a core's
 cache.
