@@ -23,6 +23,7 @@ from oracle import TICKS_PER_S, Cell, Column, Event, nearest_float
 
 CORPUS = Path(__file__).parent / "corpus"
 KEY, TIME = "id", "ts"
+TEXT_TYPES = {"text": pa.string(), "large_text": pa.large_string(), "text_view": pa.string_view()}
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ class Typed:
             return pa.array([None if word is None else word == "true" for word in words], pa.bool_())
         if self.type_name == "dictionary":
             return pa.array(words, pa.string()).dictionary_encode()
-        return pa.array(words, {"text": pa.string(), "large_text": pa.large_string()}[self.type_name])
+        return pa.array(words, TEXT_TYPES[self.type_name])
 
 
 def ticks(word: str, ticks_per_s: int) -> int:

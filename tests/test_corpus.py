@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 from cases import KEY, TIME, Case, corpus
-from engines import ENGINES, Found, Job, in_one_call
+from engines import ENGINES, Found, Job, assert_equal, in_one_call
 from oracle import Answer, Settings, recognise
 
 from wayeb_py import dsl
@@ -77,5 +77,4 @@ def compare(case: Case, engine: Callable[[Job], Found]) -> None:
     """The engine finds what the case says, and in every column what the oracle finds."""
     found, answer = engine(job_of(case)), answer_of(case)
     check_expectations(case, found)
-    assert found.detections == sorted(answer.detections, key=repr)
-    assert found.episodes == sorted(answer.episodes, key=repr)
+    assert_equal(found, answer)

@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from cases import KEY, TIME, stream_block
-from engines import SIMULATED, Found, Job, fed, in_chunks, in_one_call
+from engines import SIMULATED, Job, assert_equal, fed, in_chunks, in_one_call
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -102,35 +102,29 @@ def cuts(scene: Scene, draw: Any) -> list[int]:
     return sorted(draw(st.lists(st.integers(0, len(scene.events)), max_size=5)))
 
 
-def check_equal(found: Found, answer: Answer) -> None:
-    """The engine found what the oracle says."""
-    assert found.detections == sorted(answer.detections, key=repr)
-    assert found.episodes == sorted(answer.episodes, key=repr)
-
-
 @settings(max_examples=150 * N_EXAMPLES_FACTOR)
 @given(scenes(arrival=False))
 def test_a_whole_table_gives_what_the_definitions_say(scene: Scene) -> None:
-    check_equal(in_one_call(scene.job()), scene.answer())
+    assert_equal(in_one_call(scene.job()), scene.answer())
 
 
 @settings(max_examples=150 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data())
 def test_batches_of_any_cuts_give_what_the_definitions_say(scene: Scene, data: st.DataObject) -> None:
-    check_equal(fed(scene.job(), cuts(scene, data.draw)), scene.answer())
+    assert_equal(fed(scene.job(), cuts(scene, data.draw)), scene.answer())
 
 
 @settings(max_examples=100 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data())
 def test_patterns_simulated_run_by_run_give_what_the_definitions_say(scene: Scene, data: st.DataObject) -> None:
-    check_equal(fed(scene.job(), cuts(scene, data.draw), limits=SIMULATED), scene.answer())
+    assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=SIMULATED), scene.answer())
 
 
 @settings(max_examples=100 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data(), st.booleans())
 def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: st.DataObject, simulated: bool) -> None:
     limits = SIMULATED if simulated else None
-    check_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
+    assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
 @settings(max_examples=80 * N_EXAMPLES_FACTOR)
@@ -139,13 +133,13 @@ def test_chunks_of_any_size_give_what_the_definitions_say(
     scene: Scene, data: st.DataObject, chunk_rows: int, simulated: bool
 ) -> None:
     limits = SIMULATED if simulated else None
-    check_equal(in_chunks(scene.job(), cuts(scene, data.draw), chunk_rows, limits), scene.answer())
+    assert_equal(in_chunks(scene.job(), cuts(scene, data.draw), chunk_rows, limits), scene.answer())
 
 
 @settings(max_examples=40 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data())
 def test_two_workers_give_what_one_gives(scene: Scene, data: st.DataObject) -> None:
-    check_equal(fed(scene.job(), cuts(scene, data.draw), workers=2), scene.answer())
+    assert_equal(fed(scene.job(), cuts(scene, data.draw), workers=2), scene.answer())
 
 
 @settings(max_examples=60 * N_EXAMPLES_FACTOR)
