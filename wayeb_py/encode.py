@@ -50,17 +50,19 @@ class Encoder:
             self._add_numbers(column, stride, missing, code)
 
     def _codes_of_words(self, column: Column, stride: int) -> U16:
-        # Batches of one file share their words; looking them up again would cost more than the events do.
-        if self._looked_up is None or self._looked_up[0] is not column.words or self._looked_up[1] != stride:
-            words = column.words or []
+        # Chunks of one batch share their words; looking them up again would cost more than the events do. A list of words
+        # that has grown since is another one.
+        words = column.words or []
+        known = self._looked_up
+        if known is None or known[0] is not column.words or known[1] != stride or len(known[2]) != len(words) + 1:
             missing = self.axis.n_cells - 1
             if self.axis.sort == "presence":
                 cells = [missing if word is None else 0 for word in words]
             else:
                 cells = [missing if word is None else self.axis.cell_of_word(word) for word in words]
             codes = np.array([*cells, missing], dtype=np.uint16) * np.uint16(stride)
-            self._looked_up = (column.words, stride, codes)
-        return self._looked_up[2]
+            self._looked_up = known = (column.words, stride, codes)
+        return known[2]
 
     def _add_presence(self, column: Column, missing: np.uint16, code: U16) -> None:
         if column.kind == "bool":

@@ -51,6 +51,8 @@ class Entities:
     def keys(self, numbers: I32 | None = None) -> pa.Array:
         """The keys of these entities (of all, in the order of their numbers), in the type they came in."""
         some: pa.Array = self._keys.as_arrow(numbers)
+        if pa.types.is_uint64(self.key_type):
+            return pa.array(some.to_numpy().view(np.uint64))
         return some if some.type == self.key_type else some.cast(self.key_type)
 
     def learn(self, keys: pa.Array) -> None:

@@ -222,6 +222,8 @@ class Recogniser:
 
     def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
         bad = batch.filter(mask)
+        if not bad.num_rows:
+            return batch
         setattr(self.counts, counter, getattr(self.counts, counter) + bad.num_rows)
         self.aside.append((reason, bad))
         return batch.filter(pc.invert(mask))

@@ -197,7 +197,7 @@ class Values:
             codes = memory.intern(column)
             shifted = self._shift(memory, "code", codes, np.int64, chunk, np.full(n, -1, dtype=np.int64))
             codes_before = np.where(shifted < 0, len(memory.words), shifted).astype(np.int32)
-            return Column("text", codes_before, words=list(memory.words))
+            return Column("text", codes_before, words=memory.words)
         if column.kind == "bool":
             codes = column.values.astype(np.int64)
             shifted = self._shift(memory, "code", codes, np.int64, chunk, np.full(n, 2, dtype=np.int64))
