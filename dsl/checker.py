@@ -14,6 +14,7 @@ from typing import Any, cast
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.examples import check_test
+from wayeb_py.dsl.letters import as_regex
 from wayeb_py.dsl.names import Gathered, gather, order_lets
 from wayeb_py.dsl.resolve import Resolver
 from wayeb_py.dsl.results import Wrong
@@ -114,7 +115,7 @@ def _pattern(resolver: Resolver, pattern: t.Pattern, source: Source) -> m.Patter
     each = _each(scope, pattern, source)
     emit = _emit(scope, pattern, source)
     result = resolver.resolve(pattern.body, source, each) if each != "wrong" else None
-    regex = resolver.as_regex(result, pattern.body, None) if result is not None else None
+    regex = as_regex(resolver, result, pattern.body, None) if result is not None else None
     if regex is None or isinstance(result, Wrong):
         return None
     window = None
