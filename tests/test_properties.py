@@ -6,6 +6,7 @@ that the reader gets wrong shows as well.
 
 from __future__ import annotations
 
+import random
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, cast
@@ -16,7 +17,7 @@ from engines import SIMULATED, Job, assert_equal, fed, in_chunks, in_one_call
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
-from oracle import Answer, Cell, Column, Settings, recognise
+from oracle import Answer, Cell, Column, Detection, Settings, recognise
 from strategies import ALL_ATOMS, N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes, windows, write_pattern
 
 import wayeb_py
@@ -185,3 +186,32 @@ def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
         for name in ("pattern", "entity", "ts", "start_ts")
     ]
     assert sorted(zip(*columns, strict=True)) == expected
+
+
+NEIGHBOURS = (0, 1, -1, 2**31, 2**32, -(2**63), 2**63 - 1, 10**15)
+
+
+@settings(max_examples=20 * N_EXAMPLES_FACTOR)
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 3_000),
+    st.sampled_from((1, 64, 2**20, 2**40)),
+    st.sampled_from(NEIGHBOURS),
+    st.sampled_from((pa.int64(), pa.string(), pa.dictionary(pa.int32(), pa.string()))),
+)
+def test_entities_are_told_apart_by_their_keys(seed: int, n_keys: int, stride: int, origin: int, type_: Any) -> None:
+    dice = random.Random(seed)
+    keys = [(origin + stride * dice.randrange(n_keys) + 2**63) % 2**64 - 2**63 for _ in range(2_000)]
+    written: list[Any] = keys if type_ == pa.int64() else [f"vessel {key}" for key in keys]
+    table = pa.table({KEY: pa.array(written, type_.value_type if pa.types.is_dictionary(type_) else type_).cast(type_)})
+    table = table.append_column(TIME, pa.array(range(len(keys)), pa.int64()))
+    job = Job(stream_block("s") + "pattern Second := any ; any", table, arrival=True)
+    found = fed(job, sorted(dice.randrange(len(keys)) for _ in range(3)))
+    before: dict[Any, list[int]] = {}
+    expected = []
+    for row, key in enumerate(written):
+        rows = before.setdefault(key, [])
+        if rows:
+            expected.append(Detection("Second", key, row, len(rows), rows[-1], len(rows) - 1))
+        rows.append(row)
+    assert found.detections == sorted(expected, key=repr)
