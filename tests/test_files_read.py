@@ -446,6 +446,9 @@ def test_an_open_quote_costs_its_own_line_only(tmp_path: Path) -> None:
     block = csv_block(tmp_path, "id,ts,speed,engine\n" + one + 'b,"2016-01-01,2,off\nc,2016-01-01,3,off\n')
     assert [row["id"] for row in events_in(block)] == ["a", "c", "c"]
     assert [aside.row for aside in block.aside] == [3, 5]
+    in_the_last_column = 'a,2016-01-01,1,"off\nb,2016-01-01,2,off\nc,2016-01-01,3,off\n'
+    block = csv_block(tmp_path, "id,ts,speed,engine\n" + in_the_last_column)
+    assert [row["id"] for row in events_in(block)] == ["a", "b", "c"]
 
 
 def test_a_csv_file_of_many_blocks_keeps_its_order_and_line_numbers(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from wayeb_py import runner
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import BadLimit
 from wayeb_py.files.saved import StateFolder
+from wayeb_py.files.write import ParquetOutput
 from wayeb_py.runner import Progress, run
 
 PATTERNS = wayeb_py.compile(
@@ -112,7 +113,8 @@ def test_a_file_in_disorder_gives_the_same_detections(
 def test_standard_output_shows_nothing_twice_if_the_run_starts_again(
     tmp_path: Path, expected: list[dict[str, Any]], capfdbinary: pytest.CaptureFixture[bytes]
 ) -> None:
-    pq.write_table(shuffled_but_for_ties(EVENTS), tmp_path / "e.parquet", row_group_size=100)
+    late_disorder = pa.concat_tables([EVENTS.slice(0, 1000), shuffled_but_for_ties(EVENTS.slice(1000))])
+    pq.write_table(late_disorder, tmp_path / "e.parquet", row_group_size=100)
     run(PATTERNS, [tmp_path / "e.parquet"], "-")
     lines = capfdbinary.readouterr().out.splitlines()
     assert len(lines) == len(expected)
@@ -428,35 +430,44 @@ def test_what_is_older_than_the_state_is_late(tmp_path: Path) -> None:
     assert again.events <= 2 * 7
 
 
-def test_a_night_that_failed_is_repeated_without_anything_twice(
-    tmp_path: Path, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("owner", "step"), [(StateFolder, "save"), (ParquetOutput, "commit")])
+def test_a_night_that_failed_is_repeated_without_anything_lost_or_twice(
+    tmp_path: Path, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, owner: type, step: str
 ) -> None:
     (tmp_path / "out").mkdir()
     for night in range(2):
         pq.write_table(EVENTS.slice(1000 * night, 1000), tmp_path / f"{night}.parquet")
 
-    def fail(self: StateFolder, state: bytes) -> None:
+    def fail(*given: object) -> None:
         raise DataError("the power went out")
 
     run(PATTERNS, [tmp_path / "0.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
     with monkeypatch.context() as patched:
-        patched.setattr(StateFolder, "save", fail)
+        patched.setattr(owner, step, fail)
         with pytest.raises(DataError, match="the power went out"):
             run(PATTERNS, [tmp_path / "1.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
     run(PATTERNS, [tmp_path / "1.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
     assert rows_of(tmp_path / "out") == expected
 
 
-def test_a_text_file_is_read_again_as_the_night_before(tmp_path: Path) -> None:
-    row = "{key},2016-01-01T00:00:{second:02},{speed},on\n"
+@pytest.mark.parametrize(
+    ("nights", "entity", "aside"),
+    [
+        ([["a7", "8"], ["8", "9"]], "8", {}),  # the second night alone would look like numbers
+        ([["7", "8"], ["8", "a9"]], 8, {"the key cannot be read": 1}),  # and here like text
+    ],
+)
+def test_a_text_file_is_read_as_the_night_before(
+    tmp_path: Path, nights: list[list[str]], entity: str | int, aside: dict[str, int]
+) -> None:
     (tmp_path / "out").mkdir()
-    nights = [["a7", "8"], ["8", "9"]]  # the second night alone would look like numbers
     for night, keys in enumerate(nights):
-        text = "id,ts,speed,engine\n" + "".join(row.format(key=key, second=night, speed=0) for key in keys)
-        (tmp_path / "e.csv").write_text(text)
+        rows = "".join(f"{key},2016-01-01T00:00:0{night},0,on\n" for key in keys)
+        (tmp_path / "e.csv").write_text("id,ts,speed,engine\n" + rows)
         summary = run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "out", state_dir=tmp_path / "state")
-    assert summary.entities == 3
-    assert [row["entity"] for row in rows_of(tmp_path / "out")] == ["8"]
+    assert summary.aside == aside
+    found = [row for path in (tmp_path / "out").glob("*.parquet") for row in rows_of(path)]
+    assert [row["entity"] for row in found] == [entity]
 
 
 def test_two_runs_cannot_share_a_state(tmp_path: Path) -> None:
