@@ -238,7 +238,7 @@ def _time(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _has_position(r: Resolver, node: t.Call) -> bool:
-    if r.scope.stream.position is not None:
+    if r.scope.stream.position is not None or r.scope.stream_is_broken:
         return True
     r.report.error(
         r.source,

@@ -48,6 +48,7 @@ def check(
         stream=stream,
         attributes=attributes,
         has_attr_lines=bool(stream.attributes),
+        stream_is_broken=gathered.has_broken_stream,
         lets=gathered.lets,
         broken=gathered.broken,
         knowledge=gathered.knowledge,

@@ -162,11 +162,6 @@ def text_of(token: Token) -> str:
         raise bad_escape(token) from None
 
 
-def _whole(tokens: list[Any]) -> Span:
-    first, last = tokens[0], tokens[-1]
-    return Span(first.start if isinstance(first, Token) else first.span.start, _end_of(last))
-
-
 def _end_of(item: Any) -> int:
     return item.end if isinstance(item, Token) else item.span.end
 

@@ -138,7 +138,7 @@ def as_predicate(r: Resolver, result: Result, node: t.Expression, word: str, pla
                 f"`{text}` are places, not a predicate",
                 node.span,
                 "not true or false",
-                f"write `inside({text})` or `near({text}, 500 m)`",
+                f"write `{_lookup(result, text)}`",
             )
             return None
         case Valued():
@@ -205,7 +205,7 @@ def not_a_letter(r: Resolver, result: Valued | Placed, node: t.Expression) -> No
     text = text_at(r.source, node.span)
     if isinstance(result, Placed):
         what: str = "are places"
-        hint: str | None = f"write `(inside({text}))` or `(near({text}, 500 m))`"
+        hint: str | None = f"write `({_lookup(result, text)})`"
     elif result.kind is None or result.kind == "bool":
         what, hint = "is an attribute", f"put it in parentheses: `({text})`"
     else:
@@ -267,6 +267,11 @@ def is_grouped(r: Resolver, node: t.Expression) -> bool:
     text, start, end = r.source.text, node.span.start, node.span.end
     before, after = text[max(0, start - 200) : start], text[end : end + 200]
     return before.rstrip().endswith("(") and after.lstrip().startswith(")")
+
+
+def _lookup(places: Placed, text: str) -> str:
+    """A predicate about places."""
+    return f"inside({text})" if places.shape == "areas" else f"near({text}, 500 m)"
 
 
 def _unwrapped(node: t.Expression) -> t.Expression:

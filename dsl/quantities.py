@@ -108,6 +108,8 @@ def _align_plain(
         (left, right, nodes[0], nodes[1]) if left.unit is None else (right, left, nodes[1], nodes[0])
     )
     unit = cast(Unit, other.unit)
+    if r.scope.stream_is_broken and not plain.is_constant:
+        return None  # the unit may be declared in the block that could not be read
     plain_text, other_text = text_at(r.source, plain_node.span), text_at(r.source, other_node.span)
     name = plain.value.name if isinstance(plain.value, m.Attribute) else None
     if other.strict:

@@ -108,6 +108,7 @@ class Scope:
     stream: m.Stream
     attributes: dict[str, m.Attribute]  # declared, and key, time, position and order
     has_attr_lines: bool
+    stream_is_broken: bool = False  # its block could not be read, so nothing that it lacks is an error
     kinds: Kinds = field(default_factory=Kinds)
     lets: dict[str, tuple[t.Let, Source]] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)  # of the lets
