@@ -19,7 +19,12 @@ def show(path: str, n_rows: int) -> None:
     detections = pq.read_table(path).sort_by("ts")
     head = detections.slice(0, n_rows)
     names = [name for name in head.column_names if head[name].null_count < len(head) and name not in COUNTS]
-    table = Table(box=box.SIMPLE, title=f"{path}: {len(head)} of {len(detections)} detections")
+    table = Table(
+        box=box.SIMPLE,
+        padding=(0, 1, 0, 0),
+        pad_edge=False,
+        title=f"{path}: {len(head)} of {len(detections)} detections",
+    )
     for name in names:
         table.add_column(name, no_wrap=True)
     for row in head.select(names).to_pylist():
