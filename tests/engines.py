@@ -191,6 +191,7 @@ ENGINES: dict[str, Callable[[Job], Found]] = {
     "chunks of two rows": lambda job: in_chunks(job, random_cuts(job), 2),
     "two workers": lambda job: fed(job, random_cuts(job), workers=2),
     "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
+    "simulated without an automaton": lambda job: fed(job, random_cuts(job), limits=Limits(dfa_states=0)),
     "simulated, saved and restored": lambda job: fed(job, event_by_event(job), limits=SIMULATED, restored=True),
 }
 """Run for every job; `in_one_call` besides for those that are put in order."""

@@ -23,6 +23,7 @@ from strategies import ALL_ATOMS, N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_l
 import wayeb_py
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Source
+from wayeb_py.limits import DEFAULT_LIMITS, Limits
 
 COLUMNS = {
     KEY: Column("text"),
@@ -115,16 +116,28 @@ def test_batches_of_any_cuts_give_what_the_definitions_say(scene: Scene, data: s
     assert_equal(fed(scene.job(), cuts(scene, data.draw)), scene.answer())
 
 
-@settings(max_examples=100 * N_EXAMPLES_FACTOR)
-@given(scenes(), st.data())
-def test_patterns_simulated_run_by_run_give_what_the_definitions_say(scene: Scene, data: st.DataObject) -> None:
-    assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=SIMULATED), scene.answer())
+# At most three letters to a pattern, so that eight cells suffice for letters that are evaluated as a whole.
+LIMITS = st.builds(
+    Limits,
+    cells=st.sampled_from((8, DEFAULT_LIMITS.cells)),
+    dfa_states=st.sampled_from((0, DEFAULT_LIMITS.dfa_states, DEFAULT_LIMITS.dfa_states)),
+    table_states=st.sampled_from((0, 4, DEFAULT_LIMITS.table_states)),
+    group_states=st.sampled_from((1, 8, DEFAULT_LIMITS.group_states)),
+    known_age=st.sampled_from((1, 3, DEFAULT_LIMITS.known_age)),
+)
+
+
+@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@given(scenes(), st.data(), LIMITS)
+def test_limits_change_how_a_pattern_runs_and_not_what_it_detects(
+    scene: Scene, data: st.DataObject, limits: Limits
+) -> None:
+    assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits), scene.answer())
 
 
 @settings(max_examples=100 * N_EXAMPLES_FACTOR)
-@given(scenes(), st.data(), st.booleans())
-def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: st.DataObject, simulated: bool) -> None:
-    limits = SIMULATED if simulated else None
+@given(scenes(), st.data(), LIMITS)
+def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: st.DataObject, limits: Limits) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
