@@ -431,3 +431,16 @@ REFUSED = {
 @pytest.mark.parametrize(("text", "message"), REFUSED.items(), ids=REFUSED.keys())
 def test_what_makes_no_sense_is_refused(text: str, message: str) -> None:
     assert message in errors(text)
+
+
+def test_reading_is_parsing_and_checking() -> None:
+    text = f'{STREAM}let off = engine = "off"\npattern P := off ; !off\ntest P {{ engine: off on detects at 1 }}'
+    assert dsl.check(dsl.parse(text)) == dsl.read(text)
+
+
+def test_a_file_that_names_a_function_of_the_language_by_mistake_keeps_the_language() -> None:
+    functions = {"prev": m.Signature("prev", ("number",), "number")}
+    meaning = dsl.read("pattern P := (prev(x) > 1)", functions=functions)
+    assert meaning.patterns[0].regex == m.Letter(
+        m.Compare(">", m.Previous(m.Attribute("x", "number"), "number"), number(1))
+    )
