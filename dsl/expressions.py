@@ -227,10 +227,10 @@ class _Reader:
             return True
         operand = frame.operands[-1][0]
         if isinstance(operand, t.OneOf) and (sign in _SUMS or sign in ("?", "{")):
-            raise mistakes.after_set(operand, token)
+            raise mistakes.after_set(token)
         if sign in _SUMS and not self.is_iteration(sign):
             if isinstance(operand, t.Iteration):
-                raise mistakes.iteration_in_sum(operand.span, token)
+                raise mistakes.iteration_in_sum(token)
             self.reduce(frame, _SUMS[sign])
             frame.operators.append(_Operator(sign, _SUMS[sign], token))
             self.at += 1
@@ -254,7 +254,7 @@ class _Reader:
             if frame.after_in:
                 raise mistakes.square_set(frame.opening)
             if frame.kind in ("file", "("):
-                raise mistakes.stray_comma(self.text, token, self.tokens[self.at - 1], self.tokens[self.at + 1])
+                raise mistakes.stray_comma(token, self.tokens[self.at - 1], self.tokens[self.at + 1])
             self.at += 1
             self.finish_item(frame)
             return True
@@ -330,7 +330,7 @@ class _Reader:
         while True:
             token = self.tokens[self.at]
             if token.kind == "end" or (token.kind != "number" and token.text not in (",", "}")):
-                raise mistakes.bad_bounds(self.text, opening, token)
+                raise mistakes.bad_bounds(opening, token)
             self.at += 1
             if token.text == "}":
                 break
@@ -382,7 +382,7 @@ class _Reader:
             return
         if sign == "in":
             if not operator.has_dots:
-                raise mistakes.in_without_range(operator.token, operands[-1][0])
+                raise mistakes.in_without_range(operands[-1][0])
             (value, h1), (low, h2), (high, h3) = operands[-3:]
             del operands[-3:]
             span = value.span.to(high.span)

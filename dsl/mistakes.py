@@ -157,7 +157,7 @@ def prefix_inside(token: Token, waiting: Token) -> SyntaxFault:
     )
 
 
-def after_set(operand: t.OneOf, token: Token) -> SyntaxFault:
+def after_set(token: Token) -> SyntaxFault:
     return SyntaxFault(
         f"`{token.text}` cannot follow `in {{…}}` directly",
         token.span,
@@ -166,7 +166,7 @@ def after_set(operand: t.OneOf, token: Token) -> SyntaxFault:
     )
 
 
-def iteration_in_sum(span: Span, token: Token) -> SyntaxFault:
+def iteration_in_sum(token: Token) -> SyntaxFault:
     return SyntaxFault(
         f"`{token.text}` cannot follow an iteration", token.span, "what is before it is a regex, not a number"
     )
@@ -175,8 +175,9 @@ def iteration_in_sum(span: Span, token: Token) -> SyntaxFault:
 def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expression, int]]) -> SyntaxFault:
     middle = operands[-1][0]
     hint = "join two comparisons with `and`"
-    if len(operands) > 1 and isinstance(middle, t.Name):
-        hint = f"join two comparisons with `and`: `… {middle.name} and {middle.name} {token.text} …`"
+    if len(operands) > 1:
+        first = shown(text[operands[-2][0].span.start : middle.span.end])
+        hint = f"write `{first} and {shown(text[middle.span.start : middle.span.end])} {token.text} …`"
     return SyntaxFault("comparisons do not chain", token.span, "a second comparison of the same value", hint)
 
 
@@ -186,7 +187,7 @@ def square_set(token: Token) -> SyntaxFault:
     )
 
 
-def in_without_range(token: Token, operand: t.Expression) -> SyntaxFault:
+def in_without_range(operand: t.Expression) -> SyntaxFault:
     return SyntaxFault(
         "`in` needs a range or a set",
         operand.span,
@@ -204,7 +205,7 @@ def stray_dots(token: Token) -> SyntaxFault:
     )
 
 
-def stray_comma(text: str, token: Token, before: Token, after: Token) -> SyntaxFault:
+def stray_comma(token: Token, before: Token, after: Token) -> SyntaxFault:
     if before.kind == "number" and after.kind == "number" and before.end == token.start and after.start == token.end:
         number = f"{before.text}.{after.text}"
         return SyntaxFault(
@@ -224,7 +225,7 @@ def stray_comma(text: str, token: Token, before: Token, after: Token) -> SyntaxF
 # Bounds of an iteration.
 
 
-def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
+def bad_bounds(opening: Token, token: Token) -> SyntaxFault:
     if token.kind == "end":
         return never_closed(opening)
     return SyntaxFault(
@@ -430,7 +431,7 @@ def no_operator(
         return SyntaxFault(f"`{token.text}` is not an operator", token.span, "not a word of this language", hint)
     in_predicate = any(sign.text not in (";", "|", "&", "!") for sign in waiting)
     between = Span(operand.span.end, max(token.start, operand.span.end + 1))
-    right = shown(_operand_text(text, token, following))
+    right = shown(_operand_text(text, token))
     letters = (t.Name, t.Word, t.Group, t.Iteration, t.Skip, t.Complement, t.Call)
     if not in_predicate and isinstance(operand, letters) and token.kind not in ("number", "text"):
         return SyntaxFault(
@@ -447,7 +448,7 @@ def no_operator(
     )
 
 
-def _operand_text(text: str, token: Token, following: Sequence[Token]) -> str:
+def _operand_text(text: str, token: Token) -> str:
     """The text of what begins here, up to the end of a parenthesis."""
     if token.text not in ("(", "!", "#", "@"):
         return text[token.start : token.end]
