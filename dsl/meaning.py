@@ -34,7 +34,7 @@ class Attribute:
     """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
 
     name: str
-    # What is known of it beside its name: two mentions are the same attribute whether or not one of them tells the kind.
+    # What is known of it beside its name: two mentions are one attribute whether or not one of them tells the kind.
     kind: Kind | None = field(compare=False, repr=False)
     unit: str | None = field(default=None, compare=False, repr=False)
     span: Span = field(default=NOWHERE, compare=False, repr=False)
