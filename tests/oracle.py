@@ -94,6 +94,7 @@ class Settings:
     lateness_s: Fraction = Fraction(0)
     forget_after_s: Fraction | None = None
     dedupe: bool = False
+    order: str | None = None  # the column that says which of two events of one time comes first
 
 
 def recognise(meaning: m.Meaning, columns: Mapping[str, Column], events: Sequence[Event], settings: Settings) -> Answer:
@@ -117,7 +118,7 @@ class Arrived:
 def words_of(
     columns: Mapping[str, Column], events: Sequence[Event], settings: Settings, answer: Answer
 ) -> Iterator[Word]:
-    """The words of all entities: in time order, ties as they arrived, cut where an entity was silent for too long."""
+    """The words of all entities, in the order of time, each cut where its entity was silent for too long."""
     kept: dict[Cell, list[tuple[int, Fraction, Event]]] = {}
     greatest_s: dict[Cell, list[tuple[int, Fraction]]] = {}
     for n, event in enumerate(events):
@@ -131,14 +132,19 @@ def words_of(
         if seen and not settings.in_order and seen[-1][1] - time_s > settings.lateness_s:
             answer.n_late += 1
             continue
-        if settings.dedupe and any(time_s == earlier for _, earlier, _ in kept.get(entity, ())):
-            answer.n_duplicates += 1
-            continue
         kept.setdefault(entity, []).append((n, time_s, event))
         seen.append((n, max(time_s, seen[-1][1]) if seen else time_s))
+
+    def in_time(arrival: tuple[int, Fraction, Event]) -> tuple[Any, ...]:
+        n, time_s, event = arrival
+        return (time_s, n) if settings.order is None else (time_s, event[settings.order], n)
+
     for entity, arrivals in kept.items():
         word: list[Arrived] = []
-        for n, time_s, event in sorted(arrivals, key=lambda arrival: arrival[1]):
+        for n, time_s, event in sorted(arrivals, key=in_time):
+            if settings.dedupe and word and word[-1].time_s == time_s:
+                answer.n_duplicates += 1
+                continue
             reached = (a + 1 for a, top_s in greatest_s[entity] if a >= n and top_s >= time_s + settings.lateness_s)
             known_after = None if settings.in_order else next(reached, None)
             silent_for = settings.forget_after_s

@@ -19,9 +19,6 @@ def answer_of(case: Case) -> Answer:
     """What the oracle says."""
     meaning = dsl.read(case.source)
     stream = meaning.stream
-    events = case.events()
-    if stream.order is not None:
-        events.sort(key=lambda event: event[stream.order])  # type: ignore[index, return-value, arg-type]
     settings = Settings(
         KEY,
         TIME,
@@ -31,9 +28,10 @@ def answer_of(case: Case) -> Answer:
         lateness_s=stream.lateness_s or Settings.lateness_s,
         forget_after_s=stream.forget_after_s,
         dedupe=stream.dedupe,
+        order=stream.order,
     )
     columns = {name: typed.column() for name, typed in case.columns.items()}
-    return recognise(meaning, columns, events, settings)
+    return recognise(meaning, columns, case.events(), settings)
 
 
 def job_of(case: Case) -> Job:
