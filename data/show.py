@@ -33,9 +33,9 @@ def show(path: str, n_rows: int) -> None:
 
 
 def as_text(value: object) -> str:
-    """A value as a cell shows it: nothing for what is missing, times to the second."""
+    """A value as a cell shows it: nothing for what is missing, times by day and second."""
     if isinstance(value, datetime.datetime):
-        return f"{value:%Y-%m-%d %H:%M:%S}"
+        return f"{value:%m-%d %H:%M:%S}"
     return "" if value is None else f"{value}"
 
 
