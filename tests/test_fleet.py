@@ -84,3 +84,22 @@ def test_many_patterns_at_once_are_detected_where_their_formulas_say(parts: dict
         name: rows for name, rows in expected.items() if rows
     }
     assert len(vehicles) == entity.max() + 1
+
+
+def test_patterns_recognised_together_start_where_each_alone_does() -> None:
+    """Joining automata renumbers the registers that hold starts, which only patterns of varying length have.
+
+    Variants of one such pattern mostly start at the same event and would not tell their registers apart, so the
+    patterns are of several kinds.
+    """
+    table = events(40_000)
+    together = wayeb_py.compile(write_sre(dict(list(thousand().items())[667::9])))
+    columns = ["pattern", "entity", "seq", "start_seq", "start_ts"]
+
+    def rows(patterns: wayeb_py.Patterns) -> list[tuple[object, ...]]:
+        found = patterns.recognise(table).to_arrow().select(columns)
+        return sorted(tuple(row.values()) for row in found.to_pylist())
+
+    alone = sorted(row for name in together.names for row in rows(together.select([name])))
+    assert len({row[0] for row in alone}) > 20
+    assert rows(together) == alone
