@@ -31,7 +31,7 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
 
-NO_WINDOW = 2**62
+NO_WINDOW = 2**63 - 1
 OUT_ROOM = 1 << 16
 FIRST_ROOM = 4
 

@@ -1,4 +1,4 @@
-"""Keys become dense entity numbers, 0, 1, 2, … in the order in which they are first seen.
+"""Keys become dense entity numbers: 0, 1, 2, …
 
 Everything an entity has lies in arrays by its number, so this is done for every event and must be cheap: integer keys
 of a small range are looked up directly, others in a hash table that persists between batches; text keys are numbered
@@ -156,12 +156,11 @@ class _TextKeys:
         if self._dictionary is None or not self._dictionary.equals(keys.dictionary):
             # Only words that occur get a number: a dictionary may hold many that this batch does not use.
             words = keys.dictionary.to_pylist()
-            used = np.unique(indices)
+            used = np.zeros(len(words), dtype=bool)
+            used[indices] = True
             numbers = np.full(len(words), -1, dtype=np.int32)
-            _, first = np.unique(indices, return_index=True)
             number_of = self._number_of
-            for at in np.argsort(first).tolist():
-                index = int(used[at])
+            for index in np.flatnonzero(used).tolist():
                 numbers[index] = number_of.setdefault(words[index], len(number_of))
             self._numbers = numbers
             self._dictionary = keys.dictionary

@@ -27,6 +27,7 @@ def _read_only(dtype: Any) -> Any:
 
 
 NEVER = np.int64(-(2**63))  # as a time or an elapsed time: there is none
+FOREVER = np.int64(2**63 - 1)
 
 
 class Kernel:
@@ -141,6 +142,13 @@ def rehash(old_keys, slots, numbers):  # type: ignore[no-untyped-def]
         numbers[slot] = number
 
 
+@nb.njit(nogil=True, inline="always")
+def _span(later, earlier):  # type: ignore[no-untyped-def]
+    """How far apart two times are; nanoseconds of centuries that 64 bits cannot hold are as far as they can."""
+    span = np.uint64(later) - np.uint64(earlier)  # without a sign the difference cannot overflow
+    return np.int64(span) if span < np.uint64(FOREVER) else FOREVER
+
+
 # ---- arrival: each event finds the one before it
 # ---------------------------------------------------------------------------
 
@@ -164,15 +172,16 @@ def arrive(entity, ts, forget, count, last_ts, last_row, link, seq, elapsed, fre
         t = ts[row]
         before = last_row[e]
         if before >= 0:
-            gap = t - ts[before]
+            last = ts[before]
             next_seq = seq[before] + 1
         else:
             present[n_present] = e
             n_present += 1
             next_seq = count[e]
-            gap = t - last_ts[e] if next_seq > 0 else np.int64(0)
-        if gap < 0:
+            last = last_ts[e] if next_seq > 0 else t
+        if t < last:
             return row, n_present
+        gap = _span(t, last)
         new_word = next_seq == 0 or (forget >= 0 and gap > forget)
         fresh[row] = new_word
         if new_word:
@@ -373,7 +382,7 @@ def hold(values, entity, ts, link, fresh, last, since, held):  # type: ignore[no
         if fresh[row] != 0 or last[e] != values[row]:
             since[e] = ts[row]
         last[e] = values[row]
-        held[row] = ts[row] - since[e]
+        held[row] = _span(ts[row], since[e])
 
 
 # ---- symbols to detections
@@ -460,7 +469,7 @@ def step_tables(  # type: ignore[no-untyped-def]
             else:
                 start_seq = number - start + 1
                 start_ts = _time_at_age(row, start, link, ts, start_seq, e, tail_ts, tail)
-            if ts[row] - start_ts <= window_ticks[pattern] and number - start_seq < window_events[pattern]:
+            if _span(ts[row], start_ts) <= window_ticks[pattern] and number - start_seq < window_events[pattern]:
                 out_row[n_out] = row
                 out_pattern[n_out] = pattern
                 out_seq[n_out] = start_seq
@@ -518,7 +527,7 @@ def step_runs(  # type: ignore[no-untyped-def]
                 before = np.int64(run_state[base + run])
                 start_seq = run_seq[base + run]
                 start_ts = run_ts[base + run]
-            if now - start_ts > window_ticks or number - start_seq >= window_events:
+            if _span(now, start_ts) > window_ticks or number - start_seq >= window_events:
                 continue
             at = before * width + symbol
             for s in range(first[at], first[at + 1]):
@@ -572,7 +581,7 @@ def mark_late(entity, ts, lateness, greatest, late):  # type: ignore[no-untyped-
     for row in range(entity.shape[0]):
         e = entity[row]
         t = ts[row]
-        late[row] = greatest[e] != NEVER and t < greatest[e] - lateness
+        late[row] = greatest[e] != NEVER and t < greatest[e] and _span(greatest[e], t) > lateness
         if t > greatest[e]:
             greatest[e] = t
 

@@ -60,7 +60,8 @@ class Reorderer:
         if self.lateness == 0 and self.order_column is None:
             return kept, rows.take(np.flatnonzero(is_late))
         waiting = kept if self.held is None else _joined(self.held, kept)
-        reached = self.greatest[waiting.entity] - self.lateness
+        greatest = self.greatest[waiting.entity]
+        reached = np.where(greatest < kernels.NEVER + self.lateness, kernels.NEVER, greatest - self.lateness)
         # With an order column a tie that arrives later may belong before: ties wait until their time is over.
         ready = waiting.ts <= reached if self.order_column is None else waiting.ts < reached
         self.held = waiting.where(~ready) if not ready.all() else None

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from wayeb_py.detections import Detections
 from wayeb_py.errors import EventsError
-from wayeb_py.recogniser import Disorder, Recogniser
+from wayeb_py.recogniser import Disorder, Recogniser, takeable
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
@@ -55,7 +55,10 @@ def put_in_order(patterns: Patterns, table: pa.Table) -> pa.Table:
             table.select(columns).append_column("row", pa.array(np.arange(len(table)))),
             sort_keys=[*((column, "ascending") for column in columns), ("row", "ascending")],
         )
-    return table.take(order)
+    columns_in_order = [
+        column.cast(takeable(column.type)).take(order).cast(column.type) for column in table.itercolumns()
+    ]
+    return pa.table(columns_in_order, schema=table.schema)
 
 
 def _sorts(type_: pa.DataType) -> bool:

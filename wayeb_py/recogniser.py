@@ -393,9 +393,10 @@ class _Bound:
             if place < 0:
                 raise EventsError(f"a batch lacks the column `{field.name}`, which the first one had")
             array = batch.column(place)
-            if _value_type(array.type) != _value_type(field.type):
+            wanted = takeable(_value_type(field.type))
+            if _value_type(array.type) != wanted:
                 try:
-                    array = _plain(array).cast(_value_type(field.type))
+                    array = _plain(array).cast(wanted)
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                     raise EventsError(
                         f"the column `{field.name}` was {_value_type(field.type)} and is now {array.type}: {error}"
@@ -500,7 +501,8 @@ class _Bound:
         for column in self.emitted:
             emits = self._emits[column][found.pattern]
             at = pa.array(row, mask=None if emits.all() else ~emits)
-            arrays.append(_plain(rows.batch.column(column).take(at)))
+            emitted = _plain(rows.batch.column(column).take(at))
+            arrays.append(emitted.cast(self.detection_schema.field(column).type))
         return pa.Table.from_arrays(arrays, schema=self.detection_schema)
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:
@@ -544,6 +546,11 @@ def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:
             )
         fields[need.column] = field
     return pa.schema(list(fields.values()))
+
+
+def takeable(type_: pa.DataType) -> pa.DataType:
+    """The type in which rows can be picked out: Arrow cannot do that with views of text."""
+    return pa.string() if pa.types.is_string_view(type_) else type_
 
 
 def _value_type(type_: pa.DataType) -> pa.DataType:
