@@ -32,12 +32,17 @@ WAYEB = str(Path(sys.executable).with_name("wayeb"))  # the command, as this env
 
 
 def repeat_in_turn(tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, list[float]]:
-    """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat."""
+    """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat.
+
+    Each round begins with another task: in a fixed order, what runs after a given neighbour always does.
+    """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
+    names = list(tasks)
     for repeat in range(repeats + 1):
-        for name, task in tasks.items():
+        first = repeat % len(names)
+        for name in names[first:] + names[:first]:
             begin = time.perf_counter()
-            task()
+            tasks[name]()
             if repeat > 0:
                 seconds[name].append(time.perf_counter() - begin)
     return seconds
