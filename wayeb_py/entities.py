@@ -21,6 +21,7 @@ I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 DIRECT_RANGE = 1 << 22  # entries of a direct table: 16 MiB
+HASHED_AT_ONCE = 1 << 13
 
 
 class Entities:
@@ -84,12 +85,19 @@ class _IntegerKeys:
         low, high = int(values.min()), int(values.max())
         if self._direct is not None and not self._reaches(low, high):
             self._use_hash()
-        self._make_known(self._n + min(len(values), high - low + 1))
         if self._direct is not None:
+            self._make_known(self._n + min(len(values), high - low + 1))
             self._n = int(kernels.number_dense_keys(values, self._direct, self._offset, self._known, self._n, entity))
-        else:
-            self._make_room(len(values))
-            self._n = int(kernels.number_keys(values, self._slots, self._numbers, self._known, self._n, entity))
+            return entity
+        # Piece by piece, so that the table grows with the keys and not with the batch: a small one stays in the cache.
+        for begin in range(0, len(values), HASHED_AT_ONCE):
+            piece = slice(begin, begin + HASHED_AT_ONCE)
+            n_more = len(entity[piece])
+            self._make_known(self._n + n_more)
+            self._make_room(n_more)
+            self._n = int(
+                kernels.number_keys(values[piece], self._slots, self._numbers, self._known, self._n, entity[piece])
+            )
         return entity
 
     def _reaches(self, low: int, high: int) -> bool:
@@ -113,12 +121,10 @@ class _IntegerKeys:
         self._rebuild(1 << 16)
 
     def _make_room(self, n_more: int) -> None:
-        # At most n_more keys are new; the table stays half empty even then, growing before it must.
+        """Keeps the table half empty even if all of `n_more` keys are new."""
         size = len(self._slots)
-        while size < 2 * (self._n + min(n_more, max(self._n, 1 << 16))):
+        while size < 2 * (self._n + n_more):
             size *= 2
-        if 2 * (self._n + n_more) > size:
-            size = 1 << (2 * (self._n + n_more)).bit_length()
         if size > len(self._slots):
             self._rebuild(size)
 
