@@ -1,0 +1,167 @@
+"""A small invented sea: a coast with ports, two islands, anchorages, fishing grounds and protected areas.
+
+The land lies in the south, the sea in the north, between 5 and 4 degrees west and 48 and 49 degrees north. The coast
+is a sum of sines, so that it has bays at several scales, can be asked for at any longitude, and needs no data file.
+The places in `patterns/maritime/geo` are what `write_sea` writes, and traffic is generated over the same functions: a
+real coast would have to be committed twice, once as data and once for the generator to sail around.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+METRES_A_DEGREE = 111_195.0  # of latitude
+WEST, EAST, NORTH = -5.0, -4.0, 49.0
+COAST_STEP_DEG = 0.0025
+
+Ring = list[tuple[float, float]]  # (lon, lat), the first again at the end
+
+# name, longitude, speed limit in the harbour in knots, berths
+MAINLAND_PORTS = (
+    ("Porzh Gwenn", -4.955, 8, 40),
+    ("Kernevad", -4.872, 6, 12),
+    ("Roc'h Du", -4.786, 8, 25),
+    ("Treizh", -4.694, 10, 80),
+    ("Lanveur", -4.611, 5, 8),
+    ("Penn Enez", -4.523, 6, 15),
+    ("Aber Hir", -4.437, 8, 30),
+    ("Sant Wenole", -4.342, 12, 120),
+    ("Morlan", -4.251, 6, 18),
+    ("Beg ar Vil", -4.158, 8, 22),
+    ("Kastell", -4.066, 10, 60),
+)
+ISLANDS = (  # name, lon, lat, half width and half height in degrees
+    ("Enez Vraz", -4.74, 48.64, 0.040, 0.018),
+    ("Enez Vihan", -4.24, 48.72, 0.026, 0.015),
+)
+ISLAND_PORTS = (("Porzh Enez Vraz", "Enez Vraz", 5, 6), ("Porzh Enez Vihan", "Enez Vihan", 5, 4))
+
+# name, lon, lat, half width and half height in degrees
+ANCHORAGES = (
+    ("Gwenn Roads", -4.90, 48.46, 0.020, 0.010),
+    ("Treizh Roads", -4.655, 48.47, 0.024, 0.012),
+    ("Wenole Roads", -4.385, 48.47, 0.022, 0.011),
+    ("Kastell Roads", -4.10, 48.47, 0.018, 0.010),
+)
+
+
+def coast_lat(lon: float) -> float:
+    """Latitude of the mainland's shore at a longitude."""
+    turn = 2 * math.pi * (lon - WEST)
+    return 48.32 + 0.045 * math.sin(1.3 * turn + 0.4) + 0.02 * math.sin(4.1 * turn) + 0.005 * math.sin(17 * turn)
+
+
+def ellipse(lon: float, lat: float, half_width: float, half_height: float, n: int = 24, wobble: float = 0.0) -> Ring:
+    """A closed ring around a point, counter-clockwise; `wobble` makes it less regular."""
+    ring = []
+    for step in range(n):
+        angle = 2 * math.pi * step / n
+        reach = 1 + wobble * math.sin(5 * angle + 1)
+        ring.append(_rounded(lon + half_width * reach * math.cos(angle), lat + half_height * reach * math.sin(angle)))
+    return [*ring, ring[0]]
+
+
+def island_ring(name: str) -> Ring:
+    """The shore of an island."""
+    _, lon, lat, half_width, half_height = next(island for island in ISLANDS if island[0] == name)
+    return ellipse(lon, lat, half_width, half_height, n=72, wobble=0.12)
+
+
+def mainland() -> Ring:
+    """The mainland's shore from west to east, a little beyond the sea on both sides; not closed."""
+    n = round((EAST - WEST + 0.1) / COAST_STEP_DEG)
+    lons = [WEST - 0.05 + COAST_STEP_DEG * step for step in range(n + 1)]
+    return [_rounded(lon, coast_lat(lon)) for lon in lons]
+
+
+def ports() -> list[dict[str, Any]]:
+    """Ports with their names, positions just off the shore, speed limits and berths."""
+    rows: list[dict[str, Any]] = []
+    for name, lon, limit, berths in MAINLAND_PORTS:
+        rows.append(_port(name, lon, coast_lat(lon) + 0.0012, limit, berths))
+    for name, island, limit, berths in ISLAND_PORTS:
+        southernmost = min(island_ring(island), key=lambda point: point[1])
+        rows.append(_port(name, southernmost[0], southernmost[1] - 0.0012, limit, berths))
+    return rows
+
+
+def _port(name: str, lon: float, lat: float, limit: int, berths: int) -> dict[str, Any]:
+    at_lon, at_lat = _rounded(lon, lat)
+    return {"name": name, "lon": at_lon, "lat": at_lat, "limit": limit, "berths": berths}
+
+
+def anchorages() -> list[tuple[str, list[list[Ring]]]]:
+    """Where ships wait for a berth; each area is a list of polygons, a polygon its shell and its holes."""
+    return [(name, [[ellipse(lon, lat, width, height)]]) for name, lon, lat, width, height in ANCHORAGES]
+
+
+def fishing_grounds() -> list[tuple[str, list[list[Ring]]]]:
+    """Where trawling is allowed: a bank around a wreck (a hole), a plain one, and one in two parts."""
+    return [
+        ("Wreck Bank", [[ellipse(-4.50, 48.80, 0.10, 0.045, 36, 0.1), ellipse(-4.50, 48.80, 0.012, 0.008, 12)[::-1]]]),
+        ("North Bank", [[ellipse(-4.86, 48.86, 0.07, 0.05, 30, 0.08)]]),
+        ("Twin Banks", [[ellipse(-4.14, 48.87, 0.05, 0.03)], [ellipse(-4.11, 48.95, 0.04, 0.025)]]),
+    ]
+
+
+def protected_areas() -> list[tuple[str, list[list[Ring]]]]:
+    """Where sailing is forbidden: the waters around an island (the island is a hole), a bird rock, an L-shaped bay."""
+    corner = [(-4.58, 48.56), (-4.46, 48.56), (-4.46, 48.60), (-4.54, 48.60), (-4.54, 48.66), (-4.58, 48.66)]
+    return [
+        ("Enez Vihan Reserve", [[ellipse(-4.24, 48.72, 0.045, 0.03, 36), island_ring("Enez Vihan")[::-1]]]),
+        ("Bird Rock", [[ellipse(-4.93, 48.62, 0.02, 0.014, 18)]]),
+        ("Seagrass Corner", [[[*corner, corner[0]]]]),
+    ]
+
+
+def _rounded(lon: float, lat: float) -> tuple[float, float]:
+    return round(lon, 5), round(lat, 5)
+
+
+def write_sea(folder: Path) -> None:
+    """Writes ports.csv, coast.geojson, anchorages.geojson, fishing.geojson and protected.geojson."""
+    folder.mkdir(parents=True, exist_ok=True)
+    write_places_csv(folder / "ports.csv", ports())
+    shores = [("Mainland", mainland()), *((island[0], island_ring(island[0])) for island in ISLANDS)]
+    write_geojson(folder / "coast.geojson", [(name, "LineString", shore) for name, shore in shores])
+    for file, areas in (
+        ("anchorages.geojson", anchorages()),
+        ("fishing.geojson", fishing_grounds()),
+        ("protected.geojson", protected_areas()),
+    ):
+        write_geojson(folder / file, [as_feature(name, polygons) for name, polygons in areas])
+
+
+def as_feature(name: str, polygons: list[list[Ring]]) -> tuple[str, str, Any]:
+    """Name, geometry type and coordinates of an area."""
+    return (name, "Polygon", polygons[0]) if len(polygons) == 1 else (name, "MultiPolygon", polygons)
+
+
+def write_geojson(path: Path, features: list[tuple[str, str, Any]]) -> None:
+    """A feature collection, one feature a line, so that a change is seen where it is."""
+    lines = [
+        json.dumps(
+            {
+                "type": "Feature",
+                "properties": {"name": name},
+                "geometry": {"type": geometry_type, "coordinates": coordinates},
+            },
+            separators=(",", ":"),
+        )
+        for name, geometry_type, coordinates in features
+    ]
+    path.write_text('{"type":"FeatureCollection","features":[\n' + ",\n".join(lines) + "\n]}\n", encoding="utf-8")
+
+
+def write_places_csv(path: Path, rows: list[dict[str, Any]]) -> None:
+    """Places by name with their columns."""
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    path.write_text(text.getvalue(), encoding="utf-8")
