@@ -64,8 +64,9 @@ def test_the_errors_need_nothing() -> None:
 
 
 def test_the_kernels_see_only_arrays() -> None:
-    names = [name for _, name in imports_of(ROOT / "wayeb_py/kernels.py") if name.split(".")[0] not in STANDARD]
-    assert [name for name in names if not is_below(name, "numpy", "numba")] == []
+    for path in [*(ROOT / "wayeb_py").glob("*kernels.py"), *(ROOT / "wayeb_py").glob("spatial/*kernels.py")]:
+        names = [name for _, name in imports_of(path) if name.split(".")[0] not in STANDARD]
+        assert [name for name in names if not is_below(name, "numpy", "numba", "wayeb_py.kernels")] == [], path
 
 
 def test_the_engine_knows_no_platform() -> None:

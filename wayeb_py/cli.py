@@ -66,7 +66,10 @@ app = typer.Typer(
 PatternFiles = Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")]
 PatternFolders = Annotated[
     list[Path],
-    typer.Argument(metavar="FILE...", help="Pattern files, each by itself; a folder means all .sre below it."),
+    typer.Argument(
+        metavar="FILE...",
+        help="Pattern files, each by itself; a folder means all .sre below it, what they include with them.",
+    ),
 ]
 Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Key column, where there is no stream block.")]
 Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Time column, where there is no stream block.")]
@@ -141,9 +144,7 @@ def _misuse(message: str) -> NoReturn:
     _fail(message, USAGE_FAULT)
 
 
-# ---- the commands
-
-
+# The commands.
 def _show_version(wanted: bool) -> None:
     if wanted:
         from wayeb_py import __version__
@@ -175,10 +176,12 @@ def check(
     as_json: AsJson = False,
 ) -> None:
     """Report everything that is wrong with pattern files; nothing is run."""
+    from wayeb_py.pattern_files import find_whole_files
+
     found: list[Diagnostic] = []
     limits: list[LimitError] = []
     n_patterns = 0
-    paths = _pattern_files(files)
+    paths = find_whole_files(files)
     given = _load_functions(functions)
     for path in paths:
         try:
@@ -342,12 +345,13 @@ def run_tests(
 ) -> None:
     """Run the examples that pattern files carry with themselves."""
     from wayeb_py.examples import run_examples
+    from wayeb_py.pattern_files import find_whole_files
 
     faults: list[Diagnostic] = []
     n_examples = 0
     given = _load_functions(functions)
     startup.spare_pandas()
-    for path in _pattern_files(files):
+    for path in find_whole_files(files):
         patterns = _compile([path], key, time, time_unit, given, outside=outside)
         _show_warnings(patterns, strict)
         for outcome in run_examples(patterns):
@@ -374,9 +378,10 @@ def fmt(
 ) -> None:
     """Lay out pattern files in the usual way; comments are kept."""
     from wayeb_py.dsl import format_text
+    from wayeb_py.pattern_files import find_files
 
     n_changed = 0
-    for path in _pattern_files(files):
+    for path in find_files(files):
         text = _read(path)
         with _naming(path):
             laid_out = format_text(text)
@@ -411,9 +416,7 @@ def convert(
         _replace(out, converted)
 
 
-# ---- what the commands share
-
-
+# What the commands share.
 def _compile(
     files: list[Path],
     key: str | None,
@@ -433,19 +436,6 @@ def _show_warnings(patterns: Patterns, strict: bool) -> None:
         print("\n\n".join(warning.render() for warning in patterns.warnings), file=sys.stderr)
         if strict:
             raise SystemExit(PATTERN_FAULT)
-
-
-def _pattern_files(paths: list[Path]) -> list[Path]:
-    found: list[Path] = []
-    for path in paths:
-        if path.is_dir():
-            below = sorted(path.rglob("*.sre"))
-            if not below:
-                raise DataError("there are no .sre files below this folder", str(path))
-            found += below
-        else:
-            found.append(path)
-    return found
 
 
 def _load_functions(paths: list[Path] | None) -> list[UserFunction]:

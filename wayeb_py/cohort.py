@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py import kernels
+from wayeb_py import kernels, step_kernels
 from wayeb_py.axes import Axis, Pair, Subject, coarsen, refine
 from wayeb_py.compiled import CompiledPattern
 from wayeb_py.dsl import meaning as m
@@ -241,7 +241,7 @@ class TableStepper:
         found: list[Found] = []
         row = 0
         while row < n:
-            row, n_out = kernels.step_tables(
+            row, n_out = step_kernels.step_tables(
                 row, code, chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail,
                 tables.symbol_of_code, tables.next_state, tables.n_symbols,
                 tables.moves, tables.move_first, tables.move_register, tables.move_source,
@@ -335,7 +335,7 @@ class RunStepper:
         found: list[Found] = []
         row = 0
         while row < n:
-            row, n_out = kernels.step_runs(
+            row, n_out = step_kernels.step_runs(
                 row, code, chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail,
                 self._symbols, self._first, self._successors, self._accepting,
                 self.pattern.n_symbols, self.number, self.pattern.longest, self._joined,

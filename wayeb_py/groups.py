@@ -15,7 +15,7 @@ from math import prod
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py import kernels
+from wayeb_py import step_kernels
 from wayeb_py.axes import Axis, Subject, coarsen, refine
 from wayeb_py.compiled import CompiledPattern
 from wayeb_py.derivatives import IntArray
@@ -106,7 +106,7 @@ def _join(left: Group, right: Group, limits: Limits) -> Group | None:
     pairs = np.empty((room, 2), dtype=np.int64)
     next_state = np.empty((room, n_symbols), dtype=np.int64)
     n_states = int(
-        kernels.walk_product(
+        step_kernels.walk_product(
             np.ascontiguousarray(left.next_state), np.ascontiguousarray(right.next_state),
             left_symbol, right_symbol, number_of, pairs, next_state,
         )
@@ -182,9 +182,7 @@ def _pair_lists(
     return np.array(numbers, dtype=np.int64)[inverse].reshape(left.shape), tuple(lists)
 
 
-# ---- as the kernel wants them
-# ----------------------------------------------------------------------------------------------
-
+# As the kernel wants them.
 I32 = npt.NDArray[np.int32]
 U16 = npt.NDArray[np.uint16]
 
@@ -207,7 +205,7 @@ class Tables:
 
 
 def lay_out(group: Group) -> Tables:
-    """The group's arrays for `kernels.step_tables`."""
+    """The group's arrays for `step_kernels.step_tables`."""
     reports = group.report[group.next_state] != 0
     flags = np.where(reports | (group.moves != 0), 0x8000, 0)
     move_first, move_register, move_source = _flatten(group.move_lists)

@@ -106,7 +106,7 @@ class Recogniser:
         if all(need.column in schema.names for need in self.patterns.needs):
             self._bind(schema)
 
-    # ---- feeding
+    # Feeding.
 
     def feed(self, events: Any) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol."""
@@ -190,7 +190,7 @@ class Recogniser:
             return self._saved or b""
         return save(self, self._bound)
 
-    # ---- from arrival to order
+    # From arrival to order.
 
     def _arrive(self, batch: pa.RecordBatch) -> Rows | None:
         """Events with key and time, in the order in which they are to be recognised."""
@@ -228,7 +228,7 @@ class Recogniser:
         self.aside.append((reason, bad))
         return batch.filter(pc.invert(mask))
 
-    # ---- from order to detections
+    # From order to detections.
 
     def _recognise(self, rows: Rows) -> pa.Table:
         bound = self._bound

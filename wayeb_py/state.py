@@ -46,9 +46,7 @@ def automaton_digest(pattern: CompiledPattern) -> str:
     return digest.hexdigest()[:32]
 
 
-# ---- saving
-
-
+# Saving.
 def save(recogniser: Recogniser, bound: _Bound) -> bytes:
     """Everything that a later recogniser needs to go on from here."""
     n = len(bound.entities)
@@ -151,9 +149,7 @@ def _pack(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
     return MAGIC + VERSION.to_bytes(2, "little") + checksum + len(text).to_bytes(8, "little") + text + body
 
 
-# ---- restoring
-
-
+# Restoring.
 def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     at = len(MAGIC) + 2
     if data[: len(MAGIC)] != MAGIC or len(data) < at + 40:
