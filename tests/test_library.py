@@ -1,0 +1,77 @@
+"""The pattern library keeps its promises: each pattern is explained, has examples of both kinds, and is laid out."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+import wayeb_py
+from wayeb_py import dsl
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.reading import read_text
+from wayeb_py.examples import run_examples
+from wayeb_py.pattern_files import find_files, find_whole_files
+
+LIBRARY = Path(__file__).parent.parent / "patterns"
+FILES = find_files([LIBRARY])
+WHOLE_FILES = find_whole_files([LIBRARY])
+
+
+@cache
+def patterns_of(path: Path) -> wayeb_py.Patterns:
+    return wayeb_py.compile(path)
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(LIBRARY))
+
+
+def declared() -> list[tuple[m.Pattern, Path]]:
+    """Every pattern of the library with the file that declares it, once."""
+    found = {p.name: (p, Path(p.source.name)) for path in WHOLE_FILES for p in patterns_of(path).meaning.patterns}
+    return list(found.values())
+
+
+def explanation(pattern: m.Pattern) -> str:
+    """The comment above a pattern; patterns and their lets that stand together share one."""
+    lines = pattern.source.text[: pattern.span.start].splitlines()[:-1]
+    while lines and lines[-1].startswith(("let ", "pattern ", " ")):
+        lines.pop()
+    comment: list[str] = []
+    while lines and lines[-1].startswith("//"):
+        comment.insert(0, lines.pop().removeprefix("//").strip())
+    return " ".join(comment)
+
+
+@pytest.mark.parametrize("path", WHOLE_FILES, ids=name_of)
+def test_every_example_holds_and_nothing_is_warned_of(path: Path) -> None:
+    patterns = patterns_of(path)
+    assert [warning.render() for warning in patterns.warnings] == []
+    assert [outcome.fault.render() for outcome in run_examples(patterns) if outcome.fault is not None] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=name_of)
+def test_files_are_laid_out_in_the_usual_way(path: Path) -> None:
+    text = read_text(path)
+    assert dsl.format_text(text) == text
+
+
+def test_every_pattern_has_an_example_that_is_found_and_one_that_is_not() -> None:
+    examples = [example for path in WHOLE_FILES for example in patterns_of(path).meaning.examples]
+    found = {example.pattern for example in examples if example.detects}
+    not_found = {example.pattern for example in examples if not example.detects}
+    names = {pattern.name for pattern, _ in declared()}
+    assert (names - found, names - not_found) == (set(), set())
+
+
+def test_every_pattern_says_what_it_finds_and_where_it_fails() -> None:
+    assert [p.name for p, _ in declared() if len(explanation(p)) < 60 or "ails" not in explanation(p)] == []
+
+
+def test_no_two_files_of_a_library_call_different_patterns_the_same() -> None:
+    for library in ("fleet", "maritime"):
+        files = sorted((LIBRARY / library).glob("*.sre"))
+        names = wayeb_py.compile(files).names if files else ()
+        assert len(names) == len(set(names))
