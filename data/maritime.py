@@ -1,0 +1,33 @@
+"""Writes AIS messages of made-up vessels on the invented sea to a Parquet file, and what occurs in them beside it.
+
+    python data/maritime.py --events 20000000 --out maritime.parquet
+    python data/maritime.py --events 12000 --vessels 30 --seed 1 --out data/maritime_sample.parquet    # the sample
+
+`wayeb_py.providers.generate_maritime` says how they move; `wayeb data generate maritime` does the same from an
+installed package.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from wayeb_py.providers.generate_maritime import SCHEMA, generate_maritime
+from wayeb_py.providers.occurrences import write_generated
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Write the messages of made-up vessels to a Parquet file.")
+    parser.add_argument("--events", type=int, default=100_000)
+    parser.add_argument("--vessels", type=int, default=None, help="default: one for every 2,000 events, at least 24")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--out", type=Path, required=True)
+    arguments = parser.parse_args()
+    pieces = generate_maritime(arguments.events, arguments.vessels, arguments.seed)
+    beside = arguments.out.with_suffix(".occurrences.csv")
+    occurring = write_generated(pieces, SCHEMA, arguments.out, beside)
+    print(f"{arguments.out}: {arguments.events:,} events, occurrences {occurring}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,140 @@
+"""The generators: as many events as asked for, in order, the same for the same seed, and what they say occurs does."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import wayeb_py
+from wayeb_py.providers.generate_maritime import LIE_RATES, OCCURRENCE_NAMES, SCHEMA, coast_lats, generate_maritime
+from wayeb_py.providers.invented_roads import write_roads
+from wayeb_py.providers.invented_sea import coast_lat, write_sea
+from wayeb_py.providers.occurrences import read_injected, read_occurrences, write_generated
+
+ROOT = Path(__file__).parent.parent
+SAMPLE = ROOT / "data/maritime_sample.parquet"
+
+VESSELS = """
+stream vessels {
+    key      mmsi
+    time     ts
+    position lon, lat
+    attr speed   number in kn
+    attr course  number in deg
+    attr heading number in deg
+    attr type    text
+}
+"""
+
+# What the generator means by its names, without places; the library's patterns are at least as lenient.
+PATTERNS = {
+    "Drifting": "(speed > 0.5 and angle(heading, course) > 30){3}",
+    "SearchAndRescue": '(type = "sar" and speed > 2.7 and angle(heading, prev(heading)) > 20){3}',
+    "TransmissionGap": "(elapsed() > 30 min)",
+    "Loitering": "(speed < 0.5){3}",
+    "Anchored": "(speed < 0.5){3}",
+    "Trawling": '(type = "fishing" and speed in 1..9){3}',
+    "HighSpeedNearCoast": "(speed > 5)",
+    "ProtectedArea": "(speed > 2)",
+}
+
+
+def maritime(n_events: int, **options: int) -> tuple[pa.Table, pa.Table]:
+    pieces = list(generate_maritime(n_events, **options))
+    return (
+        pa.Table.from_batches([piece.events for piece in pieces]),
+        pa.Table.from_batches([piece.occurrences for piece in pieces]),
+    )
+
+
+def missed(detections: pa.Table, occurrences: pa.Table) -> list[dict[str, object]]:
+    """The occurrences in whose time the pattern is not detected for the entity (and the place, if there is one)."""
+    found: dict[tuple[object, object, object], list[object]] = {}
+    for row in detections.select(["pattern", "place", "entity", "ts"]).to_pylist():
+        found.setdefault((row["pattern"], row["place"], row["entity"]), []).append(row["ts"])
+    return [
+        row
+        for row in occurrences.to_pylist()
+        if not any(
+            row["start_ts"] <= ts <= row["end_ts"]
+            for ts in found.get((row["pattern"], row["place"] or None, row["entity"]), [])
+        )
+    ]
+
+
+def test_vessels_send_as_many_messages_as_asked_for_in_order_of_time() -> None:
+    events, _ = maritime(12_345, n_vessels=40, seed=5)
+    assert len(events) == 12_345
+    assert bool(np.all(np.diff(events["ts"].cast(pa.int64()).to_numpy()) >= 0))
+
+
+def test_vessels_are_the_same_however_their_messages_are_cut() -> None:
+    whole = maritime(9_000, n_vessels=40, seed=5)
+    assert maritime(9_000, n_vessels=40, seed=5, batch_rows=700) == whole
+    assert maritime(9_000, n_vessels=40, seed=6) != whole
+
+
+def test_a_vessel_never_sends_twice_at_one_time() -> None:
+    events, _ = maritime(20_000, n_vessels=40, seed=5)
+    assert events.group_by(["mmsi", "ts"]).aggregate([]).num_rows == len(events)
+
+
+def test_vessels_stay_on_the_water_and_move_no_faster_than_vessels() -> None:
+    events, _ = maritime(40_000, n_vessels=60, seed=5)
+    honest = events.filter(pa.array(np.abs(events["lat"].to_numpy() - 48.6) < 0.42))
+    lon, lat = honest["lon"].to_numpy(), honest["lat"].to_numpy()
+    assert bool((lat > coast_lats(lon)[0]).all())
+    order = np.lexsort((honest["ts"].cast(pa.int64()).to_numpy(), honest["mmsi"].to_numpy()))
+    lon, lat, ms = lon[order], lat[order], honest["ts"].cast(pa.int64()).to_numpy()[order]
+    same = np.diff(honest["mmsi"].to_numpy()[order]) == 0
+    moved_m = np.hypot(np.diff(lon) * 111_195 * 0.662, np.diff(lat) * 111_195)
+    implied_kn = moved_m[same] / (np.diff(ms)[same] / 1000) / (1852 / 3600)
+    jumped = implied_kn > 30
+    assert jumped.sum() < 0.003 * len(honest)  # only where a position is a lie
+
+
+def test_the_shore_of_arrays_is_the_shore() -> None:
+    lon = np.linspace(-5.05, -3.95, 200)
+    assert np.allclose(coast_lats(lon)[0], [coast_lat(one) for one in lon])
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_every_recorded_occurrence_is_detected(pattern: str) -> None:
+    events, occurrences = maritime(60_000, n_vessels=80, seed=3)
+    mine = occurrences.filter(pa.compute.equal(occurrences["pattern"], pattern))
+    assert len(mine) > 0
+    found = wayeb_py.compile(VESSELS + f"pattern {pattern} := {PATTERNS[pattern]}").recognise(events).to_arrow()
+    assert missed(found, mine) == []
+
+
+def test_every_kind_of_lie_and_of_occurrence_is_in_the_sample() -> None:
+    lies = json.loads(pq.read_metadata(SAMPLE).metadata[b"lies"])
+    assert set(lies) == set(LIE_RATES)
+    assert min(lies.values()) > 0
+    assert set(read_injected(SAMPLE)) == set(OCCURRENCE_NAMES) - {"none"}
+
+
+def test_the_sample_is_what_the_generator_makes(tmp_path: Path) -> None:
+    write_generated(
+        generate_maritime(12_000, 30, 1), SCHEMA, tmp_path / "events.parquet", tmp_path / "_occurrences.csv"
+    )
+    assert pq.read_table(tmp_path / "events.parquet") == pq.read_table(SAMPLE)
+    assert read_occurrences(tmp_path / "_occurrences.csv") == read_occurrences(SAMPLE.with_suffix(".occurrences.csv"))
+
+
+def test_the_geography_of_the_patterns_is_the_invented_one(tmp_path: Path) -> None:
+    write_sea(tmp_path / "maritime")
+    write_roads(tmp_path / "fleet")
+    for library in ("maritime", "fleet"):
+        for path in (tmp_path / library).iterdir():
+            assert path.read_text() == (ROOT / "patterns" / library / "geo" / path.name).read_text(), path.name
+
+
+def test_the_samples_and_their_geography_are_small() -> None:
+    paths = [*(ROOT / "data").iterdir(), *(ROOT / "patterns").glob("*/geo/*")]
+    assert sum(path.stat().st_size for path in paths if path.suffix not in (".py", "")) < 1_000_000
