@@ -21,22 +21,27 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 import typer
 
 from wayeb_py import startup
-from wayeb_py.errors import DataError, Diagnostic, EventsError, LimitError, PatternError
+from wayeb_py.cli_options import (
+    LIMIT_FAULT,
+    PATTERN_FAULT,
+    AsJson,
+    Functions,
+    Key,
+    Outside,
+    Quiet,
+    Strict,
+    Time,
+    TimeUnit,
+    compile_files,
+    explained,
+    load_functions,
+    misuse,
+    show_warnings,
+)
+from wayeb_py.errors import DataError, Diagnostic, LimitError, PatternError
 
 if TYPE_CHECKING:
-    from wayeb_py.functions import UserFunction
-    from wayeb_py.patterns import Patterns
-
-PATTERN_FAULT, USAGE_FAULT, DATA_FAULT, LIMIT_FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
-
-
-class Unit(StrEnum):
-    """Units of a time that is a number."""
-
-    S = "s"
-    MS = "ms"
-    US = "us"
-    NS = "ns"
+    pass
 
 
 class Form(StrEnum):
@@ -71,16 +76,6 @@ PatternFolders = Annotated[
         help="Pattern files, each by itself; a folder means all .sre below it, what they include with them.",
     ),
 ]
-Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Key column, where there is no stream block.")]
-Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Time column, where there is no stream block.")]
-TimeUnit = Annotated[Unit | None, typer.Option("--time-unit", help="Unit of a time that is a number.")]
-Functions = Annotated[
-    list[Path] | None, typer.Option("--functions", metavar="FILE.py", help="Python file with predicates and functions.")
-]
-Outside = Annotated[bool, typer.Option("--outside", help="Pattern files may name files outside their own folder.")]
-Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 
 def main() -> None:
@@ -113,38 +108,6 @@ def _end_in_order(number: int, frame: object) -> NoReturn:
     raise SystemExit(128 + number)
 
 
-@contextmanager
-def _explained() -> Iterator[None]:
-    """Turns every fault of a user's into its message and exit code; stands around each command.
-
-    Around all of them it would come too late: what reads the arguments has its own ideas of an interruption.
-    """
-    try:
-        yield
-    except PatternError as error:
-        _fail(error, PATTERN_FAULT)
-    except (EventsError, DataError) as error:
-        _fail(error, DATA_FAULT)
-    except LimitError as error:
-        _fail(error, LIMIT_FAULT)
-    except KeyboardInterrupt:
-        _fail("interrupted", INTERRUPTED)
-    except BrokenPipeError:
-        # Whoever read the output has enough; what Python would still flush has nowhere to go.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(PIPE_CLOSED) from None
-
-
-def _fail(error: object, code: int) -> NoReturn:
-    print(error, file=sys.stderr)
-    raise SystemExit(code)
-
-
-def _misuse(message: str) -> NoReturn:
-    _fail(message, USAGE_FAULT)
-
-
-# The commands.
 def _show_version(wanted: bool) -> None:
     if wanted:
         from wayeb_py import __version__
@@ -163,7 +126,7 @@ def common(
 
 
 @app.command()
-@_explained()
+@explained()
 def check(
     files: PatternFolders,
     key: Key = None,
@@ -182,10 +145,10 @@ def check(
     limits: list[LimitError] = []
     n_patterns = 0
     paths = find_whole_files(files)
-    given = _load_functions(functions)
+    given = load_functions(functions)
     for path in paths:
         try:
-            patterns = _compile([path], key, time, time_unit, given, outside=outside)
+            patterns = compile_files([path], key, time, time_unit, given, outside=outside)
         except PatternError as error:
             found += error.diagnostics
         except LimitError as error:
@@ -209,7 +172,7 @@ def check(
 
 
 @app.command()
-@_explained()
+@explained()
 def explain(
     files: PatternFiles,
     pattern: Annotated[str | None, typer.Option(metavar="NAME", help="Only this pattern.")] = None,
@@ -222,16 +185,16 @@ def explain(
     longest: Annotated[bool, typer.Option("--longest", help="As it is run for the longest matches.")] = False,
 ) -> None:
     """Show what patterns are compiled to: predicates, minterms, states, cost."""
-    patterns = _compile(files, key, time, time_unit, _load_functions(functions), outside=outside, longest=longest)
+    patterns = compile_files(files, key, time, time_unit, load_functions(functions), outside=outside, longest=longest)
     if pattern is not None and pattern not in patterns.names:
-        _misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
+        misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
     from wayeb_py.explain import explain as explain_patterns
 
     print(explain_patterns(patterns, pattern=pattern, form=form.value))
 
 
 @app.command()
-@_explained()
+@explained()
 def run(
     files: PatternFiles,
     data: Annotated[
@@ -288,24 +251,26 @@ def run(
     from wayeb_py.arguments import read_bad_limit, read_duration_s, read_instant_s
 
     if engine == Engine.SPARK:
-        _misuse("--engine spark is not there yet; --engine local runs on this machine")
+        misuse("--engine spark is not there yet; --engine local runs on this machine")
     if final and state is None:
-        _misuse("--final closes what --state keeps open: it needs --state")
+        misuse("--final closes what --state keeps open: it needs --state")
     try:
         lateness_s = None if lateness is None else read_duration_s(lateness)
         limit = None if max_bad is None else read_bad_limit(max_bad)
     except ValueError as error:
-        _misuse(str(error))
-    given = _load_functions(functions)
-    patterns = _compile(files, key, time, time_unit, given, outside=outside, longest=longest, lateness_s=lateness_s)
-    _show_warnings(patterns, strict)
+        misuse(str(error))
+    given = load_functions(functions)
+    patterns = compile_files(
+        files, key, time, time_unit, given, outside=outside, longest=longest, lateness_s=lateness_s
+    )
+    show_warnings(patterns, strict)
     startup.spare_pandas()
     try:
         unit = patterns.meaning.stream.time_unit
         since_s = None if since is None else read_instant_s(since, unit)
         until_s = None if until is None else read_instant_s(until, unit)
     except ValueError as error:
-        _misuse(str(error))
+        misuse(str(error))
     from wayeb_py import progress, runner
 
     with progress.shown(visible=not quiet and sys.stderr.isatty()) as on_progress:
@@ -331,7 +296,7 @@ def run(
 
 
 @app.command("test")
-@_explained()
+@explained()
 def run_tests(
     files: PatternFolders,
     key: Key = None,
@@ -349,11 +314,11 @@ def run_tests(
 
     faults: list[Diagnostic] = []
     n_examples = 0
-    given = _load_functions(functions)
+    given = load_functions(functions)
     startup.spare_pandas()
     for path in find_whole_files(files):
-        patterns = _compile([path], key, time, time_unit, given, outside=outside)
-        _show_warnings(patterns, strict)
+        patterns = compile_files([path], key, time, time_unit, given, outside=outside)
+        show_warnings(patterns, strict)
         for outcome in run_examples(patterns):
             n_examples += 1
             if outcome.fault is not None:
@@ -370,7 +335,7 @@ def run_tests(
 
 
 @app.command()
-@_explained()
+@explained()
 def fmt(
     files: PatternFolders,
     only_check: Annotated[bool, typer.Option("--check", help="Change nothing; tell which files would change.")] = False,
@@ -397,7 +362,7 @@ def fmt(
 
 
 @app.command()
-@_explained()
+@explained()
 def convert(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A file in the older prefix form.")],
     out: Annotated[
@@ -417,38 +382,6 @@ def convert(
 
 
 # What the commands share.
-def _compile(
-    files: list[Path],
-    key: str | None,
-    time: str | None,
-    time_unit: Unit | None,
-    functions: list[UserFunction],
-    **options: Any,
-) -> Patterns:
-    from wayeb_py.patterns import compile_patterns
-
-    unit = None if time_unit is None else time_unit.value
-    return compile_patterns(files, key=key, time=time, time_unit=unit, functions=functions, **options)
-
-
-def _show_warnings(patterns: Patterns, strict: bool) -> None:
-    if patterns.warnings:
-        print("\n\n".join(warning.render() for warning in patterns.warnings), file=sys.stderr)
-        if strict:
-            raise SystemExit(PATTERN_FAULT)
-
-
-def _load_functions(paths: list[Path] | None) -> list[UserFunction]:
-    if not paths:
-        return []
-    from wayeb_py.function_files import load_functions
-
-    try:
-        return load_functions(paths)
-    except ValueError as error:
-        _misuse(f"--functions {error}")
-
-
 def _read(path: Path) -> str:
     from wayeb_py.dsl.reading import read_text
 
