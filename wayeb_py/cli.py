@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wayeb_py import startup
+from wayeb_py import cli_view, startup
 from wayeb_py.cli_options import (
     LIMIT_FAULT,
     PATTERN_FAULT,
@@ -382,6 +382,9 @@ def convert(
 
 
 # What the commands share.
+app.command("map")(cli_view.draw_map)
+
+
 def _read(path: Path) -> str:
     from wayeb_py.dsl.reading import read_text
 

@@ -76,7 +76,6 @@ def misuse(message: str) -> NoReturn:
     fail(message, USAGE_FAULT)
 
 
-# The commands.
 def compile_files(
     files: list[Path],
     key: str | None,

@@ -92,6 +92,12 @@ def open_events(
     return EventReader(with_rows, Selection(wanted, pa.schema(fields), time_range, batch_rows), max(1, threads))
 
 
+def column_names(paths: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
+    """The columns of the first of the files that the paths name."""
+    files = find_files(paths)
+    return _open(files[0], Wanted(())).columns if files else ()
+
+
 def _open(file: EventFile, wanted: Wanted) -> OpenedFile:
     # Each format's part of Arrow is loaded only when a file asks for it: start-up is counted in tens of milliseconds.
     if file.format == "parquet":

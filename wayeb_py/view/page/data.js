@@ -1,0 +1,83 @@
+// The scene of the page: packed columns become typed arrays, and what is derived once is derived here.
+
+const scene = JSON.parse(document.getElementById("scene").textContent);
+
+function unpack(text, Kind) {
+  const binary = atob(text);
+  const bytes = new Uint8Array(binary.length);
+  for (let i = 0; i < binary.length; i++) bytes[i] = binary.charCodeAt(i);
+  return new Kind(bytes.buffer);
+}
+
+const NO_POSITION = -2147483648;
+const PER_DEGREE = 1e7;
+
+const first = unpack(scene.first, Int32Array); // [entity] -> its first row; one more at the end
+const time = unpack(scene.time, Float64Array); // [row], seconds since 1970
+const lon = unpack(scene.lon, Int32Array);
+const lat = unpack(scene.lat, Int32Array);
+const nEntities = scene.entities.length;
+const nPoints = time.length;
+const episodes = scene.episodes; // columns, one entry an episode
+const nEpisodes = episodes.pattern.length;
+
+const attributes = scene.attributes.map((given) => ({
+  name: given.name,
+  unit: given.unit,
+  words: given.words,
+  values: given.words ? unpack(given.codes, Int32Array) : unpack(given.numbers, Float32Array),
+}));
+
+function attributeText(attribute, row) {
+  const value = attribute.values[row];
+  if (attribute.words) return attribute.words[value] ?? "–";
+  if (Number.isNaN(value)) return "–";
+  const text = Number(value.toPrecision(6)).toString();
+  return attribute.unit ? `${text} ${attribute.unit}` : text;
+}
+
+const episodesOf = Array.from({ length: nEntities }, () => []);
+for (let e = 0; e < nEpisodes; e++) episodesOf[episodes.entity[e]].push(e);
+
+let earliest = Infinity;
+let latest = -Infinity;
+for (let row = 0; row < nPoints; row++) {
+  if (time[row] < earliest) earliest = time[row];
+  if (time[row] > latest) latest = time[row];
+}
+if (!(earliest <= latest)) { earliest = 0; latest = 1; }
+if (earliest === latest) latest = earliest + 1;
+
+// Ten colours that stay apart on light and on dark ground and for most colour-blind eyes; then the circle of hues.
+const PALETTE = ["#d1495b", "#2f7fd1", "#e08e1b", "#2a9d6f", "#8e5bc7", "#12a3b4", "#c2569a", "#8a7d1f", "#e2653a", "#5d76d6"];
+const colourOf = scene.patterns.map((_, i) =>
+  i < PALETTE.length ? PALETTE[i] : `hsl(${(i * 137.5) % 360} 55% ${i % 2 ? 45 : 58}%)`);
+
+function timeText(seconds, parts = "full") {
+  const text = new Date(seconds * 1000).toISOString();
+  if (parts === "clock") return text.slice(11, 16);
+  if (parts === "day") return text.slice(5, 10);
+  return `${text.slice(0, 10)} ${text.slice(11, 19)}`;
+}
+
+function durationText(seconds) {
+  if (seconds < 60) return `${Math.round(seconds)} s`;
+  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
+  if (seconds < 172800) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  return `${(seconds / 86400).toFixed(1)} d`;
+}
+
+// What the reader has chosen. No entity chosen means all of them.
+const chosen = {
+  patterns: new Set(scene.patterns.keys()),
+  entities: new Set(),
+  knowledge: new Set(scene.places.map((place) => place.knowledge)),
+  from: earliest,
+  until: latest,
+  episode: -1,
+};
+
+const isEntityShown = (entity) => chosen.entities.size === 0 || chosen.entities.has(entity);
+const isEpisodeShown = (e) =>
+  chosen.patterns.has(episodes.pattern[e]) && isEntityShown(episodes.entity[e]) &&
+  episodes.end[e] >= chosen.from && episodes.start[e] <= chosen.until;

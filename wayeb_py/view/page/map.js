@@ -1,0 +1,319 @@
+// The map: graticule, places, tracks, episodes, and what is under the pointer.
+
+const mapCanvas = document.getElementById("map");
+const mapPen = mapCanvas.getContext("2d");
+let colours = {};
+
+function readColours() {
+  const style = getComputedStyle(document.documentElement);
+  for (const name of ["ink", "soft", "line", "strong", "accent", "sea", "track", "grid", "area", "halo", "panel"]) {
+    colours[name] = style.getPropertyValue(`--${name}`).trim();
+  }
+}
+
+function fitCanvas(canvas, width, height) {
+  const ratio = window.devicePixelRatio || 1;
+  const wanted = [Math.max(1, Math.round(width * ratio)), Math.max(1, Math.round(height * ratio))];
+  if (canvas.width !== wanted[0] || canvas.height !== wanted[1]) {
+    [canvas.width, canvas.height] = wanted;
+    canvas.style.width = `${width}px`;
+    canvas.style.height = `${height}px`;
+  }
+  canvas.getContext("2d").setTransform(ratio, 0, 0, ratio, 0, 0);
+}
+
+const isInView = (bounds) =>
+  pixelX(bounds[2]) >= 0 && pixelX(bounds[0]) <= view.width && pixelY(bounds[3]) >= 0 && pixelY(bounds[1]) <= view.height;
+
+// Rows of one entity in time, as a half-open range.
+function rowsBetween(begin, end, from, until) {
+  const search = (bound, after) => {
+    let low = begin;
+    let high = end;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (time[middle] < bound || (after && time[middle] === bound)) low = middle + 1; else high = middle;
+    }
+    return low;
+  };
+  return [search(from, false), search(until, true)];
+}
+
+// Adds a line through rows to the path; steps of less than a pixel are left out, and the antimeridian is not crossed.
+function addLine(pen, begin, end) {
+  const { x: midX, y: midY, scale } = view;
+  const offsetX = view.width / 2;
+  const offsetY = view.height / 2;
+  let lastX = NaN;
+  let lastY = NaN;
+  let pending = false;
+  for (let row = begin; row < end; row++) {
+    const wx = worldX[row];
+    if (wx !== wx) continue;
+    const x = (wx - midX) * scale + offsetX;
+    const y = (worldY[row] - midY) * scale + offsetY;
+    if (lastX !== lastX || Math.abs(x - lastX) > scale / 2) {
+      pen.moveTo(x, y);
+    } else if (Math.abs(x - lastX) + Math.abs(y - lastY) < 1 && row < end - 1) {
+      pending = true;
+      continue;
+    } else {
+      pen.lineTo(x, y);
+    }
+    pending = false;
+    lastX = x;
+    lastY = y;
+  }
+  return pending;
+}
+
+function drawMap() {
+  const pen = mapPen;
+  fitCanvas(mapCanvas, view.width, view.height);
+  pen.fillStyle = colours.sea;
+  pen.fillRect(0, 0, view.width, view.height);
+  drawGraticule(pen);
+  drawPlaces(pen);
+  drawTracks(pen);
+  drawEpisodes(pen);
+  drawScaleBar(pen);
+}
+
+const STEPS = [30, 15, 10, 5, 2, 1, 0.5, 0.25, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005, 0.0002, 0.0001];
+
+function drawGraticule(pen) {
+  const [left, top] = worldOfPixel(0, 0);
+  const [right, bottom] = worldOfPixel(view.width, view.height);
+  const [west, east, north, south] = [lonOfX(left), lonOfX(right), latOfY(top), latOfY(bottom)];
+  const pixelsPerDegree = view.scale / 360;
+  const step = STEPS.find((s, i) => s * pixelsPerDegree < 160 || i === STEPS.length - 1) ?? 30;
+  const digits = step >= 1 ? 0 : Math.ceil(-Math.log10(step) - 0.31);
+  const degrees = (value, positive, negative) =>
+    `${Math.abs(value).toFixed(digits)}° ${Math.abs(value) < step / 2 ? "" : value > 0 ? positive : negative}`.trim();
+  pen.strokeStyle = colours.grid;
+  pen.lineWidth = 1;
+  pen.fillStyle = colours.soft;
+  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+  pen.beginPath();
+  for (let k = Math.ceil(Math.max(west, -180) / step); k * step <= Math.min(east, 180); k++) {
+    const x = Math.round(pixelX(mercatorX(k * step))) + 0.5;
+    pen.moveTo(x, 0);
+    pen.lineTo(x, view.height);
+    pen.fillText(degrees(k * step, "E", "W"), x + 4, 13);
+  }
+  for (let k = Math.ceil(Math.max(south, -85) / step); k * step <= Math.min(north, 85); k++) {
+    const y = Math.round(pixelY(mercatorY(k * step))) + 0.5;
+    if (y < 24) continue;
+    pen.moveTo(0, y);
+    pen.lineTo(view.width, y);
+    pen.fillText(degrees(k * step, "N", "S"), 6, y - 4);
+  }
+  pen.stroke();
+}
+
+const placeShapes = scene.places.map((place) => {
+  const bounds = [Infinity, Infinity, -Infinity, -Infinity];
+  const lines = place.lines.map((line) => {
+    const world = new Float64Array(line.length);
+    for (let i = 0; i < line.length; i += 2) {
+      world[i] = mercatorX(line[i]);
+      world[i + 1] = mercatorY(line[i + 1]);
+      bounds[0] = Math.min(bounds[0], world[i]);
+      bounds[1] = Math.min(bounds[1], world[i + 1]);
+      bounds[2] = Math.max(bounds[2], world[i]);
+      bounds[3] = Math.max(bounds[3], world[i + 1]);
+    }
+    return world;
+  });
+  return { ...place, lines, bounds };
+});
+
+function drawPlaces(pen) {
+  const labels = [];
+  for (const place of placeShapes) {
+    if (!chosen.knowledge.has(place.knowledge) || !isInView(place.bounds)) continue;
+    pen.beginPath();
+    if (place.shape === "points") {
+      for (const line of place.lines) {
+        const [x, y] = [pixelX(line[0]), pixelY(line[1])];
+        pen.moveTo(x, y - 4.5);
+        pen.lineTo(x + 4.5, y);
+        pen.lineTo(x, y + 4.5);
+        pen.lineTo(x - 4.5, y);
+        pen.closePath();
+        labels.push([x + 8, y + 4, place.name]);
+      }
+      pen.fillStyle = colours.area;
+      pen.fill();
+      continue;
+    }
+    for (const line of place.lines) {
+      for (let i = 0; i < line.length; i += 2) {
+        if (i) pen.lineTo(pixelX(line[i]), pixelY(line[i + 1])); else pen.moveTo(pixelX(line[i]), pixelY(line[i + 1]));
+      }
+      if (place.shape === "areas") pen.closePath();
+    }
+    pen.strokeStyle = colours.area;
+    pen.lineWidth = 1.2;
+    if (place.shape === "areas") {
+      pen.globalAlpha = 0.13;
+      pen.fillStyle = colours.area;
+      pen.fill("evenodd");
+      pen.globalAlpha = 1;
+      pen.setLineDash([5, 3]);
+      const [x, y] = [pixelX((place.bounds[0] + place.bounds[2]) / 2), pixelY((place.bounds[1] + place.bounds[3]) / 2)];
+      if (pixelX(place.bounds[2]) - pixelX(place.bounds[0]) > 50) labels.push([x, y, place.name, "center"]);
+    }
+    pen.stroke();
+    pen.setLineDash([]);
+  }
+  pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
+  pen.lineWidth = 3;
+  pen.strokeStyle = colours.halo;
+  pen.fillStyle = colours.soft;
+  const taken = [];
+  for (const [x, y, text, align] of labels) {
+    if (!text) continue;
+    const width = text.length * 6.2;
+    const left = align ? x - width / 2 : x;
+    if (taken.some((t) => left < t[1] && left + width > t[0] && Math.abs(y - t[2]) < 13)) continue;
+    taken.push([left, left + width, y]);
+    pen.textAlign = align ?? "left";
+    pen.strokeText(text, x, y);
+    pen.fillText(text, x, y);
+  }
+  pen.textAlign = "left";
+}
+
+function drawTracks(pen) {
+  const dimmed = chosen.episode >= 0;
+  pen.lineWidth = 1;
+  pen.lineJoin = "round";
+  pen.strokeStyle = colours.track;
+  pen.globalAlpha = dimmed ? 0.3 : 0.75;
+  pen.beginPath();
+  for (let entity = 0; entity < nEntities; entity++) {
+    if (!isEntityShown(entity) || !isInView(boundsOfEntity[entity])) continue;
+    const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
+    addLine(pen, begin, end);
+  }
+  pen.stroke();
+  if (dimmed) {
+    const entity = episodes.entity[chosen.episode];
+    const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
+    pen.globalAlpha = 1;
+    pen.beginPath();
+    addLine(pen, begin, end);
+    pen.stroke();
+  }
+  pen.globalAlpha = 1;
+}
+
+function lastPosition(begin, end) {
+  for (let row = end - 1; row >= begin; row--) if (worldX[row] === worldX[row]) return row;
+  return -1;
+}
+
+function drawEpisodes(pen) {
+  pen.lineCap = "round";
+  for (let p = 0; p < scene.patterns.length; p++) {
+    if (!chosen.patterns.has(p)) continue;
+    pen.strokeStyle = pen.fillStyle = colourOf[p];
+    pen.globalAlpha = chosen.episode >= 0 ? 0.25 : 0.9;
+    pen.lineWidth = 3;
+    pen.beginPath();
+    const dots = new Path2D();
+    for (const e of episodesOfPattern[p]) {
+      if (!isEpisodeShown(e) || e === chosen.episode) continue;
+      addLine(pen, episodes.firstRow[e], episodes.endRow[e]);
+      addDot(dots, lastPosition(episodes.firstRow[e], episodes.endRow[e]), 3.5);
+    }
+    pen.stroke();
+    pen.fill(dots);
+  }
+  pen.globalAlpha = 1;
+  if (chosen.episode >= 0) drawChosen(pen, chosen.episode);
+  pen.lineCap = "butt";
+}
+
+function addDot(path, row, radius) {
+  if (row < 0) return;
+  const x = pixelX(worldX[row]);
+  const y = pixelY(worldY[row]);
+  if (x < -9 || y < -9 || x > view.width + 9 || y > view.height + 9) return;
+  path.moveTo(x + radius, y);
+  path.arc(x, y, radius, 0, 2 * Math.PI);
+}
+
+function drawChosen(pen, e) {
+  const [begin, end] = [episodes.firstRow[e], episodes.endRow[e]];
+  for (const [width, colour] of [[8, colours.halo], [4, colourOf[episodes.pattern[e]]]]) {
+    pen.lineWidth = width;
+    pen.strokeStyle = colour;
+    pen.beginPath();
+    addLine(pen, begin, end);
+    pen.stroke();
+  }
+  const dots = new Path2D();
+  for (let row = begin; row < end; row++) if (worldX[row] === worldX[row]) addDot(dots, row, 3);
+  addDot(dots, lastPosition(begin, end), 6);
+  pen.fillStyle = colourOf[episodes.pattern[e]];
+  pen.strokeStyle = colours.halo;
+  pen.lineWidth = 1.5;
+  pen.fill(dots);
+  pen.stroke(dots);
+}
+
+const episodesOfPattern = scene.patterns.map(() => []);
+for (let e = 0; e < nEpisodes; e++) episodesOfPattern[episodes.pattern[e]].push(e);
+
+function drawScaleBar(pen) {
+  const metresPerPixel = (EARTH_M * Math.cos((latOfY(view.y) * Math.PI) / 180)) / view.scale;
+  const most = 130 * metresPerPixel;
+  const power = 10 ** Math.floor(Math.log10(most));
+  const length = [5, 2, 1].map((n) => n * power).find((n) => n <= most);
+  const pixels = length / metresPerPixel;
+  const text = length >= 1000 ? `${length / 1000} km` : length >= 1 ? `${length} m` : `${Math.round(length * 100)} cm`;
+  const y = view.height - 14;
+  pen.font = "12px system-ui, 'DejaVu Sans', sans-serif";
+  for (const [width, colour] of [[5, colours.halo], [2, colours.ink]]) {
+    pen.strokeStyle = colour;
+    pen.lineWidth = width;
+    pen.beginPath();
+    pen.moveTo(14, y - 5);
+    pen.lineTo(14, y);
+    pen.lineTo(14 + pixels, y);
+    pen.lineTo(14 + pixels, y - 5);
+    pen.stroke();
+  }
+  pen.lineWidth = 3;
+  pen.strokeStyle = colours.halo;
+  pen.fillStyle = colours.ink;
+  pen.strokeText(text, 20, y - 6);
+  pen.fillText(text, 20, y - 6);
+}
+
+// The nearest shown point within reach of a pixel: {row, entity, episode}; episodes come before bare tracks.
+function findUnder(px, py, reach = 9) {
+  let best = null;
+  const consider = (row, entity, episode, bonus) => {
+    const dx = pixelX(worldX[row]) - px;
+    const dy = pixelY(worldY[row]) - py;
+    const distance = Math.sqrt(dx * dx + dy * dy);
+    if (distance <= reach && (!best || distance - bonus < best.distance)) {
+      best = { row, entity, episode, distance: distance - bonus };
+    }
+  };
+  for (let e = 0; e < nEpisodes; e++) {
+    if (!isEpisodeShown(e)) continue;
+    for (let row = episodes.firstRow[e]; row < episodes.endRow[e]; row++) {
+      consider(row, episodes.entity[e], e, e === chosen.episode ? 7 : 5);
+    }
+  }
+  for (let entity = 0; entity < nEntities; entity++) {
+    if (!isEntityShown(entity) || !isInView(boundsOfEntity[entity])) continue;
+    const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
+    for (let row = begin; row < end; row++) consider(row, entity, -1, 0);
+  }
+  return best;
+}

@@ -1,0 +1,165 @@
+// The panel: filters, the list of episodes, and one episode with its events and the reason for it.
+
+const MOST_LISTED = 200;
+
+function element(tag, properties = {}, ...children) {
+  const made = Object.assign(document.createElement(tag), properties);
+  made.append(...children.filter((child) => child !== null));
+  return made;
+}
+
+function choice(text, count, checked, colour, onChange) {
+  const box = element("input", { type: "checkbox", checked });
+  box.addEventListener("change", () => onChange(box.checked));
+  const swatch = colour ? element("span", { className: "swatch" }) : null;
+  if (swatch) swatch.style.background = colour;
+  return element("label", {}, box, swatch, element("span", { className: "name", textContent: text, title: text }),
+    element("span", { className: "count", textContent: count }));
+}
+
+function listPatterns() {
+  const list = document.getElementById("patterns");
+  list.replaceChildren(...scene.patterns.map((pattern, p) =>
+    choice(pattern.name, episodesOfPattern[p].length.toLocaleString("en"), chosen.patterns.has(p), colourOf[p], (on) => {
+      if (on) chosen.patterns.add(p); else chosen.patterns.delete(p);
+      changed();
+    })));
+  if (!scene.patterns.length) list.replaceChildren(element("p", { className: "more", textContent: "No detections." }));
+}
+
+function listKnowledge() {
+  const names = [...new Set(scene.places.map((place) => place.knowledge))];
+  document.getElementById("knowledge-filter").hidden = !names.length;
+  document.getElementById("knowledge").replaceChildren(...names.map((name) => {
+    const count = scene.places.filter((place) => place.knowledge === name).length;
+    return choice(name, count.toLocaleString("en"), chosen.knowledge.has(name), null, (on) => {
+      if (on) chosen.knowledge.add(name); else chosen.knowledge.delete(name);
+      redraw();
+    });
+  }));
+}
+
+function listEntities() {
+  const sought = document.getElementById("entity-search").value.trim().toLowerCase();
+  const onlyDetected = document.getElementById("only-detected").checked;
+  const found = [];
+  for (let entity = 0; entity < nEntities; entity++) {
+    if (onlyDetected && !episodesOf[entity].length) continue;
+    if (!sought || scene.entities[entity].toLowerCase().includes(sought)) found.push(entity);
+  }
+  found.sort((a, b) => chosen.entities.has(b) - chosen.entities.has(a) || episodesOf[b].length - episodesOf[a].length || a - b);
+  const rows = found.slice(0, MOST_LISTED).map((entity) =>
+    choice(scene.entities[entity], episodesOf[entity].length || "", chosen.entities.has(entity), null, (on) => {
+      if (on) chosen.entities.add(entity); else chosen.entities.delete(entity);
+      changed();
+    }));
+  if (found.length > MOST_LISTED) rows.push(moreNote(found.length - MOST_LISTED));
+  if (!found.length) rows.push(element("p", { className: "more", textContent: "Nothing of that name." }));
+  document.getElementById("entities").replaceChildren(...rows);
+}
+
+const moreNote = (n) => element("p", { className: "more", textContent: `… and ${n.toLocaleString("en")} more` });
+
+function listEpisodes() {
+  const rows = [];
+  let n = 0;
+  for (let e = 0; e < nEpisodes; e++) {
+    if (!isEpisodeShown(e)) continue;
+    if (++n <= MOST_LISTED) rows.push(episodeButton(e));
+  }
+  if (n > MOST_LISTED) rows.push(element("li", {}, moreNote(n - MOST_LISTED)));
+  document.getElementById("episodes").replaceChildren(...rows);
+  return n;
+}
+
+function episodeButton(e) {
+  const swatch = element("span", { className: "swatch" });
+  swatch.style.background = colourOf[episodes.pattern[e]];
+  const name = `${scene.patterns[episodes.pattern[e]].name} · ${scene.entities[episodes.entity[e]]}`;
+  const button = element("button", { type: "button" }, swatch, element("span", { className: "name", textContent: name }),
+    element("span", { className: "when", textContent: `${timeText(episodes.start[e], "day")} ${timeText(episodes.start[e], "clock")}` }));
+  button.dataset.episode = e;
+  if (e === chosen.episode) button.setAttribute("aria-current", "true");
+  button.addEventListener("click", () => chooseEpisode(e));
+  return element("li", {}, button);
+}
+
+// ---- one episode
+
+function showDetail() {
+  const detail = document.getElementById("detail");
+  const e = chosen.episode;
+  detail.hidden = e < 0;
+  if (e < 0) { detail.replaceChildren(); return; }
+  const pattern = scene.patterns[episodes.pattern[e]];
+  const swatch = element("span", { className: "swatch" });
+  swatch.style.background = colourOf[episodes.pattern[e]];
+  const close = element("button", { type: "button", textContent: "Close" });
+  close.addEventListener("click", () => chooseEpisode(-1));
+  const facts = [
+    ["entity", scene.entities[episodes.entity[e]]],
+    ["place", episodes.place[e] < 0 ? null : scene.placeNames[episodes.place[e]]],
+    ["from", timeText(episodes.start[e])],
+    ["until", timeText(episodes.end[e])],
+    ["lasting", durationText(episodes.end[e] - episodes.start[e])],
+    ["detections", episodes.detections[e].toLocaleString("en")],
+  ];
+  const list = element("dl");
+  for (const [name, value] of facts) {
+    if (value !== null) list.append(element("dt", { textContent: name }), element("dd", { textContent: value }));
+  }
+  const parts = [element("div", { className: "head" }, swatch, element("h2", { textContent: pattern.name }), close), list];
+  if (pattern.text) parts.push(element("code", { textContent: pattern.text }));
+  const why = scene.why[e];
+  if (why) parts.push(element("h3", { textContent: why.summary }), whyTable(why));
+  parts.push(...eventTable(e));
+  detail.replaceChildren(...parts);
+}
+
+function table(head, rows) {
+  const body = element("tbody");
+  for (const { cells, quiet } of rows) {
+    const row = element("tr", { className: quiet ? "quiet" : "" });
+    cells.forEach((cell, i) => row.append(element("td", { textContent: cell, className: head[i].kind ?? "" })));
+    body.append(row);
+  }
+  const titles = element("tr", {}, ...head.map((column) => element("th", { scope: "col", textContent: column.name })));
+  const box = element("div", { className: "table", tabIndex: 0 }, element("table", {}, element("thead", {}, titles), body));
+  return box;
+}
+
+function whyTable(why) {
+  const head = [{ name: "time" }, { name: "letter", kind: "letter" }, { name: "values", kind: "letter" }];
+  return table(head, why.events.map((event) => ({
+    cells: [event.time, event.letter, event.values],
+    quiet: event.quiet,
+  })));
+}
+
+function eventTable(e) {
+  const [begin, end] = [episodes.firstRow[e], episodes.endRow[e]];
+  const head = [{ name: "time" }, ...attributes.map((a) => ({ name: a.name, kind: a.words ? "" : "number" }))];
+  const rows = [];
+  for (let row = begin; row < Math.min(end, begin + MOST_LISTED); row++) {
+    rows.push({ cells: [timeText(time[row]).slice(11), ...attributes.map((a) => attributeText(a, row))] });
+  }
+  const shown = rows.length < episodes.events[e] ? `, ${rows.length} of them here` : "";
+  const noun = episodes.events[e] === 1 ? "event" : "events";
+  return [element("h3", { textContent: `${episodes.events[e].toLocaleString("en")} ${noun}${shown}` }), table(head, rows)];
+}
+
+function tipFor(found) {
+  const lines = [];
+  const strong = (text) => element("b", { textContent: text });
+  if (found.episode >= 0) {
+    const names = episodesOf[found.entity]
+      .filter((e) => isEpisodeShown(e) && episodes.firstRow[e] <= found.row && found.row < episodes.endRow[e])
+      .map((e) => scene.patterns[episodes.pattern[e]].name);
+    lines.push(strong([...new Set(names)].join(", ")), document.createElement("br"));
+  }
+  lines.push(`${scene.entities[found.entity]} · ${timeText(time[found.row])}`);
+  for (const attribute of attributes.slice(0, 8)) {
+    lines.push(document.createElement("br"), `${attribute.name} ${attributeText(attribute, found.row)}`);
+  }
+  return lines;
+}

@@ -1,0 +1,177 @@
+"""Tracks, episodes and places become what the page draws: numbers packed for the browser, thinned where they are many.
+
+Thinning keeps what a reader looks for: the first and the last position of every entity and of every episode stay,
+those inside episodes are the last to go, and of the rest every n-th is kept. The page says what was left out. Columns
+go as base64 of little-endian arrays, which a browser turns into typed arrays at once; JSON numbers were four times
+as large and slow to parse.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.view.found import Episode
+from wayeb_py.view.tracks import Shown, Tracks
+
+MOST_POINTS = 50_000
+MOST_EPISODES = 2_000
+PER_DEGREE = 10_000_000  # positions go as integers: a centimetre, in four bytes
+NO_POSITION = -(2**31)
+
+Json = dict[str, Any]
+Mask = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A named piece of background knowledge: its lines of (lon, lat) are closed for an area."""
+
+    knowledge: str
+    shape: str  # points, lines or areas
+    name: str | None
+    lines: tuple[tuple[tuple[float, float], ...], ...]
+
+
+def build_scene(
+    title: str,
+    tracks: Tracks,
+    episodes: Sequence[Episode],
+    places: Sequence[Place] = (),
+    pattern_texts: Mapping[str, str] | None = None,
+    most_points: int = MOST_POINTS,
+    most_episodes: int = MOST_EPISODES,
+) -> tuple[Json, list[Episode]]:
+    """What the page draws, and the episodes that are on it, in its order."""
+    number_of = {name: number for number, name in enumerate(tracks.entities)}
+    drawn = [episode for episode in episodes if episode.entity in number_of]
+    notes = []
+    if len(drawn) < len(episodes):
+        n_lost = len(episodes) - len(drawn)
+        notes.append(f"{n_lost:,} episodes belong to entities that are not in the data and are left out.")
+    n_episodes = len(drawn)
+    drawn = thin_episodes(drawn, most_episodes)
+    if len(drawn) < n_episodes:
+        notes.append(f"{len(drawn):,} of {n_episodes:,} episodes are shown: of every pattern every n-th.")
+    rows = [tracks.rows(number_of[episode.entity], episode.start_s, episode.end_s) for episode in drawn]
+    keep = thin_points(tracks, rows, most_points)
+    n_points = len(tracks.time_s)
+    kept = int(keep.sum())
+    if kept < n_points:
+        notes.append(f"{kept:,} of {n_points:,} track points are shown: lines are coarser than the data.")
+    new_row = np.concatenate([[0], np.cumsum(keep)])
+    patterns = Counter(episode.pattern for episode in drawn)
+    names = sorted(patterns)
+    place_names = sorted({episode.place for episode in drawn if episode.place is not None})
+    texts = pattern_texts or {}
+    scene = {
+        "title": title,
+        "notes": notes,
+        "patterns": [{"name": name, "text": texts.get(name)} for name in names],
+        "entities": tracks.entities,
+        "first": _packed(new_row[tracks.first], np.int32),
+        "time": _packed(tracks.time_s[keep], np.float64),
+        "lon": _packed(_degrees(tracks.lon[keep]), np.int32),
+        "lat": _packed(_degrees(tracks.lat[keep]), np.int32),
+        "attributes": [_attribute(shown, keep) for shown in tracks.shown],
+        "placeNames": place_names,
+        "episodes": {
+            "pattern": [names.index(episode.pattern) for episode in drawn],
+            "entity": [number_of[episode.entity] for episode in drawn],
+            "place": [-1 if e.place is None else place_names.index(e.place) for e in drawn],
+            "start": [episode.start_s for episode in drawn],
+            "end": [episode.end_s for episode in drawn],
+            "detections": [episode.n_detections for episode in drawn],
+            "firstRow": [int(new_row[begin]) for begin, _ in rows],
+            "endRow": [int(new_row[end]) for _, end in rows],
+            "events": [end - begin for begin, end in rows],
+        },
+        "places": [_place(place) for place in places],
+        "why": {},
+    }
+    return scene, drawn
+
+
+def thin_episodes(episodes: list[Episode], most: int) -> list[Episode]:
+    """At most so many, of every pattern the same share."""
+    if len(episodes) <= most:
+        return episodes
+    seen: Counter[str] = Counter()
+    share = most / len(episodes)
+    chosen = []
+    for episode in episodes:
+        seen[episode.pattern] += 1
+        n = seen[episode.pattern]
+        if int(n * share) > int((n - 1) * share):
+            chosen.append(episode)
+    return chosen
+
+
+def thin_points(tracks: Tracks, inside: Sequence[tuple[int, int]], most: int) -> Mask:
+    """Which rows to keep so that at most so many stay, unless the ends of tracks and episodes alone are more."""
+    n = len(tracks.time_s)
+    if n <= most:
+        return np.ones(n, dtype=bool)
+    ends = np.zeros(n, dtype=bool)
+    full = tracks.first[1:] > tracks.first[:-1]
+    ends[tracks.first[:-1][full]] = True
+    ends[tracks.first[1:][full] - 1] = True
+    within = np.zeros(n + 1, dtype=np.int64)
+    for begin, end in inside:
+        if end > begin:
+            ends[[begin, end - 1]] = True
+            within[begin] += 1
+            within[end] -= 1
+    in_episode = (np.cumsum(within)[:-1] > 0) & ~ends
+    others = ~in_episode & ~ends
+    room = max(0, most - int(ends.sum()))
+    for_episodes = min(int(in_episode.sum()), room * 3 // 4)
+    return ends | _every_nth(in_episode, for_episodes) | _every_nth(others, room - for_episodes)
+
+
+def _every_nth(mask: Mask, most: int) -> Mask:
+    rows = np.flatnonzero(mask)
+    if len(rows) <= most:
+        return mask
+    kept = np.zeros(len(mask), dtype=bool)
+    kept[rows[np.linspace(0, len(rows), most, endpoint=False).astype(np.int64)]] = True
+    return kept
+
+
+def time_text(seconds: float) -> str:
+    """An instant as a reader of a map writes it."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+def _packed(values: npt.NDArray[Any], dtype: Any) -> str:
+    little = np.ascontiguousarray(values).astype(np.dtype(dtype).newbyteorder("<"))
+    return base64.b64encode(little.tobytes()).decode("ascii")
+
+
+def _degrees(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    scaled = np.where(np.isnan(values), 0.0, np.round(values * PER_DEGREE))
+    return np.where(np.isnan(values), NO_POSITION, scaled).astype(np.int64)
+
+
+def _attribute(shown: Shown, keep: Mask) -> Json:
+    if shown.words is None:
+        return {"name": shown.name, "unit": shown.unit, "numbers": _packed(shown.values[keep], np.float32)}
+    used, codes = np.unique(shown.values[keep], return_inverse=True)
+    words = [None if code < 0 else shown.words[code] for code in used.tolist()]
+    return {"name": shown.name, "unit": shown.unit, "codes": _packed(codes, np.int32), "words": words}
+
+
+def _place(place: Place) -> Json:
+    return {
+        "knowledge": place.knowledge,
+        "shape": place.shape,
+        "name": place.name,
+        "lines": [[round(degree, 6) for point in line for degree in point] for line in place.lines],
+    }

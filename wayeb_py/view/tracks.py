@@ -1,0 +1,154 @@
+"""Files of events become tracks: each entity's positions in the order of time, with the attributes to show.
+
+Positions that cannot be (a latitude of 91) are missing, so that one bad message does not zoom the map out to the
+whole world; the event stays, and its attributes with it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wayeb_py.columns import Column, column_of, ticks_of, to_float
+from wayeb_py.dsl import meaning as m
+from wayeb_py.files.read import open_events
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.patterns import Need
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """An attribute of the events: numbers, or codes into words; NaN and the code -1 are missing."""
+
+    name: str
+    unit: str | None
+    values: npt.NDArray[Any]  # [row]
+    words: list[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Tracks:
+    """All events, by entity and in the order of time."""
+
+    entities: list[str]  # sorted
+    first: I64  # [entity] -> its first row; one more at the end
+    time_s: F64  # [row]
+    lon: F64  # [row], NaN where there is none
+    lat: F64
+    shown: tuple[Shown, ...]
+
+    def rows(self, entity: int, begin_s: float, end_s: float) -> tuple[int, int]:
+        """First row and row after the last of an entity between two times, both included."""
+        low, high = int(self.first[entity]), int(self.first[entity + 1])
+        times = self.time_s[low:high]
+        return low + int(np.searchsorted(times, begin_s, "left")), low + int(np.searchsorted(times, end_s, "right"))
+
+
+def read_events(
+    paths: Sequence[str | os.PathLike[str]], layout: m.Stream, attributes: Sequence[m.Attribute], optional: bool = True
+) -> pa.Table:
+    """Key, time, position and the given attributes of all events, as they came."""
+    assert layout.key is not None
+    assert layout.time is not None
+    needs = [Need(layout.key, None, "key"), Need(layout.time, None, "time")]
+    if layout.order is not None:
+        needs.append(Need(layout.order, None, "order"))
+    needs += [Need(name, "number", "attribute") for name in layout.position or ()]
+    needs += [Need(attribute.name, attribute.kind, "attribute") for attribute in attributes]
+    reader = open_events(paths, Wanted.from_needs(needs, layout.time_unit))
+    return pa.Table.from_batches(list(reader), schema=reader.schema)
+
+
+def tracks_of(events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribute]) -> Tracks:
+    """The tracks of a table of events."""
+    assert layout.key is not None
+    assert layout.time is not None
+    assert layout.position is not None
+    events = events.combine_chunks()
+    keys = texts_of(events.column(layout.key))
+    known = keys.is_valid().to_numpy(zero_copy_only=False)
+    encoded = keys.dictionary_encode()
+    names = np.array(encoded.dictionary.to_pylist(), dtype=object)
+    time_s = seconds_of(events.column(layout.time), layout.time_unit)
+    rows = np.flatnonzero(known & ~np.isnan(time_s))
+    by_name = np.argsort(names, kind="stable") if len(names) else np.zeros(0, dtype=np.int64)
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[by_name] = np.arange(len(names))
+    codes = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    entity = rank[codes[rows]] if len(rows) else np.zeros(0, dtype=np.int64)
+    keys_of_order = [rows, time_s[rows], entity]
+    if layout.order is not None:
+        keys_of_order.insert(1, _numbers(events, layout.order)[rows])
+    order = np.lexsort(keys_of_order)
+    rows, entity = rows[order], entity[order]
+    lon, lat = (_numbers(events, name)[rows] for name in layout.position)
+    impossible = ~((np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0))
+    lon[impossible] = lat[impossible] = np.nan
+    return Tracks(
+        [str(name) for name in names[by_name]],
+        np.searchsorted(entity, np.arange(len(names) + 1)),
+        time_s[rows],
+        lon,
+        lat,
+        tuple(_shown(events, attribute, rows) for attribute in attributes if attribute.name in events.column_names),
+    )
+
+
+def seconds_of(column: pa.ChunkedArray, time_unit: str | None) -> F64:
+    """Seconds since 1970 of a column of times: timestamps, numbers in a unit (seconds without one), or texts."""
+    from wayeb_py.arguments import read_instant_s
+
+    array = _one_array(column)
+    if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
+        unit = time_unit or "s"
+        return np.array([np.nan if text is None else float(read_instant_s(text, unit)) for text in array.to_pylist()])
+    unit = time_unit or ("" if pa.types.is_timestamp(array.type) else "s")
+    ticks = ticks_of(column_of(array, "time"), unit, "time")
+    seconds = ticks.values / ticks.per_unit
+    if ticks.missing is not None:
+        seconds[ticks.missing != 0] = np.nan
+    return np.asarray(seconds, dtype=np.float64)
+
+
+def texts_of(column: pa.ChunkedArray) -> pa.Array:
+    """A column's values as a reader writes them."""
+    array = _one_array(column)
+    if pa.types.is_dictionary(array.type):
+        array = array.cast(array.type.value_type)
+    return array.cast(pa.string())
+
+
+def _one_array(column: pa.ChunkedArray) -> pa.Array:
+    array = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _numbers(events: pa.Table, name: str) -> F64:
+    return np.array(to_float(column_of(_one_array(events.column(name)), name)), dtype=np.float64)
+
+
+def _shown(events: pa.Table, attribute: m.Attribute, rows: I64) -> Shown:
+    column = column_of(_one_array(events.column(attribute.name)), attribute.name)
+    return shown_column(attribute.name, attribute.unit, column, rows)
+
+
+def shown_column(name: str, unit: str | None, column: Column, rows: I64) -> Shown:
+    """A column as it is shown: text and truth as words, everything else as numbers."""
+    if column.kind == "text":
+        words = [word for word in column.words or [] if word is not None]
+        code_of = {word: i for i, word in enumerate(words)}
+        codes = np.array([*(code_of.get(word or "", -1) for word in column.words or []), -1], dtype=np.int64)
+        return Shown(name, unit, codes[column.values][rows], words)
+    if column.kind == "bool":
+        codes = np.array([0, 1, -1], dtype=np.int64)
+        return Shown(name, unit, codes[column.values][rows], ["false", "true"])
+    return Shown(name, unit, np.array(to_float(column), dtype=np.float64)[rows])
