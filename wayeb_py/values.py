@@ -1,14 +1,14 @@
 """Values of the checked tree become columns of a chunk: attributes as they are, the others computed.
 
-What looks back (`prev`, `held`) finds the entity's event before by the chunk's links and, where that lies before the
-chunk, in what was kept by entity. A new word has nothing before it.
+What looks back (`prev`, `held`, `moved`) finds the entity's event before by the chunk's links and, where that lies
+before the chunk, in what was kept by entity. A new word has nothing before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
@@ -21,6 +21,10 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.encode import Encoder
 from wayeb_py.errors import EventsError
 from wayeb_py.functions import UserFunction
+
+if TYPE_CHECKING:
+    from wayeb_py.spatial.index import PlaceIndex
+    from wayeb_py.spatial.knowledge import Knowledge
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -43,7 +47,7 @@ class Chunk:
     seq: I64
     elapsed: I64  # ticks, kernels.NEVER at the first event of a word
     fresh: U8  # [row]: the first event of a word
-    computed: dict[Any, Column] = field(default_factory=dict)
+    computed: dict[Any, Any] = field(default_factory=dict)  # columns by subject, and the position by its columns
 
 
 class Memory:
@@ -85,15 +89,21 @@ class Memory:
 class Values:
     """Evaluates the values of one cohort of patterns, and holds what their looking back needs."""
 
-    def __init__(self, functions: Mapping[str, UserFunction]) -> None:
+    def __init__(
+        self,
+        functions: Mapping[str, UserFunction],
+        position: tuple[str, str] | None = None,
+        knowledge: Knowledge | None = None,
+    ) -> None:
         self.functions = functions
+        self._position, self._knowledge = position, knowledge
         self.memories: dict[m.Value, Memory] = {}
         self.n_entities = 0
         self._encoders: dict[m.Predicate, Encoder] = {}
 
     def column(self, subject: Subject, chunk: Chunk) -> Column:
         """The subject's values in the chunk."""
-        known = chunk.computed.get(subject)
+        known: Column | None = chunk.computed.get(subject)
         if known is None:
             known = self._compute(subject, chunk)
             chunk.computed[subject] = known
@@ -123,10 +133,36 @@ class Values:
             case m.PredicateCall(name, operands):
                 operand_columns = [self.column(operand, chunk) for operand in operands]
                 return self.functions[name].apply(operand_columns, len(chunk.ts), None)
-            case m.Moved() | m.Distance() | m.PlaceColumn() | m.Near() | m.Inside():
-                raise EventsError("positions and places cannot be looked up yet")
+            case m.Moved():
+                return self._moved(subject, chunk)
+            case m.Distance(to):
+                return Column("number", self.places(to).distance(*self.position(chunk)), own=np.float64)
+            case m.Near(places, distance_m):
+                near = self.places(places).near(*self.position(chunk), float(distance_m))
+                return Column("bool", near.view(np.uint8))
+            case m.Inside(places):
+                return Column("bool", self.places(places).inside(*self.position(chunk)).view(np.uint8))
+            case m.PlaceColumn():
+                raise AssertionError("a column of the row that `for each` is at has no value of its own")
             case _:
                 return Column("bool", self.holds(subject, chunk).astype(np.uint8))
+
+    def places(self, places: m.Places | m.Point) -> PlaceIndex:
+        """What a pattern names, as an index."""
+        assert self._knowledge is not None
+        return self._knowledge.index(places)
+
+    def position(self, chunk: Chunk) -> tuple[F64, F64]:
+        """Longitude and latitude, NaN where the event is nowhere on the earth."""
+        assert self._position is not None
+        known: tuple[F64, F64] | None = chunk.computed.get(self._position)
+        if known is None:
+            lon, lat = (to_float(chunk.columns[name]) for name in self._position)
+            nowhere = ~((np.abs(lat) <= 90.0) & (np.abs(lon) <= 360.0))
+            if nowhere.any():
+                lon, lat = np.where(nowhere, np.nan, lon), np.where(nowhere, np.nan, lat)
+            known = chunk.computed[self._position] = (np.ascontiguousarray(lon), np.ascontiguousarray(lat))
+        return known
 
     def holds(self, predicate: m.Predicate, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Where the predicate holds, evaluated as a whole."""
@@ -220,6 +256,18 @@ class Values:
         kernels.shift_by_entity(values, chunk.entity, chunk.link, chunk.fresh, last, shifted)
         last[chunk.entity] = values  # the last of an entity's rows stays
         return shifted
+
+    def _moved(self, value: m.Moved, chunk: Chunk) -> Column:
+        from wayeb_py.spatial import kernels as spatial_kernels
+
+        memory = self._memory(value)
+        n = len(chunk.ts)
+        lon, lat = self.position(chunk)
+        lon_before = self._shift(memory, "lon", lon, np.float64, chunk, np.full(n, np.nan))
+        lat_before = self._shift(memory, "lat", lat, np.float64, chunk, np.full(n, np.nan))
+        distance_m = np.empty(n)
+        spatial_kernels.measure(lon, lat, lon_before, lat_before, distance_m)
+        return Column("number", distance_m, own=np.float64)
 
     def _held(self, value: m.Held, column: Column, chunk: Chunk) -> Column:
         memory = self._memory(value)

@@ -1,0 +1,195 @@
+"""Places become an index that answers near, inside and distance for many positions at once.
+
+Pieces of edges and points lie in a tree of boxes around their points on the unit sphere: pieces in the order of a
+space-filling curve, LEAF of them a leaf, two nodes of a level under one of the next. Boxes in lon/lat would need
+special care at the poles and at the antimeridian; in space they need none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.spatial import kernels
+from wayeb_py.spatial.shapes import Pieces, Shapes, cut
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+Flags = npt.NDArray[np.bool_]
+
+LEAF = 4
+
+
+class PlaceIndex:
+    """Some places and what is known of each: `names[place]`, empty where it has none, and `columns[name][place]`.
+
+    Positions are degrees, one a row; NaN, and what is not on the earth (a latitude of 91), is nowhere: never near or
+    inside, its distance NaN. An index is not changed once it is made, and can be pickled.
+    """
+
+    def __init__(
+        self,
+        shapes: Shapes,
+        names: Sequence[str] = (),
+        columns: Mapping[str, Sequence[Any]] | None = None,
+    ) -> None:
+        self.shapes = shapes
+        self.names: tuple[str, ...] = tuple(names) or ("",) * shapes.n_places
+        self.columns = {name: tuple(values) for name, values in (columns or {}).items()}
+        self._number_of = {name: number for number, name in enumerate(self.names) if name}
+        self._entries: dict[str, PlaceIndex] = {}
+        self._tree = _Tree(cut(shapes))
+        edges = shapes.edges if shapes.are_areas else np.empty((0, 4))
+        places = shapes.edge_place if shapes.are_areas else np.empty(0, dtype=np.int32)
+        n_areas = shapes.n_places if shapes.are_areas else 0
+        self._edge_first = np.searchsorted(places, np.arange(n_areas + 1)).astype(np.int64)
+        self._area_bounds = _bounds_by_place(edges, self._edge_first)
+
+    @classmethod
+    def of_point(cls, lon: float, lat: float) -> PlaceIndex:
+        """The index of one point that a pattern writes down."""
+        no_edges, nobody = np.empty((0, 4)), np.empty(0, dtype=np.int32)
+        return cls(Shapes(1, np.array([[lon, lat]]), np.zeros(1, dtype=np.int32), no_edges, nobody, False))
+
+    def __len__(self) -> int:
+        return self.shapes.n_places
+
+    @property
+    def bounds(self) -> tuple[float, float, float, float] | None:
+        """West, south, east, north of them all; None if there are none."""
+        corners = np.concatenate([self.shapes.points, self.shapes.edges[:, :2], self.shapes.edges[:, 2:]])
+        if not len(corners):
+            return None
+        (west, south), (east, north) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+        return west, south, east, north
+
+    def entry(self, name: str) -> PlaceIndex:
+        """The one place of this name; KeyError if there is none."""
+        known = self._entries.get(name)
+        if known is None:
+            number = self._number_of[name]
+            shapes = self.shapes
+            own_point, own_edge = shapes.point_place == number, shapes.edge_place == number
+            alone = Shapes(
+                1,
+                np.ascontiguousarray(shapes.points[own_point]),
+                np.zeros(int(own_point.sum()), dtype=np.int32),
+                np.ascontiguousarray(shapes.edges[own_edge]),
+                np.zeros(int(own_edge.sum()), dtype=np.int32),
+                shapes.are_areas,
+            )
+            columns = {column: [values[number]] for column, values in self.columns.items()}
+            known = self._entries[name] = PlaceIndex(alone, [name], columns)
+        return known
+
+    def inside(self, lon: F64, lat: F64) -> Flags:
+        """Where an area covers the position; its border is part of it."""
+        inside = np.zeros(len(lon), dtype=np.uint8)
+        if self.shapes.are_areas:
+            kernels.are_inside(lon, lat, self._area_bounds, self.shapes.edges, self._edge_first, inside)
+        return inside.view(np.bool_)
+
+    def near(self, lon: F64, lat: F64, distance_m: float) -> Flags:
+        """Where a place is at most so far from the position."""
+        near = self.inside(lon, lat).view(np.uint8)
+        kernels.are_near(lon, lat, *self._tree.arrays, distance_m, near)
+        return near.view(np.bool_)
+
+    def distance(self, lon: F64, lat: F64) -> F64:
+        """Metres to the nearest place, 0 inside an area; NaN without a position, or without a place."""
+        distance_m = np.empty(len(lon))
+        kernels.distances(lon, lat, *self._tree.arrays, distance_m)
+        distance_m[self.inside(lon, lat)] = 0.0
+        distance_m[np.isinf(distance_m)] = np.nan
+        return distance_m
+
+    def within(self, lon: F64, lat: F64, reach_m: float) -> tuple[I64, I32, F64]:
+        """Every place at most `reach_m` from each position, with its distance.
+
+        Those of a row are place[first[row] : first[row + 1]], by ascending number.
+        """
+        first = np.zeros(len(lon) + 1, dtype=np.int64)
+        n_places = len(self)
+        chord_of, touched = np.full(n_places, np.inf), np.empty(n_places, dtype=np.int32)
+        place, distance_m = np.empty(n_places + len(lon), dtype=np.int32), np.empty(n_places + len(lon))
+        row = 0
+        while True:
+            row = int(
+                kernels.places_within(
+                    lon, lat, row, *self._tree.arrays, self._tree.place, self._area_bounds, self.shapes.edges,
+                    self._edge_first, reach_m, chord_of, touched, first, place, distance_m,
+                )
+            )  # fmt: skip
+            if row == len(lon):
+                return first, place[: first[-1]].copy(), distance_m[: first[-1]].copy()
+            more = 2 * len(place)
+            place, distance_m = np.resize(place, more), np.resize(distance_m, more)
+
+
+def _bounds_by_place(edges: F64, edge_first: I64) -> F64:
+    """[place, (west, south, east, north)]."""
+    bounds = np.empty((len(edge_first) - 1, 4))
+    for place, (begin, end) in enumerate(zip(edge_first[:-1].tolist(), edge_first[1:].tolist(), strict=True)):
+        corners = edges[begin:end].reshape(-1, 2)
+        if len(corners):
+            bounds[place] = (*corners.min(axis=0), *corners.max(axis=0))
+        else:
+            bounds[place] = (np.inf, np.inf, -np.inf, -np.inf)
+    return bounds
+
+
+class _Tree:
+    """The pieces in the order of the tree, and the boxes of its nodes, leaves first."""
+
+    def __init__(self, pieces: Pieces) -> None:
+        n = len(pieces.lonlat)
+        ends = np.empty((n, 6))
+        for side in (0, 1):
+            vectors = np.empty((n, 3))
+            lon, lat = (np.ascontiguousarray(pieces.lonlat[:, 2 * side + i]) for i in (0, 1))
+            kernels.to_vectors(lon, lat, vectors)
+            ends[:, 3 * side : 3 * side + 3] = vectors
+        order = np.argsort(_along_curve(ends[:, :3] + ends[:, 3:]), kind="stable")
+        self.ends = np.ascontiguousarray(ends[order])
+        self.lonlat = np.ascontiguousarray(pieces.lonlat[order])
+        self.bend = np.ascontiguousarray(pieces.bend[order])
+        self.place = np.ascontiguousarray(pieces.place[order])
+        self.boxes, self.level_first = _boxes(self.ends, self.bend)
+
+    @property
+    def arrays(self) -> tuple[F64, I64, int, F64, F64, F64]:
+        return self.boxes, self.level_first, LEAF, self.ends, self.lonlat, self.bend
+
+
+def _along_curve(doubled: F64) -> npt.NDArray[np.uint64]:
+    """Numbers of points on a curve that fills space: the bits of their coordinates, interleaved (Morton's order)."""
+    cells = np.clip((doubled / 4.0 + 0.5) * (1 << 20), 0, (1 << 20) - 1).astype(np.uint64)
+    number = np.zeros(len(cells), dtype=np.uint64)
+    for bit in range(20):
+        for axis in range(3):
+            taken = (cells[:, axis] >> np.uint64(bit)) & np.uint64(1)
+            number |= taken << np.uint64(3 * bit + axis)
+    return number
+
+
+def _boxes(ends: F64, bend: F64) -> tuple[F64, I64]:
+    a, b = ends[:, :3], ends[:, 3:]
+    # The arc rises over its chord by an eighth of the square; the edge runs beside the arc.
+    slack = (((a - b) ** 2).sum(axis=1) * 0.15 + bend + 1e-15)[:, None]
+    low, high = np.minimum(a, b) - slack, np.maximum(a, b) + slack
+    levels = []
+    step = LEAF
+    while True:
+        at = np.arange(0, len(low), step)
+        low = np.minimum.reduceat(low, at) if len(at) else low
+        high = np.maximum.reduceat(high, at) if len(at) else high
+        levels.append(np.column_stack([low, high]))
+        if len(low) <= 1:
+            break
+        step = 2
+    first = np.cumsum([0, *(len(level) for level in levels)]).astype(np.int64)
+    return np.ascontiguousarray(np.concatenate(levels)), first

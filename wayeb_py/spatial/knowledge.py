@@ -1,0 +1,123 @@
+"""Declared knowledge becomes indexed places, each file read once, when a pattern first asks for it.
+
+It belongs to the patterns and not to their state: a reload takes effect at the next batch, and an automaton goes on
+where it was, since its letters have only got other meanings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.errors import DataError
+
+if TYPE_CHECKING:
+    from wayeb_py.spatial.index import PlaceIndex
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A file's places and what was noted while reading it."""
+
+    index: PlaceIndex
+    notes: tuple[str, ...]
+
+
+class Knowledge:
+    """The places that patterns name, loaded when they are asked for."""
+
+    def __init__(self, declared: Iterable[m.Knowledge], outside: bool = False) -> None:
+        self.declared = {known.name: known for known in declared}
+        self.outside = outside
+        self._loaded: dict[str, Loaded] = {}
+        self._points: dict[m.Point, PlaceIndex] = {}
+
+    def fresh(self) -> Knowledge:
+        """The same declarations, to be read again."""
+        return Knowledge(self.declared.values(), self.outside)
+
+    def load(self, name: str) -> Loaded:
+        """The places of a declaration; DataError if its file is at fault."""
+        known = self._loaded.get(name)
+        if known is None:
+            known = self._loaded[name] = self._read(self.declared[name])
+        return known
+
+    def index(self, places: m.Places | m.Point) -> PlaceIndex:
+        """What a pattern names: all places of a declaration, one of them, or a written point."""
+        if isinstance(places, m.Point):
+            known = self._points.get(places)
+            if known is None:
+                from wayeb_py.spatial.index import PlaceIndex
+
+                known = self._points[places] = PlaceIndex.of_point(float(places.lon), float(places.lat))
+            return known
+        index = self.load(places.name).index
+        if places.entry is None:
+            return index
+        self.require_names(places.name)
+        try:
+            return index.entry(places.entry)
+        except KeyError:
+            from difflib import get_close_matches
+
+            near = get_close_matches(places.entry, index.names, n=1)
+            raise DataError(
+                f"no place of `{places.name}` is called `{places.entry}`",
+                str(self.path_of(self.declared[places.name])),
+                hint=f"did you mean `{near[0]}`?" if near else None,
+            ) from None
+
+    def require_names(self, name: str) -> None:
+        """Raises DataError where a place has no name, or the name of another."""
+        seen: dict[str, int] = {}
+        index = self.load(name).index
+        path = str(self.path_of(self.declared[name]))
+        for number, called in enumerate(index.names, 1):
+            if not called:
+                raise DataError(
+                    f"place {number} of `{name}` has no name, and a pattern asks for places by their names", path,
+                    hint="give the file a column or a property `name`",
+                )  # fmt: skip
+            if called in seen:
+                raise DataError(
+                    f"two places of `{name}` are called `{called}`: place {seen[called]} and place {number}", path
+                )
+            seen[called] = number
+
+    def path_of(self, known: m.Knowledge) -> Path:
+        """Where the declaration's file is: its path is relative to the pattern file."""
+        return Path(known.source.name).parent / known.path
+
+    def _read(self, known: m.Knowledge) -> Loaded:
+        from wayeb_py.spatial.index import PlaceIndex
+        from wayeb_py.spatial.read import read_features
+        from wayeb_py.spatial.shapes import shapes_of
+
+        path = self.path_of(known)
+        folder = Path(known.source.name).parent.resolve()
+        if not self.outside and path.exists() and not path.resolve().is_relative_to(folder):
+            raise DataError(
+                "this file is outside the folder of the pattern file",
+                str(path),
+                hint="allow it with --outside, or move the file",
+            )
+        features = read_features(path, known.shape)
+        shapes = shapes_of(features.geometries, known.shape == "areas")
+        return Loaded(PlaceIndex(shapes, features.names, features.columns), features.notes)
+
+    def describe(self, names: Iterable[str]) -> Iterator[str]:
+        """What was loaded, a line for each declaration, and what was noted on the way."""
+        for name in names:
+            known, loaded = self.declared[name], self.load(name)
+            index = loaded.index
+            bounds = index.bounds
+            where = "" if bounds is None else f"; {bounds[0]:g} to {bounds[2]:g} E, {bounds[1]:g} to {bounds[3]:g} N"
+            n_edges = len(index.shapes.edges)
+            edges = f", {n_edges:,} edges" if n_edges else ""
+            yield f"{known.shape} {name} from {known.path}: {len(index):,} places{edges}{where}"
+            for note in loaded.notes:
+                yield f"  {note}"

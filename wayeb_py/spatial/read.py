@@ -1,0 +1,338 @@
+"""A file of background knowledge becomes features: a geometry each, a name if it has one, and further columns.
+
+What is wrong is told with the file and the row or feature, before anything is recognised; a geometry that shapely can
+repair is repaired and noted. Coordinates are longitude, latitude in degrees (WGS 84), in this order, in every format.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wayeb_py.errors import DataError
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+Shape = Literal["points", "lines", "areas"]
+
+GEOMETRIES: dict[Shape, tuple[str, ...]] = {
+    "points": ("Point", "MultiPoint"),
+    "lines": ("LineString", "MultiLineString", "LinearRing"),
+    "areas": ("Polygon", "MultiPolygon"),
+}
+LON = ("lon", "longitude", "lng", "long", "x")
+LAT = ("lat", "latitude", "y")
+NAME = ("name", "title", "label")
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """One place as the file has it; `where` is how a message names it, `row` its row where the file has rows."""
+
+    geometry: Any
+    name: str | None
+    columns: dict[str, Any]
+    where: str
+    row: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The places of a file, valid and of one shape, and notes on what was repaired or looks wrong."""
+
+    geometries: npt.NDArray[np.object_]
+    names: tuple[str, ...]  # empty where a place has none
+    columns: dict[str, tuple[Any, ...]]
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_features(path: Path, shape: Shape) -> Features:
+    """The places of a file; DataError tells what is wrong with it."""
+    import numpy as np
+
+    if not path.is_file():
+        raise DataError("there is no such file", str(path))
+    reader = _reader(path)
+    try:
+        found = list(reader(path))
+    except UnicodeDecodeError as error:
+        raise DataError(f"the text is not UTF-8: {error.reason}", str(path)) from error
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror or error}", str(path)) from error
+    if not found:
+        raise DataError("the file has no places", str(path))
+    notes: list[str] = []
+    geometries = np.empty(len(found), dtype=object)
+    for number, feature in enumerate(found):
+        geometries[number] = _accept(feature, shape, path, notes)
+    names = tuple(feature.name or "" for feature in found)
+    keys = dict.fromkeys(key for feature in found for key in feature.columns)
+    columns = {key: _typed([feature.columns.get(key) for feature in found]) for key in keys}
+    return Features(geometries, names, columns, tuple(notes))
+
+
+def _reader(path: Path) -> Callable[[Path], Iterator[Feature]]:
+    match path.suffix.lower():
+        case ".csv" | ".tsv" | ".txt":
+            return _read_csv
+        case ".geojson" | ".json":
+            return _read_geojson
+        case ".wkt":
+            return _read_wkt
+        case ".parquet" | ".geoparquet":
+            return _read_geoparquet
+        case _:
+            raise DataError(
+                "it is not clear what kind of file this is",
+                str(path),
+                hint="known are .csv, .geojson, .wkt and .parquet",
+            )
+
+
+# Formats.
+def _read_csv(path: Path) -> Iterator[Feature]:
+    import shapely
+
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        sample = file.readline()
+        file.seek(0)
+        delimiter = max(",;\t", key=sample.count)
+        lines = csv.reader(file, delimiter=delimiter)
+        header = [name.strip() for name in next(lines, [])]
+        if not header:
+            return
+        lon, lat = _column(header, LON, "longitude", path), _column(header, LAT, "latitude", path)
+        name = _name_key(header)
+        for cells in lines:
+            if not any(cell.strip() for cell in cells):
+                continue
+            row = lines.line_num
+            if len(cells) != len(header):
+                raise DataError(f"this row has {len(cells)} cells, and the header {len(header)}", str(path), row)
+            point = shapely.Point(
+                _number(cells[lon], header[lon], path, row), _number(cells[lat], header[lat], path, row)
+            )
+            columns = {
+                key: cell.strip() or None
+                for i, (key, cell) in enumerate(zip(header, cells, strict=True))
+                if i not in (lon, lat)
+            }
+            called = columns.get(name) if name is not None else None
+            yield Feature(point, called, columns, f"`{called}`" if called else "this row", row)
+
+
+def _column(header: list[str], spellings: tuple[str, ...], what: str, path: Path) -> int:
+    lower = [name.lower() for name in header]
+    for spelling in spellings:
+        if lower.count(spelling) == 1:
+            return lower.index(spelling)
+    raise DataError(
+        f"no column is the {what}: the header is {', '.join(header)}",
+        str(path),
+        1,
+        f"name it one of {', '.join(spellings)}",
+    )
+
+
+def _number(cell: str, column: str, path: Path, row: int) -> float:
+    try:
+        return float(cell)
+    except ValueError:
+        what = f"`{cell.strip()}` is not a number" if cell.strip() else "the cell is empty"
+        raise DataError(f"{what}, in the column `{column}`", str(path), row) from None
+
+
+def _name_key(keys: Sequence[str]) -> str | None:
+    """Which column or property is the name: `name`, or the only one that ends in it."""
+    for spelling in NAME:
+        for key in keys:
+            if key.lower() == spelling:
+                return key
+    ending = [key for key in keys if re.search(r"[ _]name$", key.lower())]
+    return ending[0] if len(ending) == 1 else None
+
+
+def _read_geojson(path: Path) -> Iterator[Feature]:
+    import shapely
+
+    text = path.read_text(encoding="utf-8-sig")
+    if not text.strip():
+        return
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise DataError(f"this is not JSON: {error.msg}", str(path), error.lineno) from None
+    if not isinstance(data, dict):
+        raise DataError("this is JSON, but not GeoJSON", str(path))
+    _refuse_other_degrees(json.dumps(data.get("crs", "")), path)
+    features = data.get("features", []) if data.get("type") == "FeatureCollection" else [data]
+    for number, feature in enumerate(features, 1):
+        where = f"feature {number}"
+        is_feature = isinstance(feature, dict) and feature.get("type") == "Feature"
+        properties = (feature.get("properties") or {}) if is_feature else {}
+        geometry = feature.get("geometry") if is_feature else feature
+        if not isinstance(geometry, dict) or "type" not in geometry:
+            raise DataError(f"{where} has no geometry", str(path))
+        key = _name_key(list(properties))
+        name = properties.get(key) if key is not None else feature.get("id")
+        if name is not None:
+            where = f"{where} (`{name}`)"
+        try:
+            shaped = shapely.from_geojson(json.dumps(geometry))
+        except shapely.errors.GEOSException as error:
+            raise DataError(f"{where} is not a geometry: {error}", str(path)) from None
+        plain = {k: v for k, v in properties.items() if not isinstance(v, dict | list)}
+        yield Feature(shaped, None if name is None else str(name), plain, where)
+
+
+_WKT = re.compile(
+    r"^\s*(?:\"?(?P<before>[^\"\t;:,(]*?)\"?\s*[\t;:,]\s*)?"
+    r"(?P<wkt>(?:MULTI)?(?:POINT|LINESTRING|POLYGON)\b.*\)|GEOMETRYCOLLECTION\b.*\)|(?:\w+)\s+EMPTY)"
+    r"\s*[\t;:,]?\s*\"?(?P<after>[^\"()]*?)\"?\s*$",
+    re.IGNORECASE,
+)
+
+
+def _read_wkt(path: Path) -> Iterator[Feature]:
+    import shapely
+
+    for row, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        match = _WKT.match(line)
+        try:
+            geometry = shapely.from_wkt(match["wkt"] if match else line)
+        except shapely.errors.GEOSException:
+            raise DataError(
+                "this line is not WKT",
+                str(path),
+                row,
+                "a line is a geometry, with its name before or after it if it has one",
+            ) from None
+        name = (match["before"] or match["after"] or None) if match else None
+        yield Feature(geometry, name, {"name": name}, f"`{name}`" if name else "this line", row)
+
+
+def _read_geoparquet(path: Path) -> Iterator[Feature]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+    import shapely
+
+    try:
+        table = pq.read_table(path)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"this is not Parquet: {error}", str(path)) from None
+    described = json.loads((table.schema.metadata or {}).get(b"geo", b"{}"))
+    key = described.get("primary_column")
+    if key is None or key not in table.column_names:
+        raise DataError("nothing says which column is the geometry: this is not GeoParquet", str(path))
+    about = described.get("columns", {}).get(key, {})
+    if about.get("encoding", "WKB").upper() != "WKB":
+        raise DataError(f"the geometry is encoded as {about['encoding']}, and only WKB is read", str(path))
+    if about.get("crs") is not None:
+        _refuse_other_degrees(json.dumps(about["crs"].get("id", {}) if isinstance(about["crs"], dict) else ""), path)
+    rows = table.drop_columns([key]).to_pylist()
+    name = _name_key(table.drop_columns([key]).column_names)
+    for row, (geometry, columns) in enumerate(zip(table.column(key).to_pylist(), rows, strict=True), 1):
+        called = columns.get(name) if name is not None else None
+        try:
+            shaped = shapely.from_wkb(geometry)
+        except (shapely.errors.GEOSException, TypeError):
+            raise DataError("the geometry cannot be read", str(path), row) from None
+        yield Feature(shaped, None if called is None else str(called), columns, "this row", row)
+
+
+def _refuse_other_degrees(crs: str, path: Path) -> None:
+    code = re.search(r"(?:EPSG|CRS)\W+(?:\w*\W+)*?(\d{4,6}|CRS\d\d)", crs)
+    if code is not None and code[1] not in ("4326", "4979", "4258", "4269", "CRS84"):
+        raise DataError(
+            f"the coordinates are in EPSG {code[1]}, not in degrees",
+            str(path),
+            hint="convert the file to EPSG 4326 first",
+        )
+
+
+# What is accepted.
+def _accept(feature: Feature, shape: Shape, path: Path, notes: list[str]) -> Any:
+    """The geometry, repaired if need be."""
+    import shapely
+
+    geometry = feature.geometry
+    if geometry is None or geometry.is_empty:
+        raise DataError(f"{feature.where} has no geometry", str(path), feature.row)
+    if geometry.geom_type not in GEOMETRIES[shape]:
+        fitting = [other for other, types in GEOMETRIES.items() if geometry.geom_type in types]
+        raise DataError(
+            f"{feature.where} is a {geometry.geom_type}, and these are declared as {shape}",
+            str(path),
+            feature.row,
+            f"declare them as `{fitting[0]} … from …`"
+            if fitting
+            else f"{shape} are {' or '.join(GEOMETRIES[shape][:2])}",
+        )
+    geometry = shapely.force_2d(geometry)
+    _check_degrees(geometry, feature, path)
+    if shape == "areas" and not geometry.is_valid:
+        reason = shapely.is_valid_reason(geometry)
+        geometry = _repair(geometry, feature, path)
+        notes.append(f"{_place(path, feature)}: {feature.where} was repaired: {reason}")
+    if shape != "points":
+        coordinates = shapely.get_coordinates(geometry)
+        longest = float(abs(coordinates[1:, 0] - coordinates[:-1, 0]).max())
+        if longest > 180 and geometry.geom_type in ("LineString", "LinearRing"):
+            notes.append(
+                f"{_place(path, feature)}: {feature.where} has an edge of {longest:g} degrees, "
+                "the long way around the earth; across the antimeridian an edge goes on beyond 180, as from 179 to 181"
+            )
+    return geometry
+
+
+def _place(path: Path, feature: Feature) -> str:
+    return str(path) if feature.row is None else f"{path}, row {feature.row}"
+
+
+def _repair(geometry: Any, feature: Feature, path: Path) -> Any:
+    import shapely
+
+    whole = shapely.make_valid(geometry)
+    areas = [part for part in shapely.get_parts(whole) if part.geom_type in GEOMETRIES["areas"]]
+    if not areas:
+        raise DataError(f"{feature.where} encloses nothing and cannot be repaired", str(path), feature.row)
+    return areas[0] if len(areas) == 1 else shapely.union_all(areas)
+
+
+def _check_degrees(geometry: Any, feature: Feature, path: Path) -> None:
+    import numpy as np
+    import shapely
+
+    for lon, lat in shapely.get_coordinates(geometry).tolist():
+        if not (np.isfinite(lon) and np.isfinite(lat)):
+            raise DataError(f"{feature.where} has a coordinate that is not a number", str(path), feature.row)
+        if abs(lat) > 90 or abs(lon) > 360:
+            what = f"the latitude {lat:g}" if abs(lat) > 90 else f"the longitude {lon:g}"
+            swapped = abs(lon) <= 90 and abs(lat) <= 360
+            raise DataError(
+                f"{feature.where} has {what}, which is not on the earth",
+                str(path),
+                feature.row,
+                "longitude and latitude look swapped: the longitude comes first" if swapped else None,
+            )
+
+
+def _typed(values: list[Any]) -> tuple[Any, ...]:
+    """Text that is numbers throughout becomes numbers."""
+    present = [value for value in values if value is not None]
+    if not present or not all(isinstance(value, str) for value in present):
+        return tuple(values)
+    try:
+        numbers = [None if value is None else float(value) for value in values]
+    except ValueError:
+        return tuple(values)
+    return tuple(numbers)
