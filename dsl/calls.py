@@ -216,7 +216,10 @@ def _hour(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
 
 def _missing(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     value = quantities.as_value(r, parts[0], node.arguments[0], "missing")
-    return WRONG if value is None else Predicated(m.Missing(value.value))
+    if value is None:
+        return WRONG
+    is_position = isinstance(value.value, m.Attribute) and value.value.name in (r.scope.stream.position or ())
+    return Predicated(m.Missing(value.value), placed_unless=is_position)
 
 
 def _time(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
@@ -311,7 +314,7 @@ def _near(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     if distance_m < 0:
         r.report.error(r.source, "nothing is at a negative distance", span, "below zero")
         return WRONG
-    return Predicated(m.Near(places.places, distance_m), ((r.source, node.span),))
+    return Predicated(m.Near(places.places, distance_m), ((r.source, node.span),), placed=True)
 
 
 def _inside(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
@@ -330,7 +333,7 @@ def _inside(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
             f"write `near({text}, 500 m)`",
         )
         return WRONG
-    return Predicated(m.Inside(places.places), ((r.source, node.span),))
+    return Predicated(m.Inside(places.places), ((r.source, node.span),), placed=True)
 
 
 def _distance(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:

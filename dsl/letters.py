@@ -28,7 +28,9 @@ def negation(r: Resolver, node: t.Not, parts: list[Result]) -> Result:
     operand = as_predicate(r, parts[0], node.operand, "not", node.operator_span)
     if operand is None:
         return WRONG
-    return Predicated(m.Not(operand.predicate), operand.unguarded, operand.lookups)
+    return Predicated(
+        m.Not(operand.predicate), operand.unguarded, operand.lookups, operand.placed_unless, operand.placed
+    )
 
 
 def connective(r: Resolver, node: t.And | t.Or, parts: list[Result]) -> Result:
@@ -47,19 +49,12 @@ def connective(r: Resolver, node: t.And | t.Or, parts: list[Result]) -> Result:
     predicates = tuple(operand.predicate for operand in operands)
     lookups = tuple(place for operand in operands for place in operand.lookups)
     unguarded = tuple(place for operand in operands for place in operand.unguarded)
+    all_placed, any_placed = all(o.placed for o in operands), any(o.placed for o in operands)
+    all_unless, any_unless = all(o.placed_unless for o in operands), any(o.placed_unless for o in operands)
     if word == "and":
         # `not missing(lon) and not near(…)`: with the guard, the lookup counts only where it has an answer.
-        guarded = any(isinstance(p, m.Not) and asks_position(r, p.operand) for p in predicates)
-        return Predicated(m.And(predicates), lookups, () if guarded else unguarded)
-    guarded = any(asks_position(r, p) for p in predicates)
-    return Predicated(m.Or(predicates), () if guarded else lookups, unguarded)
-
-
-def asks_position(r: Resolver, predicate: m.Predicate) -> bool:
-    """Whether the predicate is `missing(lon)` or `missing(lat)`."""
-    position = r.scope.stream.position or ()
-    operand = predicate.operand if isinstance(predicate, m.Missing) else None
-    return isinstance(operand, m.Attribute) and operand.name in position
+        return Predicated(m.And(predicates), lookups, () if any_placed else unguarded, any_placed, all_unless)
+    return Predicated(m.Or(predicates), () if any_unless else lookups, unguarded, all_placed, any_unless)
 
 
 def regex(r: Resolver, node: t.Expression, parts: list[Result]) -> Result:

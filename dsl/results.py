@@ -39,11 +39,16 @@ class Valued:
 @dataclass(slots=True)
 class Predicated:
     """A predicate; `lookups` are the places where it asks for the position, `unguarded` those of them that are negated
-    without a guard for a missing position."""
+    without a guard for a missing position.
+
+    `placed` tells that it holds only of events with a position, `placed_unless` that its negation does.
+    """
 
     predicate: m.Predicate
     lookups: tuple[Place, ...] = ()
     unguarded: tuple[Place, ...] = ()
+    placed: bool = False
+    placed_unless: bool = False
     height: int = 1
     size: int = 1
 
