@@ -20,8 +20,8 @@ from cases import TIME
 from oracle import Answer, Cell, Detection, Episode
 
 import wayeb_py
-from wayeb_py import cohort
 from wayeb_py import recogniser as recogniser_module
+from wayeb_py import steppers
 from wayeb_py.limits import Limits
 from wayeb_py.recogniser import Counts
 
@@ -166,7 +166,7 @@ def fed(
 
 def in_chunks(job: Job, cuts: Sequence[int], chunk_rows: int, limits: Limits | None = None) -> Found:
     """The table in batches, each worked off in chunks of so many rows, with room for as few detections at a time."""
-    with patch.object(recogniser_module, "CHUNK_ROWS", chunk_rows), patch.object(cohort, "OUT_ROOM", chunk_rows):
+    with patch.object(recogniser_module, "CHUNK_ROWS", chunk_rows), patch.object(steppers, "OUT_ROOM", chunk_rows):
         return fed(job, cuts, limits=limits)
 
 

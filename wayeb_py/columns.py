@@ -43,6 +43,10 @@ class Column:
     own: Any = None  # the floating-point type that constants are rounded to
     has_never: bool = False  # kernels.NEVER stands for missing
 
+    def take(self, rows: Array) -> Column:
+        missing = None if self.missing is None else self.missing[rows]
+        return replace(self, values=self.values[rows], missing=missing)
+
     def slice(self, begin: int, end: int) -> Column:
         missing = None if self.missing is None else self.missing[begin:end]
         return replace(self, values=self.values[begin:end], missing=missing)

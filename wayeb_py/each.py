@@ -1,11 +1,11 @@
 """`pattern … for each p in port`: one automaton for all places, stepped only for the places that an event is near.
 
-The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A place
-out of reach is in the `far` cell of each axis of the second kind, the same for all of them. If neither `far` nor a missing
-position moves the initial state, then only two kinds of places need a step: those within reach, which a grid gives, and
-those whose state is not the initial one, which are listed for each entity. That makes the cost proportional to the places
-near an event. Where the check fails (`!` or `any` at the beginning, for example), the pattern is written out: one ordinary
-pattern for each place, exactly as it is defined.
+The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A
+place out of reach is in the `far` cell of each axis of the second kind, the same for all of them. If neither `far`
+nor a missing position moves the initial state, then only two kinds of places need a step: those within reach, which a
+grid gives, and those whose state is not the initial one, which are listed for each entity. That makes the cost
+proportional to the places near an event. Where the check fails (`!` or `any` at the beginning, for example), the
+pattern is written out: one ordinary pattern for each place, exactly as it is defined.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _reach_m(axis: Axis) -> float | None:
 
 
 def _pinned(symbol: IntArray, placed: tuple[Axis, ...], lost: bool) -> IntArray | None:
-    """The symbol by shared code when all places are far (or the position is lost); None where that is not all it needs."""
+    """The symbol by shared code when a place is far, or the position lost; None where more would have to be known."""
     for axis in reversed(placed):
         match axis.subject:
             case m.Distance():
@@ -177,15 +177,15 @@ def _place(predicate: m.Predicate, name: str, values: dict[str, Any]) -> m.Predi
             assert isinstance(named, m.Places)
             return m.Inside(named)
         case m.Compare(comparator, left, right):
-            left, right = _put(left, name, values), _put(right, name, values)
-            if left is None or right is None:
+            first, second = _put(left, name, values), _put(right, name, values)
+            if first is None or second is None:
                 return m.Never()
-            if isinstance(left, m.Constant):
-                if isinstance(right, m.Constant):
-                    return m.Always() if _holds(comparator, left.value, right.value) else m.Never()
+            if isinstance(first, m.Constant):
+                if isinstance(second, m.Constant):
+                    return m.Always() if _holds(comparator, first.value, second.value) else m.Never()
                 mirrored: dict[str, m.Comparator] = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "=", "!=": "!="}
-                return m.Compare(mirrored[comparator], right, left)
-            return m.Compare(comparator, left, right)
+                return m.Compare(mirrored[comparator], second, first)
+            return m.Compare(comparator, first, second)
         case m.Missing(operand):
             value = _put(operand, name, values)
             return m.Always() if value is None else m.Never() if isinstance(value, m.Constant) else m.Missing(value)

@@ -1,4 +1,4 @@
-"""Detections become episodes: those of one pattern and entity at consecutive events are one.
+"""Detections become episodes: those of one pattern, place and entity at consecutive events are one.
 
 An episode is open while its entity's last event had a detection, and is closed by the entity's next event without
 one, by a new word, or by the end of the input.
@@ -16,9 +16,10 @@ I64 = npt.NDArray[np.int64]
 
 @dataclass(slots=True)
 class Episode:
-    """Consecutive detections of one pattern and one entity; times in ticks."""
+    """Consecutive detections of one pattern, place and entity; times in ticks."""
 
     pattern: int
+    place: int
     entity: int
     start_ts: int
     start_seq: int
@@ -33,6 +34,7 @@ class Detected:
 
     row: I64
     pattern: I64
+    place: I64
     entity: I64
     ts: I64
     seq: I64
@@ -44,7 +46,7 @@ class EpisodeJoiner:
     """Joins detections chunk by chunk and gives episodes when they are closed."""
 
     def __init__(self) -> None:
-        self.open: dict[tuple[int, int], Episode] = {}  # by (entity, pattern)
+        self.open: dict[tuple[int, int, int], Episode] = {}  # by (entity, pattern, place)
 
     def take(
         self,
@@ -55,18 +57,20 @@ class EpisodeJoiner:
         last_row: npt.NDArray[np.int32],
     ) -> list[Episode]:
         """The episodes that a chunk closes; `last_row[i]` is the last row of entity `present[i]` in it."""
-        order = np.lexsort((found.row, found.pattern, found.entity))
-        row, pattern, entity = found.row[order], found.pattern[order], found.entity[order]
+        order = np.lexsort((found.row, found.place, found.pattern, found.entity))
+        row, place = found.row[order], found.place[order]
+        pattern, entity = found.pattern[order], found.entity[order]
         follows = np.zeros(len(order), dtype=bool)
         if len(order):
-            follows[1:] = (pattern[1:] == pattern[:-1]) & (entity[1:] == entity[:-1]) & (link[row[1:]] == row[:-1])
+            same = (pattern[1:] == pattern[:-1]) & (place[1:] == place[:-1]) & (entity[1:] == entity[:-1])
+            follows[1:] = same & (link[row[1:]] == row[:-1])
         first = np.flatnonzero(~follows)
         ends = np.append(first[1:], len(order)) if len(order) else first
         closed: list[Episode] = []
-        ended_at: dict[tuple[int, int], int] = {}
+        ended_at: dict[tuple[int, int, int], int] = {}
         parts = self._parts(found, order, first, ends)
         for part, at, end in zip(parts, first.tolist(), ends.tolist(), strict=True):
-            key = (part.entity, part.pattern)
+            key = (part.entity, part.pattern, part.place)
             before = self.open.get(key)
             begins_at = int(row[at])
             # The open one ended at the entity's last event before the chunk, so the chunk's first event of it goes on.
@@ -98,6 +102,7 @@ class EpisodeJoiner:
             Episode(*fields)
             for fields in zip(
                 found.pattern[head].tolist(),
+                found.place[head].tolist(),
                 found.entity[head].tolist(),
                 start_ts.tolist(),
                 start_seq.tolist(),

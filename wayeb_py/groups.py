@@ -208,8 +208,8 @@ def lay_out(group: Group) -> Tables:
     """The group's arrays for `step_kernels.step_tables`."""
     reports = group.report[group.next_state] != 0
     flags = np.where(reports | (group.moves != 0), 0x8000, 0)
-    move_first, move_register, move_source = _flatten(group.move_lists)
-    report_first, report_pattern, report_start = _flatten(group.report_lists)
+    move_first, move_register, move_source = flatten(group.move_lists)
+    report_first, report_pattern, report_start = flatten(group.report_lists)
     return Tables(
         np.ascontiguousarray(group.symbol_of_cell.reshape(-1), dtype=np.uint16),
         np.ascontiguousarray((group.next_state | flags).reshape(-1), dtype=np.uint16),
@@ -225,7 +225,8 @@ def lay_out(group: Group) -> Tables:
     )
 
 
-def _flatten(lists: Sequence[Sequence[tuple[int, int]]]) -> tuple[I32, I32, I32]:
+def flatten(lists: Sequence[Sequence[tuple[int, int]]]) -> tuple[I32, I32, I32]:
+    """Lists of pairs as three arrays: where each list begins (and the last ends), the firsts, the seconds."""
     first = np.cumsum([0, *(len(items) for items in lists)], dtype=np.int64).astype(np.int32)
     flat = [pair for items in lists for pair in items]
     return (

@@ -18,14 +18,18 @@ from wayeb_py.alphabet import is_satisfiable
 from wayeb_py.axes import atoms_of
 from wayeb_py.compiled import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
-from wayeb_py.errors import Diagnostic, Note, PatternError
+from wayeb_py.errors import Diagnostic, EventsError, Note, PatternError
 from wayeb_py.functions import UserFunction
 from wayeb_py.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.regex import letters_of
+from wayeb_py.spatial.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from wayeb_py.detections import Detections
+    from wayeb_py.each import PlaceLookup
     from wayeb_py.groups import Group
+    from wayeb_py.members import Member
+    from wayeb_py.spatial.index import PlaceIndex
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class Patterns:
     functions: dict[str, UserFunction]
     limits: Limits
     longest: bool
+    knowledge: Knowledge
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -59,14 +64,35 @@ class Patterns:
     @property
     def max_age(self) -> int:
         """How many of an entity's last events have to be remembered by their time."""
-        return max((p.tracker.max_age for p in self.distinct if p.tracker is not None), default=1)
+        trackers = [member.compiled.tracker for member in self.members]
+        return max((tracker.max_age for tracker in trackers if tracker is not None), default=1)
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """What is really stepped; made when first something is recognised."""
+        from wayeb_py.members import make_members
+
+        return make_members(self)
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The distinct patterns that run by tables, in groups; made when first something is recognised."""
+        """The members that run by tables, in groups."""
         from wayeb_py.groups import form_groups
 
-        return form_groups(list(enumerate(self.distinct)), self.limits)
+        return form_groups([(i, m_.compiled) for i, m_ in enumerate(self.members) if m_.plan is None], self.limits)
+
+    def places(self, name: str) -> PlaceIndex:
+        """The places of `points`, `lines` or `areas`, each with a name of its own."""
+        self.knowledge.require_names(name)
+        return self.knowledge.load(name).index
+
+    def reload_knowledge(self) -> Patterns:
+        """The same patterns, whose background knowledge is read again; saved state goes on with them."""
+        return replace(self, knowledge=self.knowledge.fresh())
+
+    def places(self, name: str) -> PlaceLookup:
+        """The places of a declaration, to be looked up by position."""
+        raise EventsError(f"the places `{name}` cannot be looked up yet")
 
     def recognise(self, events: Any, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
@@ -83,8 +109,9 @@ class Patterns:
         chosen = tuple(p for p in self.meaning.patterns if p.name in wanted)
         compiled = tuple(c for c in self.compiled if c.name in wanted)
         return _assemble(
-            replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest
-        )
+            replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest,
+            self.knowledge,
+        )  # fmt: skip
 
     def _repr_html_(self) -> str:
         from html import escape
@@ -135,7 +162,8 @@ def compile_patterns(
     _refuse_unsatisfiable_letters(meaning, limits)
     compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
     warnings = (*meaning.warnings, *_review(meaning, compiled))
-    return _assemble(meaning, compiled, warnings, by_name, limits, longest)
+    knowledge = Knowledge(meaning.knowledge, outside)
+    return _assemble(meaning, compiled, warnings, by_name, limits, longest, knowledge)
 
 
 def _assemble(
@@ -145,6 +173,7 @@ def _assemble(
     functions: dict[str, UserFunction],
     limits: Limits,
     longest: bool,
+    knowledge: Knowledge,
 ) -> Patterns:
     by_fingerprint: dict[str, list[int]] = {}
     for number, pattern in enumerate(compiled):
@@ -159,6 +188,7 @@ def _assemble(
         functions,
         limits,
         longest,
+        knowledge,
     )
 
 
@@ -217,7 +247,7 @@ def _needs(meaning: m.Meaning) -> Iterator[Need]:
     if stream.order is not None:
         yield Need(stream.order, kinds.get(stream.order), "order")
     for pattern in meaning.patterns:
-        for attribute in _attributes_of(pattern.regex):
+        for attribute in _attributes_of(pattern.regex, stream.position):
             if attribute.name not in seen and attribute.name != stream.time:
                 seen.add(attribute.name)
                 kind = attribute.kind or kinds.get(attribute.name)
@@ -244,26 +274,31 @@ def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
     return Diagnostic("error", message, pattern.source, pattern.span, f"this pattern looks at `{attribute.name}`")
 
 
-def _attributes_of(regex: m.Regex) -> Iterator[m.Attribute]:
+def _attributes_of(regex: m.Regex, position: tuple[str, str] | None) -> Iterator[m.Attribute]:
+    where = [m.Attribute(column, "number") for column in position or ()]
     for letter in letters_of(regex):
         for atom in atoms_of(letter.predicate):
             match atom:
                 case m.Compare(_, left, right):
-                    yield from _attributes_in(left)
-                    yield from _attributes_in(right)
+                    yield from _attributes_in(left, where)
+                    yield from _attributes_in(right, where)
                 case m.Missing(operand):
-                    yield from _attributes_in(operand)
+                    yield from _attributes_in(operand, where)
                 case m.PredicateCall(_, operands):
                     for operand in operands:
-                        yield from _attributes_in(operand)
+                        yield from _attributes_in(operand, where)
+                case m.Near() | m.Inside():
+                    yield from where
 
 
-def _attributes_in(value: m.Value) -> Iterator[m.Attribute]:
+def _attributes_in(value: m.Value, where: list[m.Attribute]) -> Iterator[m.Attribute]:
     match value:
         case m.Attribute():
             yield value
+        case m.Moved() | m.Distance():
+            yield from where
         case m.Previous(operand) | m.Held(operand):
-            yield from _attributes_in(operand)
+            yield from _attributes_in(operand, where)
         case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
             for operand in operands:
-                yield from _attributes_in(operand)
+                yield from _attributes_in(operand, where)

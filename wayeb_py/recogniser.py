@@ -20,15 +20,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py import kernels
-from wayeb_py.cohort import Cohort, Found
+from wayeb_py.cohort import Cohort
 from wayeb_py.columns import Column, column_of, kind_of, ticks_of
 from wayeb_py.detections import Detections
 from wayeb_py.entities import Entities
 from wayeb_py.episodes import Detected, Episode, EpisodeJoiner
 from wayeb_py.errors import EventsError, WayebError
+from wayeb_py.groups import Group
+from wayeb_py.members import Member
 from wayeb_py.order import Reorderer, Rows
 from wayeb_py.patterns import Need, Patterns
-from wayeb_py.values import Chunk
+from wayeb_py.steppers import Found
+from wayeb_py.values import Chunk, Values
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -272,7 +275,14 @@ class Recogniser:
             self._join_episodes(bound, found, chunk, present)
         kernels.settle(present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail)
         return [
-            _Part(part.row.astype(np.int64) + begin, part.pattern, seq[part.row], part.start_seq, part.start_ts)
+            _Part(
+                part.row.astype(np.int64) + begin,
+                part.pattern,
+                bound.places_of(part),
+                seq[part.row],
+                part.start_seq,
+                part.start_ts,
+            )
             for part in found
         ]
 
@@ -285,6 +295,7 @@ class Recogniser:
         detected = Detected(
             row,
             pattern,
+            np.concatenate([nothing, *(bound.places_of(part) for part in found)])[at],
             chunk.entity[row].astype(np.int64),
             chunk.ts[row],
             chunk.seq[row],
@@ -297,10 +308,11 @@ class Recogniser:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Some detections: row of the batch, distinct pattern, place in the word, start."""
+    """Some detections: row of the batch, member (or pattern by its place in the file), place, seq and start."""
 
     row: I64
     pattern: npt.NDArray[Any]
+    place: I64
     seq: I64
     start_seq: I64
     start_ts: I64
@@ -310,12 +322,12 @@ def _joined_parts(parts: list[_Part], bound: _Bound) -> _Part:
     """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
     row = np.concatenate([part.row for part in parts])
     at, pattern = bound.by_name(np.concatenate([part.pattern for part in parts]))
-    order = np.lexsort((pattern, row[at]))
-    at, pattern = at[order], pattern[order]
-    seq, start_seq, start_ts = (
-        np.concatenate([getattr(part, name) for part in parts])[at] for name in ("seq", "start_seq", "start_ts")
+    place, seq, start_seq, start_ts = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in ("place", "seq", "start_seq", "start_ts")
     )
-    return _Part(row[at], pattern, seq, start_seq, start_ts)
+    order = np.lexsort((place[at], pattern, row[at]))
+    at, pattern = at[order], pattern[order]
+    return _Part(row[at], pattern, place[at], seq[at], start_seq[at], start_ts[at])
 
 
 class _Bound:
@@ -341,9 +353,7 @@ class _Bound:
         lateness = 0 if stream.lateness_s is None else floor(stream.lateness_s * self.ticks_per_s)
         self.order_ticks = stream.order
         self.reorderer = Reorderer(lateness, stream.order)
-        self.cohorts = [
-            Cohort(list(enumerate(patterns.distinct)), patterns.functions, patterns.groups, self.ticks_per_s, 0)
-        ]
+        self.cohorts = [self.make_cohort(list(enumerate(patterns.members)), patterns.groups, 0)]
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_seen: I64 = np.zeros(0, dtype=np.int64)
@@ -360,10 +370,20 @@ class _Bound:
         self._last_order: npt.NDArray[Any] | None = None
         # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct
         # pattern.
-        names = patterns.names_of_distinct
-        self.n_names = np.array([len(same) for same in names], dtype=np.int64)
+        members = patterns.members
+        self.n_names = np.array([len(member.patterns) for member in members], dtype=np.int64)
         self.first_name = np.cumsum(self.n_names) - self.n_names
-        self.name_of = np.array([name for same in names for name in same], dtype=np.int64)
+        self.name_of = np.array([number for member in members for number in member.patterns], dtype=np.int64)
+        # Places by number: those that members were written out for, then those that members step, member by member.
+        self._places: list[str] = [member.place for member in members if member.place is not None]
+        written_out = iter(range(len(self._places)))
+        self._first_place = np.full(len(members), -1, dtype=np.int64)
+        for number, member in enumerate(members):
+            if member.place is not None:
+                self._first_place[number] = next(written_out)
+            elif member.lookup is not None:
+                self._first_place[number] = len(self._places)
+                self._places += member.lookup.names
         self.closed_episodes: list[Episode] = []
         self._names = pa.array(list(patterns.names), type=pa.string())
         self.emitted = list(dict.fromkeys(column for p in patterns.meaning.patterns for column in p.emit))
@@ -384,6 +404,35 @@ class _Bound:
             ]
         )
         self.no_detections = self.detection_schema.empty_table()
+
+    def make_cohort(self, members: list[tuple[int, Member]], groups: list[Group], birth: int) -> Cohort:
+        position = self.patterns.meaning.stream.position
+        values = Values(self.patterns.functions, position, self.patterns.knowledge)
+        return Cohort(members, groups, self.ticks_per_s, birth, values, position)
+
+    def places_of(self, found: Found) -> I64:
+        """The number of each detection's place; -1 where its pattern knows none."""
+        first = self._first_place[found.pattern]
+        return first if found.place is None else first + found.place
+
+    def place_name(self, place: int) -> str | None:
+        return None if place < 0 else self._places[place]
+
+    def place_number(self, pattern: int, name: str | None) -> int | None:
+        """The number of a pattern's place by its name, -1 for none; None where it has no such place any more."""
+        if name is None:
+            return -1
+        for number, member in enumerate(self.patterns.members):
+            if pattern in member.patterns and member.place == name:
+                return int(self._first_place[number])
+            if pattern in member.patterns and member.lookup is not None and name in member.lookup.names:
+                return int(self._first_place[number]) + list(member.lookup.names).index(name)
+        return None
+
+    def place_names(self, places: I64) -> pa.Array:
+        if not self._places:
+            return pa.nulls(len(places), pa.string())
+        return pa.array(self._places).take(pa.array(places, mask=places < 0))
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed columns in the types of the first batch."""
@@ -491,7 +540,7 @@ class _Bound:
         row = found.row
         arrays = [
             pa.DictionaryArray.from_arrays(pa.array(found.pattern.astype(np.int32)), self._names),
-            pa.nulls(len(row), pa.string()),
+            self.place_names(found.place),
             self.entities.keys(rows.entity[row]),
             self.times(rows.ts[row]),
             pa.array(found.seq),
@@ -506,14 +555,14 @@ class _Bound:
         return pa.Table.from_arrays(arrays, schema=self.detection_schema)
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:
-        pattern, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
+        pattern, place, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
             np.array([getattr(episode, field.name) for episode in episodes], dtype=np.int64)
             for field in fields(Episode)
         )
         return pa.table(
             {
                 "pattern": pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
-                "place": pa.nulls(len(pattern), pa.string()),
+                "place": self.place_names(place),
                 "entity": self.entities.keys(entity.astype(np.int32)),
                 "start_ts": self.times(start_ts),
                 "start_seq": pa.array(start_seq),

@@ -18,12 +18,15 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py import kernels
-from wayeb_py.cohort import Cohort, RunStepper, TableStepper
+from wayeb_py.cohort import Cohort
 from wayeb_py.compiled import CompiledPattern
 from wayeb_py.episodes import Episode
 from wayeb_py.errors import DataError
 from wayeb_py.groups import form_groups
+from wayeb_py.members import Member
 from wayeb_py.order import Rows
+from wayeb_py.place_stepper import PlaceStepper
+from wayeb_py.steppers import RunStepper, TableStepper
 from wayeb_py.values import Memory
 
 if TYPE_CHECKING:
@@ -77,7 +80,16 @@ def save(recogniser: Recogniser, bound: _Bound) -> bytes:
         "next_birth": max(cohort.birth for cohort in bound.cohorts) + 1,
         "names": {p.name: p.fingerprint for p in bound.patterns.compiled},
         "open": [
-            [bound.patterns.names[e.pattern], e.entity, e.start_ts, e.start_seq, e.end_ts, e.end_seq, e.n_detections]
+            [
+                bound.patterns.names[e.pattern],
+                bound.place_name(e.place),
+                e.entity,
+                e.start_ts,
+                e.start_seq,
+                e.end_ts,
+                e.end_seq,
+                e.n_detections,
+            ]
             for e in (joiner.open.values() if joiner is not None else [])
         ],
     }
@@ -88,7 +100,7 @@ def save(recogniser: Recogniser, bound: _Bound) -> bytes:
 
 
 def _save_cohort(cohort: Cohort, prefix: str, n: int, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
-    patterns = []
+    patterns: list[dict[str, Any]] = []
     for stepper in cohort.steppers:
         if isinstance(stepper, TableStepper):
             group = stepper.group
@@ -110,12 +122,10 @@ def _save_cohort(cohort: Cohort, prefix: str, n: int, arrays: dict[str, npt.NDAr
             key = f"{prefix}.p{stepper.number}"
             pattern = stepper.pattern
             patterns.append({"fingerprint": pattern.fingerprint, "automaton": automaton_digest(pattern), "key": key})
-            length = stepper.length[:n]
-            at = np.repeat(stepper.first[:n] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
-            arrays[f"{key}.length"] = length.copy()
-            arrays[f"{key}.state"] = stepper.run_state[at]
-            arrays[f"{key}.seq"] = stepper.run_seq[at]
-            arrays[f"{key}.ts"] = stepper.run_ts[at]
+            for name, array in stepper.slots.save(n).items():
+                arrays[f"{key}.{name}"] = array
+            if isinstance(stepper, PlaceStepper):
+                patterns[-1]["places"] = list(stepper.lookup.names)
     memories = []
     for i, (value, memory) in enumerate(cohort.values.memories.items()):
         key = f"{prefix}.m{i}"
@@ -202,10 +212,11 @@ def restore(recogniser: Recogniser, bound: _Bound, data: bytes) -> None:
         _restore_cohort(cohort, births, arrays, n)
     joiner = recogniser._joiner
     names = {p.name: (number, p.fingerprint) for number, p in enumerate(bound.patterns.compiled)}
-    for name, entity, *rest in header["open"] if joiner is not None else []:
+    for name, place_name, entity, *rest in header["open"] if joiner is not None else []:
         number, fingerprint = names.get(name, (0, ""))
-        if joiner is not None and header["names"].get(name) == fingerprint:
-            joiner.open[(entity, number)] = Episode(number, entity, *rest)
+        place = bound.place_number(number, place_name)
+        if joiner is not None and header["names"].get(name) == fingerprint and place is not None:
+            joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest)
 
 
 def _refuse_other_events(header: dict[str, Any], bound: _Bound) -> None:
@@ -228,17 +239,18 @@ def _refuse_other_events(header: dict[str, Any], bound: _Bound) -> None:
 def _regroup(bound: _Bound, births: dict[str, Any], next_birth: int) -> list[Cohort]:
     """Cohorts of the patterns that have been reading since the same moment; what is not known starts now."""
     patterns = bound.patterns
-    members: dict[int, list[tuple[int, CompiledPattern]]] = {}
-    for number, pattern in enumerate(patterns.distinct):
+    members: dict[int, list[tuple[int, Member]]] = {}
+    for number, member in enumerate(patterns.members):
+        pattern = member.compiled
         known = births.get(pattern.fingerprint)
         birth = known[0] if known is not None and known[1]["automaton"] == automaton_digest(pattern) else next_birth
-        members.setdefault(birth, []).append((number, pattern))
+        members.setdefault(birth, []).append((number, member))
+    if len(members) == 1:
+        return [bound.make_cohort(members[birth], patterns.groups, birth) for birth in members]
     return [
-        Cohort(
+        bound.make_cohort(
             members[birth],
-            patterns.functions,
-            patterns.groups if len(members) == 1 else form_groups(members[birth], patterns.limits),
-            bound.ticks_per_s,
+            form_groups([(i, member.compiled) for i, member in members[birth] if member.plan is None], patterns.limits),
             birth,
         )
         for birth in sorted(members)
@@ -259,7 +271,8 @@ def _restore_cohort(cohort: Cohort, births: dict[str, Any], arrays: dict[str, np
         if isinstance(stepper, TableStepper):
             _restore_tables(cohort, stepper, key_of, arrays, n)
         else:
-            _restore_runs(stepper, key_of[stepper.pattern.fingerprint], arrays, n)
+            entry = next(p for p in saved["patterns"] if p["fingerprint"] == stepper.pattern.fingerprint)
+            _restore_slots(stepper, entry, arrays)
     values = {repr(value): value for value in cohort.looking_back()}
     for entry in saved["memories"]:
         value = values.get(entry["value"])
@@ -296,17 +309,32 @@ def _restore_tables(
                 table[:, columns] = arrays[f"{key}.{name}"]
 
 
-def _restore_runs(stepper: RunStepper, key: str, arrays: dict[str, npt.NDArray[Any]], n: int) -> None:
-    lengths = arrays[f"{key}.length"].tolist()
-    at = 0
-    for entity, length in enumerate(lengths):
-        if length > stepper.room[entity]:
-            stepper.give_room(entity, length)
-        first = int(stepper.first[entity])
-        for name, pool in (("state", stepper.run_state), ("seq", stepper.run_seq), ("ts", stepper.run_ts)):
-            pool[first : first + length] = arrays[f"{key}.{name}"][at : at + length]
-        stepper.length[entity] = length
-        at += length
+def _restore_slots(
+    stepper: RunStepper | PlaceStepper, entry: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+) -> None:
+    key = entry["key"]
+    saved = {name: arrays[f"{key}.{name}"] for name in (*stepper.slots.arrays, "length")}
+    if isinstance(stepper, PlaceStepper):
+        saved = _renumber_places(saved, entry["places"], list(stepper.lookup.names), stepper.n_registers)
+    stepper.slots.restore(saved)
+
+
+def _renumber_places(
+    saved: dict[str, npt.NDArray[Any]], before: list[str], now: list[str], n_registers: int
+) -> dict[str, npt.NDArray[Any]]:
+    """Slots under the numbers that their places have now; those of places that are gone are dropped."""
+    if before == now:
+        return saved
+    number_of = {name: number for number, name in enumerate(now)}
+    place = np.array([number_of.get(name, -1) for name in before], dtype=np.int32)[saved["place"]]
+    entity = np.repeat(np.arange(len(saved["length"])), saved["length"])
+    kept = np.flatnonzero(place >= 0)
+    order = kept[np.lexsort((place[kept], entity[kept]))]  # the slots of an entity are in the order of their places
+    registers = (
+        {name: saved[name].reshape(-1, n_registers)[order].reshape(-1) for name in ("seq", "ts")} if n_registers else {}
+    )
+    length = np.bincount(entity[order], minlength=len(saved["length"])).astype(np.int64)
+    return {**saved, **registers, "place": place[order], "state": saved["state"][order], "length": length}
 
 
 def _restore_tails(bound: _Bound, saved: npt.NDArray[np.int64], tail: int, n: int) -> None:

@@ -1,0 +1,91 @@
+"""Lists of varying length by entity, in one pool of arrays that kernels read and write."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+I64 = npt.NDArray[np.int64]
+
+FIRST_ROOM = 4
+
+
+class Slots:
+    """An entity's slots lie together: `length[entity]` of them from `first[entity]` on, with room for `room[entity]`.
+
+    `arrays[name]` holds `width` numbers a slot. An entity that needs more moves to the pool's end; what it leaves is
+    reclaimed when the state is saved and restored.
+    """
+
+    def __init__(self, **kinds: tuple[Any, int]) -> None:
+        self._widths = {name: width for name, (_, width) in kinds.items()}
+        self.arrays: dict[str, npt.NDArray[Any]] = {
+            name: np.zeros(0, dtype=dtype) for name, (dtype, _) in kinds.items()
+        }
+        self.first: I64 = np.zeros(0, dtype=np.int64)
+        self.room: I64 = np.zeros(0, dtype=np.int64)
+        self.length: I64 = np.zeros(0, dtype=np.int64)
+        self._used = 0
+        self._pool = 0
+
+    def grow(self, n_entities: int) -> None:
+        """Makes room for entities up to this number, a few slots each to begin with."""
+        known = len(self.first)
+        if n_entities <= known:
+            return
+        size = max(64, n_entities + n_entities // 2)
+        self.first, self.room, self.length = (grown(array, size) for array in (self.first, self.room, self.length))
+        new = size - known
+        self.first[known:] = self._used + FIRST_ROOM * np.arange(new)
+        self.room[known:] = FIRST_ROOM
+        self._used += FIRST_ROOM * new
+        self._grow_pool(self._used)
+
+    def give_room(self, entity: int, needed: int) -> None:
+        """Moves the entity's slots to the end of the pool, where there is room for at least `needed`."""
+        room = max(2 * int(self.room[entity]), needed)
+        self._grow_pool(self._used + room)
+        old, length = int(self.first[entity]), int(self.length[entity])
+        for name, array in self.arrays.items():
+            width = self._widths[name]
+            array[self._used * width : (self._used + length) * width] = array[old * width : (old + length) * width]
+        self.first[entity] = self._used
+        self.room[entity] = room
+        self._used += room
+
+    def _grow_pool(self, needed: int) -> None:
+        if needed > self._pool:
+            self._pool = max(1024, 2 * needed)
+            self.arrays = {name: grown(array, self._pool * self._widths[name]) for name, array in self.arrays.items()}
+
+    def save(self, n_entities: int) -> dict[str, npt.NDArray[Any]]:
+        """The slots in use, entity after entity, and how many each has."""
+        length = self.length[:n_entities]
+        at = np.repeat(self.first[:n_entities] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+        saved = {
+            name: array.reshape(-1, width)[at].reshape(-1) if (width := self._widths[name]) else array[:0]
+            for name, array in self.arrays.items()
+        }
+        return {**saved, "length": length.copy()}
+
+    def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
+        """Puts saved slots into entities that have none, numbered from 0 on."""
+        at = 0
+        for entity, length in enumerate(saved["length"].tolist()):
+            if length > self.room[entity]:
+                self.give_room(entity, length)
+            first = int(self.first[entity])
+            for name, array in self.arrays.items():
+                width = self._widths[name]
+                array[first * width : (first + length) * width] = saved[name][at * width : (at + length) * width]
+            self.length[entity] = length
+            at += length
+
+
+def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
+    """The array with room for more, filled up."""
+    larger = np.full(size, fill, dtype=array.dtype)
+    larger[: len(array)] = array
+    return larger
