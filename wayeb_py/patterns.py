@@ -18,7 +18,7 @@ from wayeb_py.alphabet import is_satisfiable
 from wayeb_py.axes import atoms_of
 from wayeb_py.compiled import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
-from wayeb_py.errors import Diagnostic, EventsError, Note, PatternError
+from wayeb_py.errors import Diagnostic, Note, PatternError
 from wayeb_py.functions import UserFunction
 from wayeb_py.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.regex import letters_of
@@ -26,7 +26,6 @@ from wayeb_py.spatial.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from wayeb_py.detections import Detections
-    from wayeb_py.each import PlaceLookup
     from wayeb_py.groups import Group
     from wayeb_py.members import Member
     from wayeb_py.spatial.index import PlaceIndex
@@ -89,10 +88,6 @@ class Patterns:
     def reload_knowledge(self) -> Patterns:
         """The same patterns, whose background knowledge is read again; saved state goes on with them."""
         return replace(self, knowledge=self.knowledge.fresh())
-
-    def places(self, name: str) -> PlaceLookup:
-        """The places of a declaration, to be looked up by position."""
-        raise EventsError(f"the places `{name}` cannot be looked up yet")
 
     def recognise(self, events: Any, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
