@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py.providers.generate_maritime import LIE_RATES, OCCURRENCE_NAMES, SCHEMA, coast_lats, generate_maritime
-from wayeb_py.providers.invented_roads import write_roads
+from wayeb_py.providers import generate_fleet, generate_maritime
+from wayeb_py.providers.generate_maritime import LIE_RATES, coast_lats
+from wayeb_py.providers.invented_roads import ROADS, road_point, write_roads
 from wayeb_py.providers.invented_sea import coast_lat, write_sea
-from wayeb_py.providers.occurrences import read_injected, read_occurrences, write_generated
+from wayeb_py.providers.occurrences import Generated, read_injected, read_occurrences, write_generated
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "data/maritime_sample.parquet"
+FLEET_SAMPLE = ROOT / "data/fleet_sample.parquet"
 
 VESSELS = """
 stream vessels {
@@ -31,7 +36,39 @@ stream vessels {
 }
 """
 
-# What the generator means by its names, without places; the library's patterns are at least as lenient.
+VEHICLES = """
+stream vehicles {
+    key      vehicle_id
+    time     ts
+    position lon, lat
+    attr status       text
+    attr ignition     bool
+    attr speed        number in km/h
+    attr travelled    number in m
+    attr satellites   number
+    attr accelerating bool
+    attr fuel         number
+    attr limit        number in km/h
+    attr ice          bool
+}
+let off_long = ignition = false and elapsed() > 30 min
+let parked = status = "parked"
+let idle   = status = "idle"
+let moving = status = "moving"
+"""
+
+# What the generators mean by their names, without places; the libraries' patterns are at least as lenient.
+FLEET_PATTERNS = {
+    "Route": "off_long ; moving+ ; off_long",
+    "ParkedMovingSwing": "parked ; moving ; parked ; moving",
+    "IdleParkedSwing": "idle ; parked ; idle ; parked",
+    "SpeedSwing": "(speed > 50) ; (speed = 0) ; (speed > 50) ; (speed = 0)",
+    "MovingWithZeroSpeed": "(moving and speed = 0 and travelled > 30){3,}",
+    "MovingWithBadSignal": "(accelerating = true and satellites = 0 and travelled > 30){3,}",
+    "PossibleTheft": "(parked and speed = 0 and travelled > 30){3,}",
+    "DangerousDriving": "(ice = true and speed > limit){2,}",
+    "RefuelOpportunity": "(speed = 0 and fuel < 0.5){2,}",
+}
 PATTERNS = {
     "Drifting": "(speed > 0.5 and angle(heading, course) > 30){3}",
     "SearchAndRescue": '(type = "sar" and speed > 2.7 and angle(heading, prev(heading)) > 20){3}',
@@ -45,7 +82,15 @@ PATTERNS = {
 
 
 def maritime(n_events: int, **options: int) -> tuple[pa.Table, pa.Table]:
-    pieces = list(generate_maritime(n_events, **options))
+    return joined(generate_maritime.generate_maritime(n_events, **options))
+
+
+def fleet(n_events: int, **options: int) -> tuple[pa.Table, pa.Table]:
+    return joined(generate_fleet.generate_fleet(n_events, **options))
+
+
+def joined(generated: Iterator[Generated]) -> tuple[pa.Table, pa.Table]:
+    pieces = list(generated)
     return (
         pa.Table.from_batches([piece.events for piece in pieces]),
         pa.Table.from_batches([piece.occurrences for piece in pieces]),
@@ -103,28 +148,62 @@ def test_the_shore_of_arrays_is_the_shore() -> None:
     assert np.allclose(coast_lats(lon)[0], [coast_lat(one) for one in lon])
 
 
+def test_vehicles_drive_on_roads() -> None:
+    events, _ = fleet(8_000, n_vehicles=30, seed=5)
+    points = np.array([road_point(road, share) for road in range(len(ROADS)) for share in np.linspace(0, 1, 400)])
+    position = np.column_stack([events["lon"].to_numpy(), events["lat"].to_numpy()])[::40]
+    nearest_deg = np.hypot(*(position[:, None, :] - points[None, :, :]).transpose(2, 0, 1)).min(axis=1)
+    assert nearest_deg.max() < 0.002
+
+
+@cache
+def fleet_once() -> tuple[pa.Table, pa.Table]:
+    return fleet(60_000, n_vehicles=100, seed=3)
+
+
+@cache
+def maritime_once() -> tuple[pa.Table, pa.Table]:
+    return maritime(60_000, n_vessels=80, seed=3)
+
+
 @pytest.mark.parametrize("pattern", PATTERNS)
-def test_every_recorded_occurrence_is_detected(pattern: str) -> None:
-    events, occurrences = maritime(60_000, n_vessels=80, seed=3)
-    mine = occurrences.filter(pa.compute.equal(occurrences["pattern"], pattern))
+def test_every_recorded_occurrence_among_vessels_is_detected(pattern: str) -> None:
+    check_recall(*maritime_once(), pattern, VESSELS + f"pattern {pattern} := {PATTERNS[pattern]}")
+
+
+@pytest.mark.parametrize("pattern", FLEET_PATTERNS)
+def test_every_recorded_occurrence_among_vehicles_is_detected(pattern: str) -> None:
+    check_recall(*fleet_once(), pattern, VEHICLES + f"pattern {pattern} := {FLEET_PATTERNS[pattern]}")
+
+
+def check_recall(events: pa.Table, occurrences: pa.Table, pattern: str, text: str) -> None:
+    mine = occurrences.filter(pc.equal(occurrences["pattern"], pattern))
     assert len(mine) > 0
-    found = wayeb_py.compile(VESSELS + f"pattern {pattern} := {PATTERNS[pattern]}").recognise(events).to_arrow()
-    assert missed(found, mine) == []
+    assert missed(wayeb_py.compile(text).recognise(events).to_arrow(), mine) == []
 
 
-def test_every_kind_of_lie_and_of_occurrence_is_in_the_sample() -> None:
+def test_every_kind_of_lie_and_of_occurrence_is_in_the_samples() -> None:
     lies = json.loads(pq.read_metadata(SAMPLE).metadata[b"lies"])
     assert set(lies) == set(LIE_RATES)
     assert min(lies.values()) > 0
-    assert set(read_injected(SAMPLE)) == set(OCCURRENCE_NAMES) - {"none"}
+    assert set(read_injected(SAMPLE)) == set(generate_maritime.OCCURRENCE_NAMES) - {"none"}
+    assert set(read_injected(FLEET_SAMPLE)) == set(generate_fleet.OCCURRENCE_NAMES)
 
 
-def test_the_sample_is_what_the_generator_makes(tmp_path: Path) -> None:
-    write_generated(
-        generate_maritime(12_000, 30, 1), SCHEMA, tmp_path / "events.parquet", tmp_path / "_occurrences.csv"
-    )
-    assert pq.read_table(tmp_path / "events.parquet") == pq.read_table(SAMPLE)
-    assert read_occurrences(tmp_path / "_occurrences.csv") == read_occurrences(SAMPLE.with_suffix(".occurrences.csv"))
+@pytest.mark.parametrize(
+    ("sample", "schema", "generated"),
+    [
+        (SAMPLE, generate_maritime.SCHEMA, lambda: generate_maritime.generate_maritime(12_000, 30, 1)),
+        (FLEET_SAMPLE, generate_fleet.SCHEMA, lambda: generate_fleet.generate_fleet(6_000, 24, 16)),
+    ],
+    ids=["maritime", "fleet"],
+)
+def test_a_sample_is_what_the_generator_makes(
+    sample: Path, schema: pa.Schema, generated: Callable[[], Iterator[Generated]], tmp_path: Path
+) -> None:
+    write_generated(generated(), schema, tmp_path / "events.parquet", tmp_path / "_occurrences.csv")
+    assert pq.read_table(tmp_path / "events.parquet") == pq.read_table(sample)
+    assert read_occurrences(tmp_path / "_occurrences.csv") == read_occurrences(sample.with_suffix(".occurrences.csv"))
 
 
 def test_the_geography_of_the_patterns_is_the_invented_one(tmp_path: Path) -> None:
