@@ -129,18 +129,18 @@ def _reach_m(axis: Axis) -> float | None:
 
 def _pinned(symbol: IntArray, placed: tuple[Axis, ...], lost: bool) -> IntArray | None:
     """The symbol by shared code when a place is far, or the position lost; None where more would have to be known."""
-    for axis in reversed(placed):
+    index: list[int | slice] = [slice(None)]
+    for axis in placed:
         match axis.subject:
             case m.Distance():
                 # The cell before the last is beyond all cuts; the last one is missing.
-                symbol = symbol[..., axis.n_cells - 1 if lost else axis.n_cells - 2]
+                index.append(axis.n_cells - 1 if lost else axis.n_cells - 2)
             case m.Near() | m.Inside():
-                symbol = symbol[..., 0]
+                index.append(0)
             case _:
-                if (symbol != symbol[..., :1]).any():
-                    return None
-                symbol = symbol[..., 0]
-    return symbol
+                index.append(slice(None))
+    pinned = symbol[tuple(index)].reshape(symbol.shape[0], -1)
+    return pinned[:, 0] if (pinned == pinned[:, :1]).all() else None
 
 
 # Writing out.

@@ -1,0 +1,152 @@
+"""A pattern `for each` place gives exactly what one pattern for each place gives, however it is run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wayeb_py
+from wayeb_py.each import plan_each
+
+PORTS = [
+    ("Aber", -4.50, 48.30, 5.0),
+    ("Bono", -4.44, 48.32, 8.5),
+    ("Crozon", -4.30, 48.20, None),
+    ("Dour", -3.0, 47.0, 1.0),
+]
+
+STREAM = """
+stream vessels {
+    key      id
+    time     t in s
+    position lon, lat
+    attr     speed number in kn
+}
+points port from "ports.csv"
+"""
+
+STEPPED = {
+    "approach": "(distance(p) in 7..10 km) ; (distance(p) in 5..7 km)+ ; (distance(p) < 5 km)",
+    "slow near": "(near(p, 3 km) and speed < 4){2,}",
+    "leave and return": "(near(p, 4 km)) ; (not missing(lon) and not near(p, 4 km))+ ; (near(p, 4 km))",
+    "faster than allowed": "(distance(p) < 8 km and speed > p.limit){2}",
+    "next fast": "@((near(p, 2 km)), (speed > 5))",
+    "windowed": "#((near(p, 5 km)), (speed > 6)) within 90 s",
+    "counted": "#((near(p, 5 km)), (speed > 6), (near(p, 5 km))) within 6 events",
+}
+WRITTEN_OUT = {
+    "complement first": "!((near(p, 2 km))) ; (speed > 6)",
+    "from afar": "(distance(p) > 9 km) ; (distance(p) < 9 km)",
+    "nowhere known": "(missing(lon)) ; (near(p, 9 km))",
+    "limit alone": "(speed > p.limit) ; (near(p, 6 km))",
+}
+BODIES = {**STEPPED, **WRITTEN_OUT}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("ports")
+    rows = [f"{name},{lon},{lat},{'' if limit is None else limit}" for name, lon, lat, limit in PORTS]
+    (folder / "ports.csv").write_text("\n".join(["name,lon,lat,limit", *rows]) + "\n")
+    return folder
+
+
+def compiled(folder: Path, text: str, **options: Any) -> wayeb_py.Patterns:
+    path = folder / f"{abs(hash(text))}.sre"
+    path.write_text(STREAM + text)
+    return wayeb_py.compile(path, **options)
+
+
+def separate(name: str, body: str) -> str:
+    """One pattern for each port, as a person would write them."""
+    patterns = []
+    for number, (port, _, _, limit) in enumerate(PORTS):
+        own = re.sub(r"\bp\b(?!\.)", f'port["{port}"]', body)
+        own = own.replace("speed > p.limit", f"speed > {'1e300' if limit is None else limit}")
+        patterns.append(f"pattern {name}{number} := {own}")
+    return "\n".join(patterns)
+
+
+def rows_of(table: pa.Table, place_by_suffix: bool) -> list[tuple[Any, ...]]:
+    columns = ["entity", "start_seq", "start_ts", "seq", "end_seq", "n_detections"]
+    columns = [column for column in columns if column in table.column_names]
+    rows = []
+    for row in table.to_pylist():
+        place = PORTS[int(row["pattern"][-1])][0] if place_by_suffix else row["place"]
+        rows.append((place, *(row[column] for column in columns)))
+    return sorted(rows)
+
+
+TRACKS = st.lists(
+    st.tuples(
+        st.integers(0, 2),
+        st.sampled_from([-4.6, -4.56, -4.52, -4.5, -4.47, -4.44, -4.4, -4.36, -4.3, None]),
+        st.sampled_from([48.2, 48.24, 48.28, 48.3, 48.31, 48.34, None]),
+        st.sampled_from([0.0, 3.0, 5.0, 6.0, 8.5, 9.0, None]),
+        st.integers(0, 40),
+    ),
+    max_size=40,
+)
+
+
+def events_of(track: list[tuple[int, float | None, float | None, float | None, int]]) -> pa.Table:
+    times, now = [], 0
+    for *_, gap in track:
+        now += gap
+        times.append(now)
+    return pa.table(
+        {
+            "id": pa.array([entity for entity, *_ in track], pa.int64()),
+            "t": pa.array(times, pa.int64()),
+            "lon": pa.array([row[1] for row in track], pa.float64()),
+            "lat": pa.array([row[2] for row in track], pa.float64()),
+            "speed": pa.array([row[3] for row in track], pa.float32()),
+        }
+    )
+
+
+@pytest.mark.parametrize("name", BODIES)
+@pytest.mark.parametrize("longest", [False, True])
+@settings(max_examples=15, deadline=None, derandomize=True)
+@given(track=TRACKS, cut=st.integers(0, 40))
+def test_for_each_is_one_pattern_for_each_place(
+    folder: Path, name: str, longest: bool, track: list[Any], cut: int
+) -> None:
+    events = events_of(track)
+    each = compiled(folder, f"pattern P for each p in port := {BODIES[name]}\n", longest=longest)
+    apart = compiled(folder, separate("P", BODIES[name]) + "\n", longest=longest)
+    expected = apart.recognise(events)
+    whole = each.recognise(events)
+    assert rows_of(whole.to_arrow(), False) == rows_of(expected.to_arrow(), True)
+    assert rows_of(whole.episodes(), False) == rows_of(expected.episodes(), True)
+    first = wayeb_py.Recogniser(each, order="sorted", episodes=True)
+    parts = [first.feed(events.slice(0, cut))]
+    second = wayeb_py.Recogniser(each, order="sorted", episodes=True, saved=first.save(), workers=2)
+    parts += [second.feed(events.slice(cut)), second.finish()]
+    found = [row for part in parts for row in rows_of(part.to_arrow(), False)]
+    assert sorted(found) == rows_of(expected.to_arrow(), True)
+    episodes = [row for part in parts for row in rows_of(part.episodes(), False)]
+    assert sorted(episodes) == rows_of(expected.episodes(), True)
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_what_can_be_stepped_by_places_nearby_is(folder: Path, name: str) -> None:
+    patterns = compiled(folder, f"pattern P for each p in port := {BODIES[name]}\n")
+    assert (plan_each(patterns.compiled[0]) is not None) == (name in STEPPED)
+
+
+def test_places_may_change_between_runs_and_those_under_way_go_on(folder: Path, tmp_path: Path) -> None:
+    text = "pattern P for each p in port := (near(p, 1 km)) ; (speed > 5)\n"
+    lon, lat = PORTS[1][1:3]
+    at_bono = events_of([(1, lon, lat, 0.0, 0), (1, lon, lat, 6.0, 1)])
+    first = wayeb_py.Recogniser(compiled(folder, text), order="sorted")
+    first.feed(at_bono.slice(0, 1))
+    (tmp_path / "ports.csv").write_text("name,lon,lat,limit\nZorn,0,0,1\nBono,-4.44,48.32,8\nAber,-4.5,48.3,5\n")
+    second = wayeb_py.Recogniser(compiled(tmp_path, text), order="sorted", saved=first.save())
+    assert rows_of(second.feed(at_bono.slice(1)).to_arrow(), False) == [("Bono", 1, 0, 0, 1)]
