@@ -383,6 +383,7 @@ def convert(
 
 # What the commands share.
 app.command("map")(cli_view.draw_map)
+app.command("why")(cli_view.explain_why)
 
 
 def _read(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +11,7 @@ import typer
 
 from wayeb_py import startup
 from wayeb_py.cli_options import (
+    AsJson,
     Functions,
     Key,
     Outside,
@@ -79,6 +81,43 @@ def draw_map(
         for note in scene["notes"]:
             print(note, file=sys.stderr)
         print(out)
+
+
+@explained()
+def explain_why(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")],
+    data: Events,
+    pattern: Annotated[str, typer.Option(metavar="NAME", help="The pattern to explain.")],
+    entity: Annotated[str, typer.Option(metavar="KEY", help="The entity, by its key.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="When: its last event at or before this time is meant.")],
+    place: Annotated[str | None, typer.Option(metavar="NAME", help="The place, for a pattern `for each`.")] = None,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    outside: Outside = False,
+    as_json: AsJson = False,
+) -> None:
+    """Explain why a pattern was detected at an event, or how far it got and what stopped it."""
+    patterns = compile_files(files, key, time, time_unit, load_functions(functions), outside=outside)
+    if pattern not in patterns.names:
+        misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
+    patterns = patterns.select([pattern])
+    startup.spare_pandas()
+    from wayeb_py.arguments import read_instant_s
+    from wayeb_py.why import explain
+    from wayeb_py.why_table import render_why
+    from wayeb_py.words import read_words
+
+    try:
+        at_s = read_instant_s(at, patterns.meaning.stream.time_unit)
+    except ValueError as error:
+        misuse(str(error))
+    why = explain(patterns, read_words(patterns, data, entity), pattern, entity, at_s, place)
+    if as_json:
+        print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
+    else:
+        print(render_why(why), end="")
 
 
 def read_position(text: str | None) -> tuple[str, str] | None:
