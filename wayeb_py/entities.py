@@ -78,7 +78,10 @@ class _IntegerKeys:
             keys = keys.cast(keys.type.value_type)
         # Keys of 64 bits without a sign keep their bits; only equality counts here.
         raw = keys.to_numpy(zero_copy_only=False)
-        values = raw.view(np.int64) if raw.dtype == np.uint64 else raw.astype(np.int64, copy=False)
+        if raw.dtype == np.uint64:
+            values: npt.NDArray[Any] = raw.view(np.int64)
+        else:
+            values = raw if raw.dtype == np.int32 else raw.astype(np.int64, copy=False)
         entity = np.empty(len(values), dtype=np.int32)
         if len(values) == 0:
             return entity
@@ -89,6 +92,7 @@ class _IntegerKeys:
             self._make_known(self._n + min(len(values), high - low + 1))
             self._n = int(kernels.number_dense_keys(values, self._direct, self._offset, self._known, self._n, entity))
             return entity
+        values = values.astype(np.int64, copy=False)
         # Piece by piece, so that the table grows with the keys and not with the batch: a small one stays in the cache.
         for begin in range(0, len(values), HASHED_AT_ONCE):
             piece = slice(begin, begin + HASHED_AT_ONCE)

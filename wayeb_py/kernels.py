@@ -110,7 +110,7 @@ def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[n
     return n_known
 
 
-@_kernel(i64(_read_only(i64), i32[::1], i64, i64[::1], i64, i32[::1]))
+@_kernel(*(i64(_read_only(t), i32[::1], i64, i64[::1], i64, i32[::1]) for t in (i64, i32)))
 def number_dense_keys(keys, number_of, offset, known, n_known, entity):  # type: ignore[no-untyped-def]
     """As `number_keys` for keys that the caller knows to be in range: number_of[key - offset], -1 where unknown."""
     for row in range(keys.shape[0]):
