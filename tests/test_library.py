@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
@@ -13,8 +14,10 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.reading import read_text
 from wayeb_py.examples import run_examples
 from wayeb_py.pattern_files import find_files, find_whole_files
+from wayeb_py.providers.occurrences import read_occurrences
 
 LIBRARY = Path(__file__).parent.parent / "patterns"
+DATA = LIBRARY.parent / "data"
 FILES = find_files([LIBRARY])
 WHOLE_FILES = find_whole_files([LIBRARY])
 
@@ -75,3 +78,26 @@ def test_no_two_files_of_a_library_call_different_patterns_the_same() -> None:
         files = sorted((LIBRARY / library).glob("*.sre"))
         names = wayeb_py.compile(files).names if files else ()
         assert len(names) == len(set(names))
+
+
+@pytest.mark.parametrize("library", ["fleet", "maritime"])
+def test_what_is_recorded_to_occur_in_a_sample_is_detected(library: str) -> None:
+    patterns = patterns_of(LIBRARY / f"{library}.sre")
+    sample = DATA / f"{library}_sample.parquet"
+    found = (
+        patterns.recognise(pq.read_table(sample)).to_arrow().select(["pattern", "place", "entity", "ts"]).to_pylist()
+    )
+    occurrences = read_occurrences(sample.with_suffix(".occurrences.csv")).to_pylist()
+    missed = [
+        occurrence
+        for occurrence in occurrences
+        if not any(
+            detection["pattern"] == occurrence["pattern"]
+            and detection["place"] == occurrence["place"]
+            and detection["entity"] == occurrence["entity"]
+            and occurrence["start_ts"] <= detection["ts"] <= occurrence["end_ts"]
+            for detection in found
+        )
+    ]
+    assert missed == []
+    assert len({occurrence["pattern"] for occurrence in occurrences}) >= 8
