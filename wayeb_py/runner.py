@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import Aside, BadLimit
 from wayeb_py.files.block import row_values
-from wayeb_py.files.find import find_files
+from wayeb_py.files.find import STDIN, find_files
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.files.saved import StateFolder
 from wayeb_py.files.sort import sort_events
@@ -61,6 +61,7 @@ class Summary:
     aside: dict[str, int] = field(default_factory=dict)  # rows, by reason
     unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
     duplicates: int = 0
+    cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
     sorted_on_disk: bool = False
     seconds: float = 0.0
     out: str | None = None
@@ -105,7 +106,11 @@ def run(
             paths, wanted, since_s=since_s, until_s=until_s, threads=max(1, workers), before=_schema_before(state)
         )
         aside_path = target.aside_path if aside is None else Path(aside)
-        job = _Job(patterns, reader, target, aside_path, max_bad or BadLimit(), episodes, workers, on_progress, state)
+        positions = _Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
+        job = _Job(
+            patterns, reader, target, aside_path, max_bad or BadLimit(), episodes, workers, on_progress, state,
+            positions,
+        )  # fmt: skip
         summary = job.run(ends=state is None or final)
     summary.seconds = time.perf_counter() - began
     return summary
@@ -128,6 +133,36 @@ def _refuse_own_input(target: Target, paths: Sequence[str | os.PathLike[str]]) -
             raise DataError("the output would replace its own input", file.path)
 
 
+class _Positions:
+    """Where the events were: read once more, when it is known whose are wanted."""
+
+    def __init__(
+        self,
+        patterns: Patterns,
+        paths: Sequence[str | os.PathLike[str]],
+        since_s: Fraction | None,
+        until_s: Fraction | None,
+    ) -> None:
+        self.layout = patterns.meaning.stream
+        self._paths, self._range = paths, (since_s, until_s)
+        if self.layout.position is None:
+            raise EventsError(
+                "an output with positions needs to know where events are",
+                hint="write `position lon, lat` into the stream block",
+            )
+        if any(file.path == STDIN for file in find_files(paths)):
+            raise DataError(
+                "an output with positions reads the events twice, which standard input does not allow",
+                hint="keep the events in a file",
+            )
+
+    def read(self, entities: set[str]) -> pa.Table:
+        """Key, time and position of all events of these entities."""
+        from wayeb_py.view.tracks import read_events
+
+        return read_events(self._paths, self.layout, [], entities, *self._range)
+
+
 @dataclass(slots=True)
 class _Job:
     patterns: Patterns
@@ -139,6 +174,7 @@ class _Job:
     workers: int
     on_progress: Callable[[Progress], None] | None
     state: StateFolder | None
+    positions: _Positions | None
 
     def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""
@@ -164,7 +200,7 @@ class _Job:
 
         saved = None if self.state is None else self.state.saved
         recogniser = Recogniser(self.patterns, order=order, episodes=self.episodes, workers=self.workers, saved=saved)
-        output = open_output(self.target, held=may_restart)
+        output = self._open_output(may_restart)
         aside = Aside(self.aside_path, self.max_bad)
         found: Counter[str] = Counter()
         n_episodes = 0
@@ -198,6 +234,14 @@ class _Job:
             aside.discard()
         return self._summarise(recogniser, aside, found, n_episodes)
 
+    def _open_output(self, may_restart: bool) -> Output:
+        if self.positions is None:
+            return open_output(self.target, held=may_restart)
+        from wayeb_py.view.geo import GeoOutput
+
+        assert self.target.path is not None
+        return GeoOutput(self.target.path, self.target.format, self.positions.layout, self.positions.read)
+
     def _take(self, detections: Any, output: Output, found: Counter[str]) -> int:
         """Writes what was found; the number of episodes among it."""
         found.update(detections.counts())
@@ -218,6 +262,7 @@ class _Job:
             aside=dict(aside.reasons),
             unreadable={name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
             duplicates=counts.duplicates,
+            cleaned=dict(counts.cleaned),
             out=None if self.target.path is None else str(self.target.path),
             aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
         )

@@ -25,8 +25,14 @@ from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 STDOUT = "-"
 ROWS_A_GROUP = 1 << 17
 
-OutputFormat = Literal["parquet", "csv", "ndjson"]
-_FORMATS: dict[str, OutputFormat] = {".parquet": "parquet", ".csv": "csv", ".ndjson": "ndjson"}
+OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml"]
+_FORMATS: dict[str, OutputFormat] = {
+    ".parquet": "parquet",
+    ".csv": "csv",
+    ".ndjson": "ndjson",
+    ".geojson": "geojson",
+    ".kml": "kml",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +60,7 @@ def find_target(out: str | os.PathLike[str], stem: str = "detections") -> Target
     if output_format is None:
         raise DataError(
             f"it is not clear in which format to write `{text}`",
-            hint="end the name in .parquet, .csv or .ndjson; a folder ends in /, and - is standard output",
+            hint="end the name in .parquet, .csv, .ndjson, .geojson or .kml; a folder ends in /, - is standard output",
         )
     if not path.parent.is_dir():
         raise DataError(f"cannot write `{text}`: there is no folder `{path.parent}`")

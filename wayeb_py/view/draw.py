@@ -12,6 +12,7 @@ import pyarrow as pa
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import column_names
 from wayeb_py.files.write import WholeFile
+from wayeb_py.patterns import Need
 from wayeb_py.view.found import episodes_of
 from wayeb_py.view.layout import find_layout
 from wayeb_py.view.page import render_page
@@ -39,7 +40,7 @@ def draw_map(
     columns = column_names(paths)
     layout = find_layout(given, columns, position)
     attributes = _attributes(patterns, layout, columns)
-    events = read_events(paths, layout, attributes)
+    events = read_events(paths, layout, [Need(a.name, a.kind, "attribute") for a in attributes])
     tracks = tracks_of(events, layout, attributes)
     episodes = episodes_of(found, layout.time_unit)
     scene, _drawn = build_scene(title, tracks, episodes, pattern_texts=_texts(patterns))

@@ -9,11 +9,13 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.dsl import meaning as m
@@ -54,18 +56,28 @@ class Tracks:
 
 
 def read_events(
-    paths: Sequence[str | os.PathLike[str]], layout: m.Stream, attributes: Sequence[m.Attribute], optional: bool = True
+    paths: Sequence[str | os.PathLike[str]],
+    layout: m.Stream,
+    needs: Sequence[Need],
+    entities: set[str] | None = None,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
 ) -> pa.Table:
-    """Key, time, position and the given attributes of all events, as they came."""
+    """Key, time, position and what else is needed of all events, or of those of some entities, as they came."""
     assert layout.key is not None
     assert layout.time is not None
-    needs = [Need(layout.key, None, "key"), Need(layout.time, None, "time")]
+    wanted = [Need(layout.key, None, "key"), Need(layout.time, None, "time")]
     if layout.order is not None:
-        needs.append(Need(layout.order, None, "order"))
-    needs += [Need(name, "number", "attribute") for name in layout.position or ()]
-    needs += [Need(attribute.name, attribute.kind, "attribute") for attribute in attributes]
-    reader = open_events(paths, Wanted.from_needs(needs, layout.time_unit))
-    return pa.Table.from_batches(list(reader), schema=reader.schema)
+        wanted.append(Need(layout.order, None, "order"))
+    wanted += [Need(name, "number", "attribute") for name in layout.position or ()]
+    reader = open_events(
+        paths, Wanted.from_needs([*wanted, *needs], layout.time_unit), since_s=since_s, until_s=until_s
+    )
+    if entities is None:
+        return pa.Table.from_batches(list(reader), schema=reader.schema)
+    names = pa.array(sorted(entities), pa.string())
+    batches = [batch.filter(pc.is_in(texts_of(batch.column(layout.key)), names)) for batch in reader]
+    return pa.Table.from_batches(batches, schema=reader.schema)
 
 
 def tracks_of(events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribute]) -> Tracks:

@@ -1,0 +1,207 @@
+"""Detections become GeoJSON or KML: a point each, where the last event was; an episode is the line of its events.
+
+A detection knows when and not where, so the positions are read from the events once more, of the entities that have
+detections only. Lines that cross the antimeridian are cut there, as GeoJSON asks for. Like the other outputs, the file
+appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.types as pt
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.files.render import iso_times, plain_table
+from wayeb_py.files.write import OutputFormat, WholeFile
+from wayeb_py.view.tracks import Tracks, seconds_of, texts_of, tracks_of
+
+Position = tuple[float, float]
+Piece = list[tuple[float, Position]]  # (seconds, position)
+
+KML_COLOURS = ("5b49d1", "d17f2f", "1b8ee0", "6f9d2a", "c75b8e", "b4a312", "9a56c2", "1f7d8a", "3a65e2", "d6765d")
+
+
+class GeoOutput:
+    """Gathers detections, and writes them with their positions when they are complete."""
+
+    def __init__(
+        self,
+        path: Path,
+        output_format: OutputFormat,
+        layout: m.Stream,
+        read_positions: Callable[[set[str]], pa.Table],
+    ) -> None:
+        self._whole = WholeFile(path)
+        self._format = output_format
+        self._layout = layout
+        self._read_positions = read_positions
+        self._tables: list[pa.Table] = []
+
+    def open(self) -> None:
+        self._whole.open()
+
+    def write(self, table: pa.Table) -> None:
+        if table.num_rows or not self._tables:
+            self._tables.append(plain_table(table))
+
+    def commit(self) -> None:
+        """Writes everything and puts the file in its place."""
+        found = pa.concat_tables(self._tables)
+        entities = {key for key in texts_of(found.column("entity")).to_pylist() if key is not None}
+        tracks = tracks_of(self._read_positions(entities), self._layout, [])
+        places = list(_places(found, tracks, self._layout.time_unit))
+        rows = _rows(found)
+        if self._format == "geojson":
+            self._write(_geojson(rows, places))
+        else:
+            self._write(_kml(rows, places))
+        self._whole.commit()
+
+    def _write(self, pieces: Iterator[str]) -> None:
+        for piece in pieces:
+            self._whole.write(piece.encode())
+
+    def discard(self) -> None:
+        self._whole.discard()
+
+
+def _rows(found: pa.Table) -> list[dict[str, Any]]:
+    """The columns of each row as JSON can hold them."""
+    for index, column in enumerate(found.schema):
+        if pt.is_timestamp(column.type):
+            found = found.set_column(index, column.name, iso_times(found.column(index)))
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return [{name: _plain(value) for name, value in row.items()} for row in rows]
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+
+
+def _places(found: pa.Table, tracks: Tracks, time_unit: str | None) -> Iterator[tuple[bool, list[Piece]]]:
+    """For each row whether it is an episode, and its positions with their times, in pieces."""
+    is_episode = "end_ts" in found.column_names
+    number_of = {name: number for number, name in enumerate(tracks.entities)}
+    end = seconds_of(found.column("end_ts" if is_episode else "ts"), time_unit)
+    start = seconds_of(found.column("start_ts"), time_unit) if is_episode else end
+    for entity, begin_s, end_s in zip(texts_of(found.column("entity")).to_pylist(), start, end, strict=True):
+        pieces: list[Piece] = []
+        if entity in number_of:
+            first, last = tracks.rows(number_of[entity], begin_s, end_s)
+            line = [
+                (float(tracks.time_s[row]), (float(tracks.lon[row]), float(tracks.lat[row])))
+                for row in range(first, last)
+                if not np.isnan(tracks.lon[row])
+            ]
+            pieces = cut_at_antimeridian(line if is_episode else line[-1:])
+        yield is_episode, pieces
+
+
+def cut_at_antimeridian(line: Piece) -> list[Piece]:
+    """The line in pieces that do not cross 180 degrees; the border point belongs to both sides."""
+    if not line:
+        return []
+    pieces: list[Piece] = [[line[0]]]
+    for (before_s, (lon, lat)), (after_s, (next_lon, next_lat)) in pairwise(line):
+        if abs(next_lon - lon) > 180.0:
+            border = 180.0 if lon > 0 else -180.0
+            whole = next_lon + 2 * border - lon
+            share = (border - lon) / whole if whole else 0.0
+            at_s, at_lat = before_s + share * (after_s - before_s), lat + share * (next_lat - lat)
+            pieces[-1].append((at_s, (border, at_lat)))
+            pieces.append([(at_s, (-border, at_lat))])
+        pieces[-1].append((after_s, (next_lon, next_lat)))
+    return pieces
+
+
+def _iso(seconds: float) -> str:
+    text = str(np.datetime64(round(seconds * 1000), "ms"))
+    return (text[:-4] if text.endswith(".000") else text) + "Z"
+
+
+def _coordinates(piece: Piece) -> list[list[float]]:
+    positions = [[round(lon, 7), round(lat, 7)] for _, (lon, lat) in piece]
+    return positions if len(positions) > 1 else positions * 2  # a line has two positions at least
+
+
+def _times(piece: Piece) -> list[str]:
+    times = [_iso(seconds) for seconds, _ in piece]
+    return times if len(times) > 1 else times * 2
+
+
+def _geojson(rows: list[dict[str, Any]], places: list[tuple[bool, list[Piece]]]) -> Iterator[str]:
+    yield '{"type": "FeatureCollection", "features": ['
+    before = "\n"
+    for row, (is_episode, pieces) in zip(rows, places, strict=True):
+        geometry: dict[str, Any] | None = None
+        properties = row
+        if pieces and not is_episode:
+            geometry = {"type": "Point", "coordinates": _coordinates(pieces[0])[0]}
+        elif len(pieces) == 1:
+            geometry = {"type": "LineString", "coordinates": _coordinates(pieces[0])}
+            properties = row | {"times": _times(pieces[0])}
+        elif pieces:
+            geometry = {"type": "MultiLineString", "coordinates": [_coordinates(piece) for piece in pieces]}
+            properties = row | {"times": [_times(piece) for piece in pieces]}
+        feature = {"type": "Feature", "geometry": geometry, "properties": properties}
+        yield before + json.dumps(feature, ensure_ascii=False, allow_nan=False)
+        before = ",\n"
+    yield "\n]}\n"
+
+
+def _kml(rows: list[dict[str, Any]], places: list[tuple[bool, list[Piece]]]) -> Iterator[str]:
+    yield '<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n'
+    number_of = {name: number for number, name in enumerate(sorted({row["pattern"] for row in rows}))}
+    for number in range(len(number_of)):
+        colour = f"ff{KML_COLOURS[number % len(KML_COLOURS)]}"
+        yield (
+            f'<Style id="p{number}"><LineStyle><color>{colour}</color><width>3</width></LineStyle>'
+            f"<IconStyle><color>{colour}</color></IconStyle></Style>\n"
+        )
+    for row, (is_episode, pieces) in zip(rows, places, strict=True):
+        yield _placemark(row, is_episode, pieces, number_of[row["pattern"]])
+    yield "</Document></kml>\n"
+
+
+def _placemark(row: dict[str, Any], is_episode: bool, pieces: list[Piece], style: int) -> str:
+    data = "".join(
+        f"<Data name={quoteattr(name)}><value>{_xml(value)}</value></Data>"
+        for name, value in row.items()
+        if value is not None
+    )
+    when, where = "", ""
+    if pieces and is_episode:
+        begin, end = _iso(pieces[0][0][0]), _iso(pieces[-1][-1][0])
+        when = f"<TimeSpan><begin>{begin}</begin><end>{end}</end></TimeSpan>"
+        lines = "".join(
+            f"<LineString><tessellate>1</tessellate><coordinates>{_kml_positions(piece)}</coordinates></LineString>"
+            for piece in pieces
+        )
+        where = lines if len(pieces) == 1 else f"<MultiGeometry>{lines}</MultiGeometry>"
+    elif pieces:
+        when = f"<TimeStamp><when>{_iso(pieces[0][0][0])}</when></TimeStamp>"
+        where = f"<Point><coordinates>{_kml_positions(pieces[0]).split()[0]}</coordinates></Point>"
+    name = _xml(f"{row['pattern']} {row['entity']}")
+    return (
+        f"<Placemark><name>{name}</name>{when}<styleUrl>#p{style}</styleUrl>"
+        f"<ExtendedData>{data}</ExtendedData>{where}</Placemark>\n"
+    )
+
+
+def _kml_positions(piece: Piece) -> str:
+    return " ".join(f"{lon},{lat}" for lon, lat in _coordinates(piece))
+
+
+def _xml(value: Any) -> str:
+    # XML has no way at all to hold most control characters.
+    return escape("".join(sign for sign in str(value) if sign >= " " or sign in "\t\n"))
