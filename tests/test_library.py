@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -33,8 +34,7 @@ def name_of(path: Path) -> str:
 
 def declared() -> list[tuple[m.Pattern, Path]]:
     """Every pattern of the library with the file that declares it, once."""
-    found = {p.name: (p, Path(p.source.name)) for path in WHOLE_FILES for p in patterns_of(path).meaning.patterns}
-    return list(found.values())
+    return [(p, Path(p.source.name)) for path in WHOLE_FILES for p in patterns_of(path).meaning.patterns]
 
 
 def explanation(pattern: m.Pattern) -> str:
@@ -101,3 +101,40 @@ def test_what_is_recorded_to_occur_in_a_sample_is_detected(library: str) -> None
     ]
     assert missed == []
     assert len({occurrence["pattern"] for occurrence in occurrences}) >= 8
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of docs/patterns.md: patterns of a file, and what they need together."""
+
+    file: str
+    names: list[str]
+    needs: set[str]
+    fails: str
+
+
+def rows_of_the_page() -> list[Row]:
+    rows: list[Row] = []
+    file = ""
+    for line in (LIBRARY.parent / "docs/patterns.md").read_text().splitlines():
+        if line.startswith("### "):
+            file = line.removeprefix("### ")
+        elif line.startswith("| `"):
+            names, _, needs, fails = (cell.strip() for cell in line.strip("|").split(" | "))
+            rows.append(Row(file, names.replace("`", "").split(", "), set(needs.split(", ")) - {"—"}, fails))
+    return rows
+
+
+def test_the_page_of_patterns_has_all_of_them_where_they_are() -> None:
+    on_page = sorted((row.file, name) for row in rows_of_the_page() for name in row.names)
+    assert on_page == sorted((name_of(path), pattern.name) for pattern, path in declared())
+
+
+def test_the_page_of_patterns_says_which_columns_and_places_each_needs() -> None:
+    for row in rows_of_the_page():
+        chosen = patterns_of(LIBRARY / f"{row.file.split('/')[0]}.sre").select(row.names)
+        columns = {f"`{need.column}`" for need in chosen.needs if need.role not in ("key", "time")}
+        mentioned = repr(chosen.meaning.patterns)
+        places = {f"*{k.name}*" for k in chosen.meaning.knowledge if f"Places(name='{k.name}'" in mentioned}
+        assert (row.names, row.needs) == (row.names, columns | places)
+        assert row.fails
