@@ -44,6 +44,7 @@ WRITTEN_OUT = {
     "complement first": "!((near(p, 2 km))) ; (speed > 6)",
     "from afar": "(distance(p) > 9 km) ; (distance(p) < 9 km)",
     "nowhere known": "(missing(lon)) ; (near(p, 9 km))",
+    "no distance known": "(missing(distance(p))) ; (near(p, 9 km))",
     "limit alone": "(speed > p.limit) ; (near(p, 6 km))",
 }
 BODIES = {**STEPPED, **WRITTEN_OUT}
