@@ -209,6 +209,9 @@ def run(
         str,
         typer.Option("--out", metavar="PATH", help="Detections: .parquet, .csv, .ndjson, a folder, or - (NDJSON)."),
     ],
+    map_page: Annotated[
+        Path | None, typer.Option("--map", metavar="FILE.html", help="Draw what was found on a map as well.")
+    ] = None,
     engine: Annotated[Engine, typer.Option("--engine", help="Where to run.")] = Engine.LOCAL,
     episodes: Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")] = False,
     longest: Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")] = False,
@@ -252,6 +255,8 @@ def run(
 
     if engine == Engine.SPARK:
         misuse("--engine spark is not there yet; --engine local runs on this machine")
+    if map_page is not None:
+        cli_view.refuse_to_draw(data, out)
     if final and state is None:
         misuse("--final closes what --state keeps open: it needs --state")
     try:
@@ -288,6 +293,8 @@ def run(
             aside=aside,
             on_progress=on_progress,
         )
+    if map_page is not None:
+        cli_view.draw_run(patterns, data, summary.out, map_page, since_s, until_s)
     if as_json:
         stream = sys.stderr if out == "-" else sys.stdout
         print(json.dumps(summary.to_json(), ensure_ascii=False, indent=2), file=stream)

@@ -25,6 +25,8 @@ from wayeb_py.cli_options import (
 )
 
 if TYPE_CHECKING:
+    from fractions import Fraction
+
     from wayeb_py.patterns import Patterns
 
 Events = Annotated[
@@ -81,6 +83,25 @@ def draw_map(
         for note in scene["notes"]:
             print(note, file=sys.stderr)
         print(out)
+
+
+def refuse_to_draw(data: list[str], out: str) -> None:
+    """Says at once what would stop `run --map` only after the run: it reads the events and the detections again."""
+    if "-" in data:
+        misuse("--map reads the events a second time, which standard input does not allow")
+    if out == "-" or Path(out).suffix.lower() in (".geojson", ".kml"):
+        misuse("--map reads the detections that were written: let --out be a .parquet, .csv or .ndjson file")
+
+
+def draw_run(
+    patterns: Patterns, data: list[str], out: str | None, page: Path, since_s: Fraction | None, until_s: Fraction | None
+) -> None:
+    """The map of a run that has just ended."""
+    from wayeb_py.view.draw import draw_map as draw
+    from wayeb_py.view.found import read_found
+
+    assert out is not None
+    draw(read_found(Path(out)), data, page, patterns=patterns, title=Path(out).stem, since_s=since_s, until_s=until_s)
 
 
 @explained()

@@ -99,7 +99,10 @@ class Why:
 class Explainer:
     """Explains one pattern, or one of its places, over the words of some entities."""
 
-    def __init__(self, patterns: Patterns, words: Words, name: str, place: str | None = None) -> None:
+    def __init__(
+        self, patterns: Patterns, words: Words, name: str, place: str | None = None, most_read: int = MOST_READ
+    ) -> None:
+        self._most_read = most_read
         number = patterns.names.index(name)
         pattern, compiled = patterns.meaning.patterns[number], patterns.compiled[number]
         if pattern.each is not None:
@@ -161,12 +164,12 @@ class Explainer:
 
     def _seen(self, begin: int, end: int, is_whole: bool) -> tuple[SeenEvent, ...]:
         """The events of a match, or of the beginning of one, with what each was read as."""
-        cut = max(begin, end - MOST_READ) if is_whole else begin
-        reads = self._read(begin, end, is_whole) if end - begin <= MOST_READ else []
+        cut = max(begin, end - self._most_read)
+        reads = self._read(begin, end, is_whole) if end - begin <= self._most_read else []
         by_event: dict[int, list[Read]] = {}
         for read in reads:
             by_event.setdefault(begin + read.event, []).append(read)
-        return tuple(self._seen_event(row, by_event.get(row, [])) for row in range(cut, min(end, cut + MOST_READ)))
+        return tuple(self._seen_event(row, by_event.get(row, [])) for row in range(cut, end))
 
     def _read(self, begin: int, end: int, is_whole: bool) -> list[Read]:
         holds = {predicate: held[begin:end].tolist() for predicate, held in self._holds.items()}

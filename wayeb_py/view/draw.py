@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,8 @@ from wayeb_py.patterns import Need
 from wayeb_py.view.found import episodes_of
 from wayeb_py.view.layout import find_layout
 from wayeb_py.view.page import render_page
+from wayeb_py.view.places import places_of
+from wayeb_py.view.reasons import reasons_of
 from wayeb_py.view.scene import Json, build_scene
 from wayeb_py.view.tracks import read_events, tracks_of
 
@@ -34,16 +37,25 @@ def draw_map(
     stream: m.Stream | None = None,
     position: tuple[str, str] | None = None,
     title: str = "wayeb",
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
 ) -> Json:
     """Writes the map of detections or episodes and the events they are in; gives the scene that it shows."""
     given = patterns.meaning.stream if patterns is not None else stream or m.Stream()
     columns = column_names(paths)
     layout = find_layout(given, columns, position)
     attributes = _attributes(patterns, layout, columns)
-    events = read_events(paths, layout, [Need(a.name, a.kind, "attribute") for a in attributes])
+    needs = [Need(attribute.name, attribute.kind, "attribute") for attribute in attributes]
+    if patterns is not None:
+        needs = [need for need in patterns.needs if need.column in columns and need.role == "attribute"] + needs
+    events = read_events(paths, layout, needs, None, since_s, until_s)
     tracks = tracks_of(events, layout, attributes)
+    places, notes = ([], []) if patterns is None else places_of(patterns, tracks)
     episodes = episodes_of(found, layout.time_unit)
-    scene, _drawn = build_scene(title, tracks, episodes, pattern_texts=_texts(patterns))
+    scene, drawn = build_scene(title, tracks, episodes, places, _texts(patterns))
+    scene["notes"] += notes
+    if patterns is not None and all(need.column in columns for need in patterns.needs):
+        scene["why"] = reasons_of(patterns, events, drawn)
     page = WholeFile(out)
     try:
         page.write(render_page(scene).encode())

@@ -51,7 +51,7 @@ if (earliest === latest) latest = earliest + 1;
 // Ten colours that stay apart on light and on dark ground and for most colour-blind eyes; then the circle of hues.
 const PALETTE = ["#d1495b", "#2f7fd1", "#e08e1b", "#2a9d6f", "#8e5bc7", "#12a3b4", "#c2569a", "#8a7d1f", "#e2653a", "#5d76d6"];
 const colourOf = scene.patterns.map((_, i) =>
-  i < PALETTE.length ? PALETTE[i] : `hsl(${(i * 137.5) % 360} 55% ${i % 2 ? 45 : 58}%)`);
+  i < PALETTE.length ? PALETTE[i] : `hsl(${(i * 137.5) % 360} ${i % 2 ? 45 : 65}% ${i % 3 ? 56 : 48}%)`);
 
 function timeText(seconds, parts = "full") {
   const text = new Date(seconds * 1000).toISOString();

@@ -32,7 +32,7 @@ function chooseEpisode(e) {
   if (e >= 0) {
     const bounds = boundsOf(episodes.firstRow[e], episodes.endRow[e]);
     showBounds(bounds, 90);
-    view.scale = Math.min(view.scale, 2 ** 25);
+    view.scale = Math.min(view.scale, 2 ** 24); // some surroundings, however short it is
     const row = line.rows.indexOf(episodes.entity[e]);
     if (row >= 0) timelineScroll.scrollTop = Math.max(0, row * ROW - timelineScroll.clientHeight / 2 + AXIS);
     document.querySelector("aside").scrollTop = 0;
@@ -255,6 +255,10 @@ changed();
 showBounds(boundsOfAll(), 40);
 new ResizeObserver(resize).observe(mapArea);
 drawNow();
+
+// A link to one episode: map.html#episode=3.
+const linked = /^#episode=(\d+)$/.exec(location.hash);
+if (linked && Number(linked[1]) < nEpisodes) chooseEpisode(Number(linked[1]));
 
 // What a test or a curious reader may look at.
 window.wayebMap = { scene, view, chosen, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };

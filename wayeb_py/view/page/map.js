@@ -87,7 +87,7 @@ function drawGraticule(pen) {
   const [west, east, north, south] = [lonOfX(left), lonOfX(right), latOfY(top), latOfY(bottom)];
   const pixelsPerDegree = view.scale / 360;
   const step = STEPS.find((s, i) => s * pixelsPerDegree < 160 || i === STEPS.length - 1) ?? 30;
-  const digits = step >= 1 ? 0 : Math.ceil(-Math.log10(step) - 0.31);
+  const digits = (String(step).split(".")[1] ?? "").length;
   const degrees = (value, positive, negative) =>
     `${Math.abs(value).toFixed(digits)}° ${Math.abs(value) < step / 2 ? "" : value > 0 ? positive : negative}`.trim();
   pen.strokeStyle = colours.grid;

@@ -19,11 +19,21 @@ function choice(text, count, checked, colour, onChange) {
 
 function listPatterns() {
   const list = document.getElementById("patterns");
-  list.replaceChildren(...scene.patterns.map((pattern, p) =>
-    choice(pattern.name, episodesOfPattern[p].length.toLocaleString("en"), chosen.patterns.has(p), colourOf[p], (on) => {
+  list.replaceChildren(...scene.patterns.map((pattern, p) => {
+    const count = episodesOfPattern[p].length.toLocaleString("en");
+    const label = choice(pattern.name, count, chosen.patterns.has(p), colourOf[p], (on) => {
       if (on) chosen.patterns.add(p); else chosen.patterns.delete(p);
       changed();
-    })));
+    });
+    const only = element("button", { type: "button", className: "plain", textContent: "only" });
+    only.setAttribute("aria-label", `Only ${pattern.name}`);
+    only.addEventListener("click", () => {
+      chosen.patterns = new Set([p]);
+      listPatterns();
+      changed();
+    });
+    return element("div", { className: "choice" }, label, only);
+  }));
   if (!scene.patterns.length) list.replaceChildren(element("p", { className: "more", textContent: "No detections." }));
 }
 
@@ -111,15 +121,15 @@ function showDetail() {
   const parts = [element("div", { className: "head" }, swatch, element("h2", { textContent: pattern.name }), close), list];
   if (pattern.text) parts.push(element("code", { textContent: pattern.text }));
   const why = scene.why[e];
-  if (why) parts.push(element("h3", { textContent: why.summary }), whyTable(why));
+  if (why) parts.push(element("h3", { textContent: why.summary }), whyList(why));
   parts.push(...eventTable(e));
   detail.replaceChildren(...parts);
 }
 
 function table(head, rows) {
   const body = element("tbody");
-  for (const { cells, quiet } of rows) {
-    const row = element("tr", { className: quiet ? "quiet" : "" });
+  for (const cells of rows) {
+    const row = element("tr");
     cells.forEach((cell, i) => row.append(element("td", { textContent: cell, className: head[i].kind ?? "" })));
     body.append(row);
   }
@@ -128,12 +138,16 @@ function table(head, rows) {
   return box;
 }
 
-function whyTable(why) {
-  const head = [{ name: "time" }, { name: "letter", kind: "letter" }, { name: "values", kind: "letter" }];
-  return table(head, why.events.map((event) => ({
-    cells: [event.time, event.letter, event.values],
-    quiet: event.quiet,
-  })));
+// Letter and values below each other: side by side they would not fit the panel.
+function whyList(why) {
+  const list = element("ol", { className: "why" });
+  for (const event of why.events) {
+    list.append(element("li", { className: event.quiet ? "quiet" : "" },
+      element("span", { className: "when", textContent: event.time }),
+      element("span", { className: "letter", textContent: event.letter }),
+      event.values ? element("span", { className: "values", textContent: event.values }) : null));
+  }
+  return list;
 }
 
 function eventTable(e) {
@@ -141,7 +155,7 @@ function eventTable(e) {
   const head = [{ name: "time" }, ...attributes.map((a) => ({ name: a.name, kind: a.words ? "" : "number" }))];
   const rows = [];
   for (let row = begin; row < Math.min(end, begin + MOST_LISTED); row++) {
-    rows.push({ cells: [timeText(time[row]).slice(11), ...attributes.map((a) => attributeText(a, row))] });
+    rows.push([timeText(time[row]).slice(11), ...attributes.map((a) => attributeText(a, row))]);
   }
   const shown = rows.length < episodes.events[e] ? `, ${rows.length} of them here` : "";
   const noun = episodes.events[e] === 1 ? "event" : "events";

@@ -64,10 +64,25 @@ function zoomAt(px, py, factor) {
   view.y = y - (py - view.height / 2) / view.scale;
 }
 
+// What is shown, without the few positions that lie so far out that the rest would be a dot.
 function boundsOfAll() {
   const bounds = [Infinity, Infinity, -Infinity, -Infinity];
+  const xs = [];
+  const ys = [];
   for (let entity = 0; entity < nEntities; entity++) {
-    if (isEntityShown(entity)) boundsOf(first[entity], first[entity + 1], bounds);
+    if (!isEntityShown(entity)) continue;
+    boundsOf(first[entity], first[entity + 1], bounds);
+    for (let row = first[entity]; row < first[entity + 1]; row++) {
+      if (worldX[row] === worldX[row]) { xs.push(worldX[row]); ys.push(worldY[row]); }
+    }
+  }
+  for (const [values, low, high] of [[xs, 0, 2], [ys, 1, 3]]) {
+    const sorted = Float64Array.from(values).sort();
+    const inner = [sorted[Math.floor(sorted.length * 0.005)], sorted[Math.ceil(sorted.length * 0.995) - 1]];
+    if (bounds[high] - bounds[low] > 2 * (inner[1] - inner[0]) && inner[1] > inner[0]) {
+      const margin = (inner[1] - inner[0]) * 0.05;
+      [bounds[low], bounds[high]] = [inner[0] - margin, inner[1] + margin];
+    }
   }
   return bounds;
 }
