@@ -137,11 +137,12 @@ def compile_patterns(
     forget_after_s: float | Fraction | None = None,
     limits: Limits = DEFAULT_LIMITS,
     outside: bool = False,
+    clean: Literal["ais", "gps"] | None = None,
 ) -> Patterns:
     """Patterns from the text of a .sre file, from a path, or from several paths.
 
-    `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` and `forget_after_s` replace what
-    it says. Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+    `key`, `time` and `time_unit` serve files without a stream block; `lateness_s`, `forget_after_s` and `clean`
+    replace what it says. Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
     """
     if isinstance(source, str) and "\n" not in source and source.endswith(".sre"):
         source = Path(source)
@@ -153,6 +154,8 @@ def compile_patterns(
         stream = replace(stream, lateness_s=Fraction(lateness_s))
     if forget_after_s is not None:
         stream = replace(stream, forget_after_s=Fraction(forget_after_s))
+    if clean is not None:
+        stream = replace(stream, clean=clean)
     meaning = replace(meaning, stream=stream)
     _refuse_unsatisfiable_letters(meaning, limits)
     compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
@@ -248,6 +251,13 @@ def _needs(meaning: m.Meaning) -> Iterator[Need]:
                 kind = attribute.kind or kinds.get(attribute.name)
                 yield Need(attribute.name, kind, "attribute", _asked_for(pattern, attribute))
     emitted = set(seen)
+    looked_at = seen | {column for pattern in meaning.patterns for column in pattern.emit}
+    if stream.clean is not None and stream.position is not None and looked_at & set(stream.position):
+        # Half a position cannot be cleaned.
+        for column in stream.position:
+            if column not in seen:
+                emitted.add(column)
+                yield Need(column, "number", "attribute")
     for pattern in meaning.patterns:
         for column in pattern.emit:
             if column not in emitted:

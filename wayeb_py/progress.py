@@ -70,6 +70,9 @@ def render_summary(summary: Summary) -> str:
         for column, facts in summary.unreadable.items():
             place = f"first `{facts['example']}` in {facts['file']}, row {facts['row']}"
             lines.append((f"  {column}", f"{facts['count']:,}", place))
+    if summary.cleaned:
+        lines.append(("cleaned", f"{sum(summary.cleaned.values()):,}", "taken as missing"))
+        lines += [(f"  {reason}", f"{count:,}", "") for reason, count in sorted(summary.cleaned.items())]
     if summary.duplicates:
         lines.append(("duplicates", f"{summary.duplicates:,}", "dropped"))
     if summary.sorted_on_disk:

@@ -8,6 +8,7 @@ cache.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, fields
@@ -20,6 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py import kernels
+from wayeb_py.clean import Cleaner
 from wayeb_py.cohort import Cohort
 from wayeb_py.columns import Column, column_of, kind_of, ticks_of
 from wayeb_py.detections import Detections
@@ -64,6 +66,7 @@ class Counts:
     without_key: int = 0
     without_time: int = 0
     entities: int = 0
+    cleaned: dict[str, int] = dataclasses.field(default_factory=dict)  # values, by what was wrong with them
 
     @property
     def set_aside(self) -> int:
@@ -242,6 +245,9 @@ class Recogniser:
             if repeated.any():
                 self.counts.duplicates += int(repeated.sum())
                 rows = rows.where(repeated == 0)
+        if bound.cleaner is not None:
+            rows = bound.cleaner.clean(rows)
+            self.counts.cleaned = dict(bound.cleaner.counts)
         columns = bound.columns(rows)
         parts: list[_Part] = []
         for begin in range(0, len(rows), CHUNK_ROWS):
@@ -353,6 +359,7 @@ class _Bound:
         lateness = 0 if stream.lateness_s is None else floor(stream.lateness_s * self.ticks_per_s)
         self.order_ticks = stream.order
         self.reorderer = Reorderer(lateness, stream.order)
+        self.cleaner = None if stream.clean is None else Cleaner(stream, self.schema, self.ticks_per_s, self.forget)
         self.cohorts = [self.make_cohort(list(enumerate(patterns.members)), patterns.groups, 0)]
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)

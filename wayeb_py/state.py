@@ -65,6 +65,9 @@ def save(recogniser: Recogniser, bound: _Bound) -> bytes:
         "schema": bytes(bound.schema.serialize()),
         "keys": _ipc(pa.record_batch({"key": bound.entities.keys()})),
     }
+    if bound.cleaner is not None:
+        bound.cleaner.grow(n)
+        arrays |= {f"clean.{name}": array[:n] for name, array in bound.cleaner.arrays.items()}
     held = bound.reorderer.held
     if held is not None:
         blobs["held"] = _ipc(held.batch)
@@ -76,6 +79,7 @@ def save(recogniser: Recogniser, bound: _Bound) -> bytes:
         "key_type": str(bound.entities.key_type),
         "tail": bound.tail,
         "lateness": bound.reorderer.lateness,
+        "clean": None if bound.cleaner is None else bound.cleaner.what,
         "cohorts": cohorts,
         "next_birth": max(cohort.birth for cohort in bound.cohorts) + 1,
         "names": {p.name: p.fingerprint for p in bound.patterns.compiled},
@@ -205,6 +209,10 @@ def restore(recogniser: Recogniser, bound: _Bound, data: bytes) -> None:
     bound.floor_ts = np.where(arrays["count"] > 0, arrays["last_ts"], arrays["floor_ts"])
     _restore_tails(bound, arrays["tail_ts"], header["tail"], n)
     bound.reorderer.greatest = arrays["greatest"].copy()
+    if bound.cleaner is not None and header.get("clean") == bound.cleaner.what:
+        bound.cleaner.grow(n)
+        for name, array in bound.cleaner.arrays.items():
+            array[:n] = arrays[f"clean.{name}"]
     if "held" in blobs:
         held = bound.conform(_read_ipc(blobs["held"]))
         bound.reorderer.held = Rows(held, arrays["held_entity"], arrays["held_ts"])

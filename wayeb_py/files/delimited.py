@@ -2,7 +2,7 @@
 
 Columns are found by the header's names; the delimiter is the one of `, ; tab |` that the header has most of. A block
 is read by Arrow straight into the wanted types; only if that fails, or a key or a time is missing, it is read again
-as texts, value by value. Row numbers are line numbers, the header being line 1.
+as texts, value by value. Row numbers are line numbers, the header being line 1 where there is one.
 """
 
 from __future__ import annotations
@@ -37,20 +37,23 @@ class DelimitedEvents:
         self.file = file
         sample = read_sample(file)
         header, _, rows = sample.partition(b"\n")
+        self.first_row = 1 if file.header else 2
+        if file.header:
+            rows = sample
         try:
             header_text = header.decode("utf-8").rstrip("\r")
         except UnicodeDecodeError as error:
             raise DataError("the header is not UTF-8", file.path, 1) from error
         counts = {delimiter: header_text.count(delimiter) for delimiter in DELIMITERS}
         self.delimiter = max(DELIMITERS, key=lambda delimiter: counts[delimiter])
-        names = next(csv.reader([header_text], delimiter=self.delimiter), [])
+        names = list(file.header) or next(csv.reader([header_text], delimiter=self.delimiter), [])
         self.columns: tuple[str, ...] = tuple(name.strip() for name in names)
         self.is_empty = not header_text.strip()
         self.read = [name for name in wanted.names if name in self.columns]
         for name in self.read:
             if self.columns.count(name) > 1:
                 raise DataError(f"there are two columns named `{name}`", file.path, 1)
-        texts, _, _ = self._read_texts(Lines(rows, 2, 0), Block())
+        texts, _, _ = self._read_texts(Lines(rows, self.first_row, 0), Block())
         self.types: dict[str, pa.DataType] = {
             column.name: guess_type(column, texts[column.name], wanted.time_unit, file.path)
             for column in wanted.columns
@@ -78,7 +81,7 @@ class DelimitedEvents:
             return parse_block
 
         for index, lines in enumerate(read_lines(self.file)):
-            if index == 0:
+            if index == 0 and not self.file.header:
                 rows = lines.data.partition(b"\n")[2]
                 lines = Lines(rows, 2, lines.n_bytes)
             if lines.data:

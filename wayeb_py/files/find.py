@@ -48,6 +48,7 @@ class EventFile:
     compression: str | None = None  # of the whole file; Parquet and Arrow compress inside
     partitions: tuple[tuple[str, str | None], ...] = ()
     n_bytes: int = 0
+    header: tuple[str, ...] = ()  # the columns of a CSV file that does not begin with their names
 
 
 def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
@@ -112,6 +113,11 @@ def _partitions(folders: Path) -> Iterator[tuple[str, str | None]]:
         name, equals, value = part.partition("=")
         if equals:
             yield unquote(name), None if value == _HIVE_NULL else unquote(value)
+
+
+def compression_of(name: str) -> str | None:
+    """How a file of this name is compressed as a whole, by its extension."""
+    return _COMPRESSIONS.get(os.path.splitext(name.lower())[1])
 
 
 def _told_by_name(name: str) -> tuple[Format | None, str | None]:

@@ -82,7 +82,29 @@ def open_events(
 
     `before` is the schema of an earlier run whose state is gone on with: its types are kept where they can be.
     """
-    opened = [_open(file, wanted) for file in find_files(paths)]
+    return open_found(
+        find_files(paths),
+        wanted,
+        since_s=since_s,
+        until_s=until_s,
+        threads=threads,
+        batch_rows=batch_rows,
+        before=before,
+    )
+
+
+def open_found(
+    files: Sequence[EventFile],
+    wanted: Wanted,
+    *,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
+    threads: int = 2,
+    batch_rows: int = BATCH_ROWS,
+    before: pa.Schema | None = None,
+) -> EventReader:
+    """The same for files that are already found."""
+    opened = [open_file(file, wanted) for file in files]
     with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
     fields = []
     for column in wanted.columns:
@@ -95,10 +117,11 @@ def open_events(
 def column_names(paths: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
     """The columns of the first of the files that the paths name."""
     files = find_files(paths)
-    return _open(files[0], Wanted(())).columns if files else ()
+    return open_file(files[0], Wanted(())).columns if files else ()
 
 
-def _open(file: EventFile, wanted: Wanted) -> OpenedFile:
+def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
+    """A file whose columns are known; of its rows at most a sample is read."""
     # Each format's part of Arrow is loaded only when a file asks for it: start-up is counted in tens of milliseconds.
     if file.format == "parquet":
         from wayeb_py.files.parquet import ParquetEvents

@@ -1,0 +1,295 @@
+"""A provider's files become Parquet that is partitioned by entity and ordered in time.
+
+First every input file is split: its events go to one spilled file a partition, by a hash of the key. Then every
+partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both steps work file
+by file in bounded memory, and each file takes its name when it is complete; a conversion that was killed finds what is
+already there and goes on with the rest. Sorting everything at once would need one merge of all entities, and could
+not be gone on with.
+
+What is set aside on the way is kept, with its reasons, in `_aside.ndjson`; `_conversion.json` says what was done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.ipc
+import pyarrow.parquet as pq
+import pyarrow.types as pt
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.aside import Aside, BadLimit
+from wayeb_py.files.block import Unreadable, merge_unreadable
+from wayeb_py.files.find import EventFile
+from wayeb_py.files.sort import sort_events
+from wayeb_py.files.wanted import TimeUnit
+from wayeb_py.files.write import WholeFile
+from wayeb_py.providers.source import Source, find_provider_files, open_source, shared_schema
+
+WORK = "_unfinished"
+RECORD = "_conversion.json"
+ASIDE = "_aside.ndjson"
+PARTITION_BYTES = 128 << 20  # of input, where the number of partitions is not given
+MOST_PARTITIONS = 64
+GROUP_ROWS = 1 << 17
+
+Phase = Literal["splitting", "sorting"]
+OnProgress = Callable[[Phase, int, int], None]  # phase, done, of how many
+
+
+@dataclass(slots=True)
+class Conversion:
+    """What a conversion did."""
+
+    provider: str
+    rows: int = 0
+    events: int = 0
+    entities: int = 0
+    partitions: int = 0
+    aside: dict[str, int] = field(default_factory=dict)  # rows, by reason
+    unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
+    resumed: bool = False
+    out: str = ""
+
+
+def convert(
+    paths: Sequence[str | os.PathLike[str]],
+    provider: str,
+    out: Path,
+    *,
+    partitions: int | None = None,
+    mapping: Mapping[str, str] | None = None,
+    time_unit: TimeUnit | None = None,
+    max_bad: BadLimit | None = None,
+    on_progress: OnProgress | None = None,
+) -> Conversion:
+    """Converts all files of the paths into the folder, or goes on with a conversion that was interrupted there."""
+    files = find_provider_files(paths, provider)
+    n_partitions = partitions or min(MOST_PARTITIONS, 1 + sum(file.n_bytes for file in files) // PARTITION_BYTES)
+    plan = {
+        "provider": provider,
+        "partitions": n_partitions,
+        "mapping": dict(mapping or {}),
+        "time_unit": time_unit,
+        "inputs": [_fingerprint(file) for file in files],
+    }
+    done = _done_before(out, plan)
+    if done is not None:
+        return done
+    work = out / WORK
+    resumed = _begin(out, work, plan)
+    sources = [open_source(file, provider, mapping, time_unit) for file in files]
+    schema = shared_schema(sources)
+    total = sum(source.n_bytes for source in sources)
+    tell = on_progress or (lambda phase, done, of: None)
+
+    limit = max_bad or BadLimit()
+    done_bytes = 0
+    for number, source in enumerate(sources):
+        if not (work / f"{number:05}").is_dir():
+            progress = partial(_tell_more, tell, done_bytes, total)
+            _split(source, schema, n_partitions, work, number, limit, progress)
+        done_bytes += source.n_bytes
+        tell("splitting", done_bytes, total)
+
+    conversion = _summed(work, len(sources), provider, limit)
+    for partition in range(n_partitions):
+        target = out / f"part-{partition:05}.parquet"
+        if not (work / f"{partition:05}.sorted").exists():
+            n_entities = _sort(work, len(sources), partition, schema, target)
+            (work / f"{partition:05}.sorted").write_text(str(n_entities))
+        conversion.entities += int((work / f"{partition:05}.sorted").read_text())
+        tell("sorting", partition + 1, n_partitions)
+    conversion.partitions, conversion.resumed, conversion.out = n_partitions, resumed, str(out)
+    _finish(out, work, len(sources), plan, conversion)
+    return conversion
+
+
+def _tell_more(tell: OnProgress, before: int, total: int, n_bytes: int) -> None:
+    tell("splitting", before + n_bytes, total)
+
+
+def _fingerprint(file: EventFile) -> list[Any]:
+    return [os.path.abspath(file.path), file.n_bytes, os.stat(file.path).st_mtime_ns]
+
+
+def _done_before(out: Path, plan: dict[str, Any]) -> Conversion | None:
+    """What the same conversion did when it was finished here before."""
+    if not (out / RECORD).exists():
+        return None
+    record = json.loads((out / RECORD).read_text())
+    return Conversion(**record["done"]) if record["plan"] == plan else None
+
+
+def _begin(out: Path, work: Path, plan: dict[str, Any]) -> bool:
+    """Makes the folders; true if the same conversion was begun here before. Another one in the way is an error."""
+    out.mkdir(parents=True, exist_ok=True)
+    if (work / "plan.json").exists():
+        if json.loads((work / "plan.json").read_text()) == plan:
+            return True
+        raise DataError(
+            "another conversion was begun here and not finished",
+            str(out),
+            hint=f"give the same inputs and options to finish it, or remove {work}",
+        )
+    if any(out.glob("part-*.parquet")):
+        raise DataError("the folder holds a conversion already", str(out), hint="choose another, or empty it")
+    work.mkdir(exist_ok=True)
+    _write_whole(work / "plan.json", json.dumps(plan).encode())
+    return False
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    whole = WholeFile(path)
+    try:
+        whole.write(data)
+        whole.commit()
+    finally:
+        whole.discard()
+
+
+def partition_of(keys: pa.Array, n_partitions: int) -> npt.NDArray[np.int64]:
+    """The partition of each key: by its value alone, so that it is the same in every file and every run."""
+    if pt.is_integer(keys.type):
+        mixed = keys.cast(pa.int64(), safe=False).to_numpy(zero_copy_only=False).astype(np.uint64)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        mixed ^= mixed >> np.uint64(31)
+        return np.asarray(mixed % np.uint64(n_partitions), dtype=np.int64)
+    encoded = keys.dictionary_encode()
+    hashes = np.array([zlib.crc32(key.encode()) % n_partitions for key in encoded.dictionary.to_pylist()], np.int64)
+    return np.asarray(hashes[encoded.indices.to_numpy(zero_copy_only=False)])
+
+
+def _split(
+    source: Source,
+    schema: pa.Schema,
+    n_partitions: int,
+    work: Path,
+    number: int,
+    limit: BadLimit,
+    tell: Callable[[int], None],
+) -> None:
+    """One file's events as one spilled file a partition; the folder takes its name when all of it is there."""
+    unfinished = work / f"{number:05}.part"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    aside = Aside(unfinished / "aside.ndjson", limit)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    n_events = n_bytes = 0
+    sinks = [pa.OSFile(str(unfinished / f"{partition:05}.arrows"), "wb") for partition in range(n_partitions)]
+    writers = [pa.ipc.new_stream(sink, schema, options=options) for sink in sinks]
+    try:
+        for block in source.blocks():
+            aside.add_block(block)
+            n_bytes += block.n_bytes
+            for batch in block.batches:
+                n_events += batch.num_rows
+                for partition, part in _parted(batch, n_partitions):
+                    writers[partition].write_batch(part)
+            tell(n_bytes)
+        for writer in writers:
+            writer.close()
+        aside.commit()
+    finally:
+        aside.discard()
+        for sink in sinks:
+            sink.close()
+    counted = {
+        "rows": aside.n_rows,
+        "events": n_events,
+        "bad": aside.n_bad,
+        "reasons": dict(aside.reasons),
+        "unreadable": {name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
+    }
+    (unfinished / "counted.json").write_text(json.dumps(counted))
+    unfinished.rename(work / f"{number:05}")
+
+
+def _parted(batch: pa.RecordBatch, n_partitions: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if n_partitions == 1:
+        yield 0, batch
+        return
+    partition = partition_of(batch.column(0), n_partitions)
+    order = np.argsort(partition, kind="stable")
+    ends = np.searchsorted(partition[order], np.arange(n_partitions + 1))
+    arranged = batch.take(pa.array(order))
+    for one in range(n_partitions):
+        if ends[one] < ends[one + 1]:
+            yield one, arranged.slice(ends[one], ends[one + 1] - ends[one])
+
+
+def _summed(work: Path, n_sources: int, provider: str, limit: BadLimit) -> Conversion:
+    """The counts of all files together; too many bad rows are an error here as they are in one file."""
+    conversion = Conversion(provider)
+    reasons: Counter[str] = Counter()
+    unreadable: dict[str, Unreadable] = {}
+    n_bad = 0
+    for number in range(n_sources):
+        counted = json.loads((work / f"{number:05}" / "counted.json").read_text())
+        conversion.rows += counted["rows"]
+        conversion.events += counted["events"]
+        n_bad += counted["bad"]
+        reasons.update(counted["reasons"])
+        merge_unreadable(unreadable, {name: Unreadable(**facts) for name, facts in counted["unreadable"].items()})
+    if not limit.allows(n_bad, conversion.rows):
+        raise DataError(f"{n_bad:,} of {conversion.rows:,} rows cannot be read, more than --max-bad allows ({limit})")
+    conversion.aside = dict(reasons)
+    conversion.unreadable = {name: asdict(facts) for name, facts in unreadable.items()}
+    return conversion
+
+
+def _sort(work: Path, n_sources: int, partition: int, schema: pa.Schema, target: Path) -> int:
+    """Writes a partition in order of time; the number of its entities."""
+    whole = WholeFile(target)
+    keys: set[Any] = set()
+    try:
+        with pq.ParquetWriter(whole.open(), schema, compression="zstd") as writer:
+            pending: list[pa.RecordBatch] = []
+            n_pending = 0
+            for batch in sort_events(_spilled(work, n_sources, partition), schema, schema.names[1]):
+                keys.update(batch.column(0).unique().to_pylist())
+                pending.append(batch)
+                n_pending += batch.num_rows
+                if n_pending >= GROUP_ROWS:
+                    writer.write_table(pa.Table.from_batches(pending, schema), row_group_size=n_pending)
+                    pending, n_pending = [], 0
+            if pending:
+                writer.write_table(pa.Table.from_batches(pending, schema), row_group_size=n_pending)
+        whole.commit()
+    finally:
+        whole.discard()
+    return len(keys)
+
+
+def _spilled(work: Path, n_sources: int, partition: int) -> Iterator[pa.RecordBatch]:
+    for number in range(n_sources):
+        with pa.OSFile(str(work / f"{number:05}" / f"{partition:05}.arrows")) as source:
+            yield from pa.ipc.open_stream(source)
+
+
+def _finish(out: Path, work: Path, n_sources: int, plan: dict[str, Any], conversion: Conversion) -> None:
+    if conversion.aside:
+        whole = WholeFile(out / ASIDE)
+        try:
+            for number in range(n_sources):
+                path = work / f"{number:05}" / "aside.ndjson"
+                if path.exists():
+                    whole.write(path.read_bytes())
+            whole.commit()
+        finally:
+            whole.discard()
+    _write_whole(out / RECORD, json.dumps({"plan": plan, "done": asdict(conversion)}, indent=2).encode())
+    shutil.rmtree(work)

@@ -1,0 +1,211 @@
+"""What each provider calls things, and what they are called here: the one vocabulary of vessels and of vehicles.
+
+    vessels    mmsi, ts, lon, lat, speed (knots), course, heading (degrees), type, name, status
+    vehicles   vehicle_id, ts, lon, lat, speed (km/h), heading (degrees), route, trip, status
+
+A format is data: for each word of the vocabulary the spellings that the provider has used over the years, compared
+without regard to case. Only what a table of columns cannot say (raw NMEA, feeds) has code of its own. The alternative,
+patterns that know every provider's columns, would need each pattern once a provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import pyarrow as pa
+
+from wayeb_py.dsl.meaning import Kind
+
+TS = pa.timestamp("ms", tz="UTC")
+FINE_TS = pa.timestamp("us", tz="UTC")
+
+Reader = Literal["table", "nmea", "gtfs"]
+TimeSpelling = Literal["iso", "day first"]
+
+VESSEL_SCHEMA = pa.schema(
+    [
+        ("mmsi", pa.int64()),
+        ("ts", TS),
+        ("lon", pa.float64()),
+        ("lat", pa.float64()),
+        ("speed", pa.float64()),
+        ("course", pa.float64()),
+        ("heading", pa.float64()),
+        ("type", pa.string()),
+        ("name", pa.string()),
+        ("status", pa.string()),
+    ]
+)
+VEHICLE_SCHEMA = pa.schema(
+    [
+        ("vehicle_id", pa.string()),
+        ("ts", TS),
+        ("lon", pa.float64()),
+        ("lat", pa.float64()),
+        ("speed", pa.float64()),
+        ("heading", pa.float64()),
+        ("route", pa.string()),
+        ("trip", pa.string()),
+        ("status", pa.string()),
+    ]
+)
+
+KINDS: dict[str, Kind] = {
+    "lon": "number", "lat": "number", "speed": "number", "course": "number", "heading": "number",
+    "type": "text", "name": "text", "status": "text", "route": "text", "trip": "text",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderFormat:
+    """How a provider's rows become events of the vocabulary; the schema's first two columns are key and time."""
+
+    name: str
+    title: str
+    schema: pa.Schema
+    spellings: Mapping[str, tuple[str, ...]]  # word of the vocabulary -> the provider's names for it
+    reader: Reader = "table"
+    header: tuple[str, ...] = ()  # the columns of a file that begins with a row instead of their names
+    time_spelling: TimeSpelling = "iso"
+    codes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # numbers that stand for words
+    words: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # words that are others here
+    factors: Mapping[str, float] = field(default_factory=dict)  # units: times this gives ours
+    wraps_course: bool = False  # negative courses have overflowed 12 bits of tenths of a degree
+
+    @property
+    def key(self) -> str:
+        return str(self.schema.names[0])
+
+    @property
+    def time(self) -> str:
+        return str(self.schema.names[1])
+
+
+def _ship_types() -> dict[int, str]:
+    types = {30: "fishing", 31: "tug", 32: "tug", 33: "dredger", 34: "diving", 35: "military", 36: "sailing"}
+    types |= {37: "pleasure", 50: "pilot", 51: "sar", 52: "tug", 53: "port tender", 55: "law enforcement"}
+    for tens, word in ((2, "wing in ground"), (4, "high speed"), (6, "passenger"), (7, "cargo"), (8, "tanker")):
+        types |= dict.fromkeys(range(10 * tens, 10 * tens + 10), word)
+    return types | dict.fromkeys(range(90, 100), "other")
+
+
+SHIP_TYPES = _ship_types()  # ITU-R M.1371, table 53
+STATUSES = {  # ITU-R M.1371, navigational status
+    0: "under way", 1: "at anchor", 2: "not under command", 3: "restricted manoeuvrability",
+    4: "constrained by draught", 5: "moored", 6: "aground", 7: "fishing", 8: "sailing", 14: "ais-sart",
+}  # fmt: skip
+
+NOAA = ProviderFormat(
+    "noaa",
+    "MarineCadastre (NOAA) CSV",
+    VESSEL_SCHEMA,
+    {
+        "mmsi": ("MMSI",),
+        "ts": ("BaseDateTime", "base_date_time"),
+        "lon": ("LON", "longitude"),
+        "lat": ("LAT", "latitude"),
+        "speed": ("SOG",),
+        "course": ("COG",),
+        "heading": ("Heading",),
+        "type": ("VesselType", "vessel_type"),
+        "name": ("VesselName", "vessel_name"),
+        "status": ("Status",),
+    },
+    codes={"type": SHIP_TYPES, "status": STATUSES},
+    wraps_course=True,
+)
+
+DMA = ProviderFormat(
+    "dma",
+    "Danish Maritime Authority CSV",
+    VESSEL_SCHEMA,
+    {
+        "mmsi": ("MMSI",),
+        "ts": ("# Timestamp", "Timestamp"),
+        "lon": ("Longitude",),
+        "lat": ("Latitude",),
+        "speed": ("SOG",),
+        "course": ("COG",),
+        "heading": ("Heading",),
+        "type": ("Ship type",),
+        "name": ("Name",),
+        "status": ("Navigational status",),
+    },
+    time_spelling="day first",
+    words={
+        "type": {"undefined": None, "unknown value": None},
+        "name": {"unknown": None},
+        "status": {
+            "under way using engine": "under way",
+            "under way sailing": "sailing",
+            "engaged in fishing": "fishing",
+            "restricted maneuverability": "restricted manoeuvrability",
+            "constrained by her draught": "constrained by draught",
+            "unknown value": None,
+        },
+    },
+)
+
+BREST = ProviderFormat(
+    "brest",
+    "Brest AIS CSV: t, mmsi, lon, lat, speed, heading, cog, annotation, or the Zenodo originals",
+    VESSEL_SCHEMA,
+    {
+        "mmsi": ("mmsi", "sourcemmsi"),
+        "ts": ("t", "timestamp"),
+        "lon": ("lon",),
+        "lat": ("lat",),
+        "speed": ("speed", "speedoverground"),
+        "course": ("cog", "courseoverground"),
+        "heading": ("heading", "trueheading"),
+        "status": ("navigationalstatus",),
+    },
+    header=("t", "mmsi", "lon", "lat", "speed", "heading", "cog", "annotation"),
+    codes={"status": STATUSES},
+)
+
+NMEA = ProviderFormat("nmea", "raw AIS sentences (!AIVDM), by pyais", VESSEL_SCHEMA, {}, reader="nmea")
+
+GTFS = ProviderFormat(
+    "gtfs",
+    "GTFS-realtime vehicle positions: feeds (.pb, .json) or rows (CSV, NDJSON, Parquet)",
+    VEHICLE_SCHEMA,
+    {
+        "vehicle_id": ("vehicle_id", "vehicle.id", "id"),
+        "ts": ("timestamp", "time", "ts"),
+        "lon": ("lon", "longitude"),
+        "lat": ("lat", "latitude"),
+        "speed": ("speed",),
+        "heading": ("bearing", "heading"),
+        "route": ("route_id", "route"),
+        "trip": ("trip_id", "trip"),
+        "status": ("current_status", "status"),
+    },
+    reader="gtfs",
+    factors={"speed": 3.6},  # metres a second
+)
+
+# Columns as people name them; `describe` and the format `csv` go by these.
+COMMON_SPELLINGS: dict[str, tuple[str, ...]] = {
+    "mmsi": ("mmsi", "sourcemmsi", "ship_id", "vessel_id"),
+    "vehicle_id": ("vehicle_id", "vehicle", "vehicleid", "device_id", "trajectory_id", "entity", "id"),
+    "ts": ("ts", "t", "time", "timestamp", "# timestamp", "basedatetime", "base_date_time", "datetime", "date_time"),
+    "lon": ("lon", "longitude", "lng", "longitude_degrees", "x"),
+    "lat": ("lat", "latitude", "latitude_degrees", "y"),
+    "speed": ("speed", "sog", "sog_knots", "speedoverground", "speed_kn", "speed_kmh", "velocity"),
+    "course": ("course", "cog", "cog_degrees", "courseoverground"),
+    "heading": ("heading", "trueheading", "bearing"),
+    "type": ("type", "ship type", "vesseltype", "vessel_type", "shiptype"),
+    "name": ("name", "vesselname", "vessel_name", "shipname"),
+    "status": ("status", "navigationalstatus", "navigational status", "current_status"),
+}
+
+FORMATS: dict[str, ProviderFormat] = {form.name: form for form in (NOAA, DMA, NMEA, GTFS, BREST)}
+
+
+def find_spelling(columns: tuple[str, ...], spellings: tuple[str, ...]) -> str | None:
+    """The column that is spelt in one of these ways, the first of them first."""
+    by_folded = {column.strip().casefold(): column for column in reversed(columns)}
+    return next((by_folded[one.casefold()] for one in spellings if one.casefold() in by_folded), None)

@@ -1,0 +1,116 @@
+"""GTFS-realtime feeds become blocks of events: one a vehicle position.
+
+A feed is a snapshot of all vehicles, as protobuf (`.pb`, needs gtfs-realtime-bindings) or as the same in JSON; a
+folder holds one file a snapshot. Rows (CSV, NDJSON, Parquet) go the way of all tables. A vehicle without a time of its
+own has that of its feed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import AsideRow, Block
+from wayeb_py.providers.formats import GTFS, TS
+
+PROTOBUF_SUFFIXES = (".pb", ".pbf", ".protobuf")
+_STATUSES = {0: "incoming at", 1: "stopped at", 2: "in transit to"}
+_STATUS_NAMES = {"INCOMING_AT": 0, "STOPPED_AT": 1, "IN_TRANSIT_TO": 2}
+
+
+def is_feed(path: str) -> bool:
+    """Whether the file is a whole feed rather than rows."""
+    if path.lower().endswith(PROTOBUF_SUFFIXES):
+        return True
+    if not path.lower().endswith(".json"):
+        return False
+    with open(path, "rb") as file:
+        head = file.read(4096)
+    return b'"entity"' in head or b'"header"' in head
+
+
+class FeedReader:
+    """Reads one feed."""
+
+    schema = GTFS.schema
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def blocks(self) -> Iterator[Block]:
+        """The feed as one block."""
+        data = Path(self.path).read_bytes()
+        feed = (
+            _from_protobuf(data, self.path) if self.path.lower().endswith(PROTOBUF_SUFFIXES) else _json(data, self.path)
+        )
+        block = Block(n_bytes=len(data))
+        feed_time = (feed.get("header") or {}).get("timestamp")
+        rows = []
+        for number, entity in enumerate(feed.get("entity") or [], start=1):
+            vehicle = entity.get("vehicle")
+            if vehicle is None:
+                continue  # a trip update or an alert
+            block.n_rows += 1
+            try:
+                row = _event(entity, vehicle, feed_time)
+            except (TypeError, ValueError, AttributeError):
+                row = {"vehicle_id": None, "ts": None}
+            lacks = next((what for what, word in (("key", "vehicle_id"), ("time", "ts")) if row[word] is None), None)
+            if lacks is None:
+                rows.append(row)
+            else:
+                block.aside.append(AsideRow(self.path, number, f"no {lacks}", entity))
+        if rows:
+            block.batches.append(pa.RecordBatch.from_pylist(rows, schema=self.schema))
+        yield block
+
+
+def _event(entity: dict[str, Any], vehicle: dict[str, Any], feed_time: Any) -> dict[str, Any]:
+    position, trip = vehicle.get("position") or {}, vehicle.get("trip") or {}
+    time_s = vehicle.get("timestamp") or feed_time
+    status = vehicle.get("currentStatus", vehicle.get("current_status"))
+    speed_m_s = position.get("speed")
+    return {
+        "vehicle_id": (vehicle.get("vehicle") or {}).get("id") or entity.get("id"),
+        "ts": None if not time_s else pa.scalar(int(time_s) * 1000, TS).as_py(),
+        "lon": position.get("longitude"),
+        "lat": position.get("latitude"),
+        "speed": None if speed_m_s is None else float(speed_m_s) * 3.6,
+        "heading": position.get("bearing"),
+        "route": trip.get("routeId", trip.get("route_id")),
+        "trip": trip.get("tripId", trip.get("trip_id")),
+        "status": _STATUSES.get(_STATUS_NAMES.get(status, status) if status is not None else -1),
+    }
+
+
+def _json(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        feed = json.loads(data)
+    except ValueError as error:
+        raise DataError(f"this is no JSON: {error}", path) from error
+    if not isinstance(feed, dict):
+        raise DataError("a feed is a JSON object with `entity`", path)
+    return feed
+
+
+def _from_protobuf(data: bytes, path: str) -> dict[str, Any]:
+    try:
+        from google.protobuf.json_format import MessageToDict
+        from google.protobuf.message import DecodeError
+        from google.transit import gtfs_realtime_pb2
+    except ImportError as error:
+        raise DataError(
+            "reading protobuf feeds needs the package gtfs-realtime-bindings", path, hint="pip install 'wayeb-py[gtfs]'"
+        ) from error
+    message = gtfs_realtime_pb2.FeedMessage()
+    try:
+        message.ParseFromString(data)
+    except DecodeError as error:
+        raise DataError("this is no GTFS-realtime feed", path) from error
+    feed: dict[str, Any] = MessageToDict(message, preserving_proto_field_name=True)
+    return feed

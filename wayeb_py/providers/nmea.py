@@ -1,0 +1,187 @@
+"""Raw AIS sentences become blocks of events: fragments joined across lines, bad checksums counted.
+
+A line is a sentence `!AIVDM,…*hh`, after a tag block (`\\s:station,c:1443650402*5C\\`) or a number that tells when it
+was received, or before one. AIS itself sends only the second of the minute, so a sentence without a time of reception
+cannot be an event. Position reports (types 1, 2, 3, 18, 19, 27) are events; what types 5, 19 and 24 say of a vessel's
+name and type goes with the positions that follow. Sentences are taken apart here and decoded by pyais, whose own
+stream reader drops the time of reception and bad sentences without a word.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from wayeb_py.files.block import AsideRow, Block
+from wayeb_py.files.find import EventFile
+from wayeb_py.files.lines import read_lines
+from wayeb_py.providers.formats import NMEA, SHIP_TYPES, STATUSES, TS
+
+POSITIONS = frozenset((1, 2, 3, 18, 19, 27))
+STATICS = frozenset((5, 19, 24))
+MOST_UNFINISHED = 1000  # messages whose other fragments are still awaited
+
+_SENTENCE = re.compile(rb"[!$][A-Z]{2}VD[MO],[^*\r\n]*\*[0-9A-Fa-f]{2}")
+_TAG_TIME = re.compile(rb"[\\,]c:(\d{9,16})")
+_BARE_TIME = re.compile(rb"(?<![\d.])(\d{9,13}(?:\.\d+)?)(?![\d.])")
+
+
+@dataclass(slots=True)
+class _Unfinished:
+    """Fragments of one message, with the line and the time of the first."""
+
+    parts: dict[int, bytes]
+    line: int
+    time_ms: int | None
+
+
+@dataclass(slots=True)
+class _Vessel:
+    name: str | None = None
+    type: str | None = None
+
+
+@dataclass(slots=True)
+class SentenceReader:
+    """Reads one file of sentences; what it knows of vessels and fragments goes on from block to block."""
+
+    file: EventFile
+    unfinished: OrderedDict[tuple[bytes, ...], _Unfinished] = field(default_factory=OrderedDict)
+    vessels: dict[int, _Vessel] = field(default_factory=dict)
+
+    schema = NMEA.schema
+
+    def blocks(self) -> Iterator[Block]:
+        """The events in the order of the lines that complete them."""
+        for lines in read_lines(self.file, block_bytes=1 << 20, quotes=False):
+            block = Block(n_bytes=lines.n_bytes)
+            rows: list[dict[str, Any]] = []
+            for number, line in enumerate(lines.data.splitlines(), start=lines.first_line):
+                if line.strip() and not line.startswith(b"#"):
+                    self._take(line, number, block, rows)
+            if rows:
+                block.batches.append(pa.RecordBatch.from_pylist(rows, schema=self.schema))
+            yield block
+        rest = Block()
+        for unfinished in self.unfinished.values():
+            self._set_aside(
+                rest, unfinished.line, "a fragment without the others", b" ".join(unfinished.parts.values())
+            )
+        self.unfinished.clear()
+        yield rest
+
+    def _set_aside(self, block: Block, line: int, reason: str, text: bytes) -> None:
+        block.n_rows += 1
+        block.aside.append(AsideRow(self.file.path, line, reason, None, text.decode("ascii", "replace")))
+
+    def _take(self, line: bytes, number: int, block: Block, rows: list[dict[str, Any]]) -> None:
+        found = _SENTENCE.search(line)
+        if found is None:
+            self._set_aside(block, number, "not an AIS sentence", line)
+            return
+        sentence = found[0]
+        if _checksum(sentence) != int(sentence[-2:], 16):
+            self._set_aside(block, number, "bad checksum", line)
+            return
+        fields = sentence.split(b",")
+        time_ms = _received_ms(line, found.start(), found.end())
+        if len(fields) != 7 or not fields[1].isdigit() or not fields[2].isdigit():
+            self._set_aside(block, number, "not an AIS sentence", line)
+        elif fields[1] == b"1":
+            self._decode([sentence], number, time_ms, block, rows)
+        else:
+            self._join(fields, sentence, number, time_ms, block, rows)
+
+    def _join(
+        self,
+        fields: list[bytes],
+        sentence: bytes,
+        number: int,
+        time_ms: int | None,
+        block: Block,
+        rows: list[dict[str, Any]],
+    ) -> None:
+        """Keeps a fragment until all of its message are there; a fragment that comes again begins a new message."""
+        name = (fields[0], fields[1], fields[3], fields[4])
+        part, n_parts = int(fields[2]), int(fields[1])
+        known = self.unfinished.get(name)
+        if known is not None and part in known.parts:
+            del self.unfinished[name]
+            self._set_aside(block, known.line, "a fragment without the others", b" ".join(known.parts.values()))
+            known = None
+        if known is None:
+            known = self.unfinished[name] = _Unfinished({}, number, time_ms)
+        known.parts[part] = sentence
+        if known.time_ms is None:
+            known.time_ms = time_ms
+        if len(known.parts) == n_parts:
+            del self.unfinished[name]
+            self._decode([known.parts[i] for i in sorted(known.parts)], known.line, known.time_ms, block, rows)
+        elif len(self.unfinished) > MOST_UNFINISHED:
+            _, oldest = self.unfinished.popitem(last=False)
+            self._set_aside(block, oldest.line, "a fragment without the others", b" ".join(oldest.parts.values()))
+
+    def _decode(
+        self, sentences: list[bytes], number: int, time_ms: int | None, block: Block, rows: list[dict[str, Any]]
+    ) -> None:
+        import pyais
+        from pyais.exceptions import AISBaseException
+
+        try:
+            message: dict[str, Any] = pyais.decode(*sentences).asdict(enum_as_int=True)
+        except (AISBaseException, ValueError, IndexError, KeyError, TypeError):
+            self._set_aside(block, number, "the message cannot be decoded", b" ".join(sentences))
+            return
+        kind, mmsi = message.get("msg_type"), message.get("mmsi")
+        if kind in STATICS and mmsi is not None:
+            self._learn(int(mmsi), message)
+        if kind not in POSITIONS or mmsi is None:
+            return  # a good message, and no event
+        if time_ms is None:
+            self._set_aside(block, number, "no time", b" ".join(sentences))
+            return
+        block.n_rows += 1
+        rows.append(self._event(int(mmsi), time_ms, message))
+
+    def _learn(self, mmsi: int, message: dict[str, Any]) -> None:
+        vessel = self.vessels.setdefault(mmsi, _Vessel())
+        name = (message.get("shipname") or "").strip(" @")
+        vessel.name = name or vessel.name
+        vessel.type = SHIP_TYPES.get(int(message.get("ship_type") or 0), vessel.type)
+
+    def _event(self, mmsi: int, time_ms: int, message: dict[str, Any]) -> dict[str, Any]:
+        vessel = self.vessels.get(mmsi, _Vessel())
+        status = message.get("status")
+        return {
+            "mmsi": mmsi,
+            "ts": pa.scalar(time_ms, TS).as_py(),
+            "lon": message.get("lon"),
+            "lat": message.get("lat"),
+            "speed": message.get("speed"),
+            "course": message.get("course"),
+            "heading": message.get("heading"),
+            "type": vessel.type,
+            "name": vessel.name,
+            "status": None if status is None else STATUSES.get(int(status)),
+        }
+
+
+def _checksum(sentence: bytes) -> int:
+    total = 0
+    for octet in sentence[1:-3]:
+        total ^= octet
+    return total
+
+
+def _received_ms(line: bytes, begin: int, end: int) -> int | None:
+    """When the sentence was received, from its tag block or a number beside it: seconds, or milliseconds if large."""
+    found = _TAG_TIME.search(line, 0, begin) or _BARE_TIME.search(line[:begin]) or _BARE_TIME.search(line[end:])
+    if found is None:
+        return None
+    value = float(found[1])
+    return round(value) if value >= 1e11 else round(value * 1000)

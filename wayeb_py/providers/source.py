@@ -1,0 +1,234 @@
+"""Paths and the name of a provider become sources of events in the vocabulary, one a file.
+
+Tables (CSV, NDJSON, Parquet, Arrow) are read by `wayeb_py.files`, so that rows set aside and values that cannot be
+read are counted here as they are in a run; feeds and sentences have readers of their own that give the same blocks.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import glob
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from wayeb_py.dsl.meaning import Kind
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
+from wayeb_py.files.find import EventFile, compression_of, find_files
+from wayeb_py.files.kinds import is_text, joined_type, plain
+from wayeb_py.files.read import EventReader, open_file, open_found
+from wayeb_py.files.wanted import Column, TimeUnit, Wanted
+from wayeb_py.providers.formats import COMMON_SPELLINGS, FINE_TS, FORMATS, KINDS, ProviderFormat, find_spelling
+from wayeb_py.providers.gtfs import PROTOBUF_SUFFIXES, FeedReader, is_feed
+from wayeb_py.providers.nmea import SentenceReader
+from wayeb_py.providers.translate import Translator
+
+CSV = "csv"
+NAMES = (*FORMATS, CSV)
+
+
+class Source(Protocol):
+    """One file's events in the vocabulary."""
+
+    @property
+    def schema(self) -> pa.Schema: ...
+    @property
+    def path(self) -> str: ...
+    @property
+    def n_bytes(self) -> int: ...
+    def blocks(self) -> Iterator[Block]: ...
+
+
+class TableSource:
+    """A file of rows, translated column by column."""
+
+    def __init__(self, file: EventFile, form: ProviderFormat, time_unit: str | None, threads: int = 2) -> None:
+        self.path, self.n_bytes = file.path, file.n_bytes
+        if form.header and file.format == "csv" and _begins_with_a_row(file):
+            file = dataclasses.replace(file, header=form.header)
+        columns = open_file(file, Wanted(())).columns
+        found = {word: find_spelling(columns, spellings) for word, spellings in form.spellings.items()}
+        self.source_of = {word: column for word, column in found.items() if column is not None}
+        for word, what in ((form.key, "key"), (form.time, "time")):
+            if word not in self.source_of:
+                raise _absent(form, word, what, columns, file.path)
+        self._reader: EventReader = open_found([file], _wanted(form, self.source_of), threads=threads)
+        self.schema = _conforming(form.schema, self._reader.schema, self.source_of)
+        self._translator = Translator(form, self.source_of, self.schema, time_unit)
+
+    def widen(self, schema: pa.Schema) -> None:
+        """Gives the events the schema that all files of a conversion share."""
+        self.schema = schema
+        self._translator.schema = schema
+
+    def blocks(self) -> Iterator[Block]:
+        """The file's blocks, translated."""
+        for block in self._reader.blocks():
+            yield self._translator.translate(block, self.path)
+
+
+@dataclasses.dataclass(slots=True)
+class _OwnSource:
+    """A file that has a reader of its own."""
+
+    reader: SentenceReader | FeedReader
+    path: str
+    n_bytes: int
+
+    @property
+    def schema(self) -> pa.Schema:
+        return self.reader.schema
+
+    def blocks(self) -> Iterator[Block]:
+        yield from self.reader.blocks()
+
+
+def _begins_with_a_row(file: EventFile) -> bool:
+    """Whether the first line's first value is a number, which no column is called."""
+    first = open_file(file, Wanted(())).columns[:1]
+    return bool(first) and first[0].replace(".", "", 1).isdigit()
+
+
+def _wanted(form: ProviderFormat, source_of: Mapping[str, str]) -> Wanted:
+    columns: list[Column] = []
+    for word in (form.key, form.time, *(word for word in source_of if word not in (form.key, form.time))):
+        source = source_of[word]
+        if any(column.name == source for column in columns):
+            continue
+        if word == form.key:
+            columns.append(Column(source, "key", _key_kind(form.schema.field(word).type)))
+        elif word == form.time:
+            # As an order it may be a timestamp, a whole number or a text: what it means is seen in `translate`.
+            columns.append(Column(source, "order"))
+        else:
+            columns.append(Column(source, "attribute", None if word in form.codes else KINDS.get(word)))
+    return Wanted(tuple(columns))
+
+
+def _key_kind(type_: pa.DataType) -> Kind | None:
+    return "text" if pt.is_string(type_) else "number" if pt.is_integer(type_) else None
+
+
+def _conforming(schema: pa.Schema, read: pa.Schema, source_of: Mapping[str, str]) -> pa.Schema:
+    """The schema, with the types as they were read where it leaves them open."""
+    fields = []
+    for field in schema:
+        if pt.is_null(field.type) and field.name in source_of:
+            type_ = plain(read.field(source_of[field.name]).type)
+            field = pa.field(field.name, pa.string() if is_text(type_) else type_)
+        fields.append(field)
+    return pa.schema(fields)
+
+
+def _absent(form: ProviderFormat, word: str, what: str, columns: tuple[str, ...], path: str) -> DataError:
+    spelt = " or ".join(f"`{name}`" for name in form.spellings[word])
+    shown = ", ".join(f"`{name}`" for name in columns[:12]) + (", …" if len(columns) > 12 else "")
+    return DataError(
+        f"a file of `{form.name}` has its {what} in {spelt}, and this one has neither",
+        path,
+        hint=f"its columns are {shown}; --from csv --map {word}=COLUMN reads any of them",
+    )
+
+
+def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: str) -> ProviderFormat:
+    """A format for a plain table: what the mapping says, and for the rest the usual spellings."""
+    for column in mapping.values():
+        if column not in columns:
+            close = difflib.get_close_matches(column, columns, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"its columns are {', '.join(columns)}"
+            raise DataError(f"there is no column `{column}`", path, hint=hint)
+    spellings = {word: (column,) for word, column in mapping.items()}
+    for word, usual in COMMON_SPELLINGS.items():
+        found = find_spelling(columns, usual)
+        if word not in spellings and found is not None and found not in mapping.values():
+            spellings[word] = (found,)
+    key = next((word for word in ("mmsi", "vehicle_id") if word in mapping), None)
+    key = key or next((word for word in ("mmsi", "vehicle_id") if word in spellings), "vehicle_id")
+    for word in {"mmsi", "vehicle_id"} - {key} - set(mapping):
+        spellings.pop(word, None)
+    for word, what in ((key, "key"), ("ts", "time")):
+        if word not in spellings:
+            raise DataError(
+                f"it is not clear which column is the {what}",
+                path,
+                hint=f"say it with --map {word}=COLUMN; its columns are {', '.join(columns)}",
+            )
+    types = {"number": pa.float64(), "text": pa.string()}
+    fields = [pa.field(key, pa.null()), pa.field("ts", FINE_TS)]
+    for word in spellings:
+        if word not in (key, "ts"):
+            fields.append(pa.field(word, types.get(KINDS.get(word, ""), pa.null())))
+    return ProviderFormat(CSV, "plain table", pa.schema(fields), spellings)
+
+
+def find_provider_files(paths: Sequence[str | os.PathLike[str]], name: str) -> list[EventFile]:
+    """The files that the paths name; sentences and feeds have extensions that events otherwise do not."""
+    if name not in ("nmea", "gtfs"):
+        return find_files(paths)
+    files: list[EventFile] = []
+    for text in (os.fspath(path) for path in paths):
+        found = sorted(glob.glob(text, recursive=True)) if not os.path.exists(text) else [text]
+        if not found:
+            raise DataError(f"`{text}` does not exist")
+        for one in found:
+            below = sorted(Path(one).rglob("*")) if os.path.isdir(one) else [Path(one)]
+            for path in below:
+                if not path.is_file() or (len(below) > 1 and path.name.startswith(("_", "."))):
+                    continue
+                files += _found(str(path), name)
+    if not files:
+        raise DataError("no file is there to be read", os.fspath(paths[0]) if paths else None)
+    return files
+
+
+def _found(path: str, name: str) -> list[EventFile]:
+    if name == "nmea" or path.lower().endswith(PROTOBUF_SUFFIXES) or is_feed(path):
+        return [EventFile(path, "ndjson", compression_of(path), (), os.stat(path).st_size)]
+    return find_files([path])
+
+
+def open_source(
+    file: EventFile, name: str, mapping: Mapping[str, str] | None = None, time_unit: TimeUnit | None = None
+) -> Source:
+    """One file of a provider; `mapping` (vocabulary word -> column) is for `csv`."""
+    if name not in NAMES:
+        close = difflib.get_close_matches(name, NAMES, n=1)
+        raise DataError(
+            f"no provider is called `{name}`",
+            hint=f"did you mean `{close[0]}`?" if close else f"known: {', '.join(NAMES)}",
+        )
+    if name == CSV:
+        form = mapped_format(open_file(file, Wanted(())).columns, mapping or {}, file.path)
+        return TableSource(file, form, time_unit)
+    form = FORMATS[name]
+    if form.reader == "nmea":
+        return _OwnSource(SentenceReader(file), file.path, file.n_bytes)
+    if form.reader == "gtfs" and is_feed(file.path):
+        return _OwnSource(FeedReader(file.path), file.path, file.n_bytes)
+    return TableSource(file, form, time_unit)
+
+
+def shared_schema(sources: Sequence[Source]) -> pa.Schema:
+    """One schema that holds the events of all sources; those of `csv` may differ from file to file."""
+    fields: dict[str, pa.Field] = {}
+    for source in sources:
+        for field in source.schema:
+            known = fields.get(field.name)
+            joined = field.type if known is None else joined_type(known.type, field.type)
+            if joined is None:
+                assert known is not None
+                raise DataError(f"column `{field.name}` is {known.type} in one file and {field.type} here", source.path)
+            fields[field.name] = pa.field(field.name, joined)
+    schema = pa.schema(
+        [pa.field(field.name, pa.string()) if pt.is_null(field.type) else field for field in fields.values()]
+    )
+    for source in sources:
+        if isinstance(source, TableSource):
+            source.widen(schema)
+    return schema
