@@ -1,8 +1,9 @@
 """Places become an index that answers near, inside and distance for many positions at once.
 
-Pieces of edges and points lie in a tree of boxes around their points on the unit sphere: pieces in the order of a
+Distances are found in a tree of boxes around the pieces' points on the unit sphere: pieces in the order of a
 space-filling curve, LEAF of them a leaf, two nodes of a level under one of the next. Boxes in lon/lat would need
-special care at the poles and at the antimeridian; in space they need none.
+special care at the poles and at the antimeridian; in space they need none. Containment, and `near` where it is asked
+often, are decided by cells in lon/lat, most of them without looking at an edge.
 """
 
 from __future__ import annotations
@@ -13,7 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.spatial import kernels
+from wayeb_py.spatial import area_kernels, kernels, within_kernels
+from wayeb_py.spatial.lattice import Lattice
+from wayeb_py.spatial.reach import Reach
 from wayeb_py.spatial.shapes import Pieces, Shapes, cut
 
 F64 = npt.NDArray[np.float64]
@@ -22,6 +25,9 @@ I64 = npt.NDArray[np.int64]
 Flags = npt.NDArray[np.bool_]
 
 LEAF = 4
+OFTEN = 1 << 15  # positions
+NOWHERE = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
+FAR_M = 2_000_000.0  # from here on a grid of cells decides little
 
 
 class PlaceIndex:
@@ -43,11 +49,9 @@ class PlaceIndex:
         self._number_of = {name: number for number, name in enumerate(self.names) if name}
         self._entries: dict[str, PlaceIndex] = {}
         self._tree = _Tree(cut(shapes))
-        edges = shapes.edges if shapes.are_areas else np.empty((0, 4))
-        places = shapes.edge_place if shapes.are_areas else np.empty(0, dtype=np.int32)
-        n_areas = shapes.n_places if shapes.are_areas else 0
-        self._edge_first = np.searchsorted(places, np.arange(n_areas + 1)).astype(np.int64)
-        self._area_bounds = _bounds_by_place(edges, self._edge_first)
+        self._lattice: Lattice | None = None
+        self._reaches: dict[float, Reach] = {}
+        self._n_asked: dict[float, int] = {}
 
     @classmethod
     def of_point(cls, lon: float, lat: float) -> PlaceIndex:
@@ -86,17 +90,39 @@ class PlaceIndex:
             known = self._entries[name] = PlaceIndex(alone, [name], columns)
         return known
 
+    def _cells(self) -> Lattice:
+        if self._lattice is None:
+            shapes = self.shapes
+            edges, place, n_areas = shapes.edges, shapes.edge_place, shapes.n_places
+            if not shapes.are_areas:  # the kernel wants to be given one all the same
+                edges, place, n_areas = NOWHERE, np.zeros(len(NOWHERE), dtype=np.int32), 1
+            self._lattice = Lattice(edges, place, n_areas)
+        return self._lattice
+
+    def _reach(self, distance_m: float, n_rows: int) -> Reach | None:
+        """The cells for a distance, once it has been asked for so often that making them pays."""
+        known = self._reaches.get(distance_m)
+        if known is None:
+            asked = self._n_asked[distance_m] = self._n_asked.get(distance_m, 0) + n_rows
+            if asked >= OFTEN and 0.0 <= distance_m < FAR_M and len(self._tree.bend):
+                known = self._reaches[distance_m] = Reach(self._tree.arrays, distance_m)
+        return known
+
     def inside(self, lon: F64, lat: F64) -> Flags:
         """Where an area covers the position; its border is part of it."""
         inside = np.zeros(len(lon), dtype=np.uint8)
         if self.shapes.are_areas:
-            kernels.are_inside(lon, lat, self._area_bounds, self.shapes.edges, self._edge_first, inside)
+            area_kernels.are_inside(lon, lat, *self._cells().arrays, inside)
         return inside.view(np.bool_)
 
     def near(self, lon: F64, lat: F64, distance_m: float) -> Flags:
         """Where a place is at most so far from the position."""
         near = self.inside(lon, lat).view(np.uint8)
-        kernels.are_near(lon, lat, *self._tree.arrays, distance_m, near)
+        reach = self._reach(distance_m, len(lon))
+        if reach is None:
+            kernels.are_near(lon, lat, *self._tree.arrays, distance_m, near)
+        else:
+            reach.mark(lon, lat, near)
         return near.view(np.bool_)
 
     def distance(self, lon: F64, lat: F64) -> F64:
@@ -119,27 +145,15 @@ class PlaceIndex:
         row = 0
         while True:
             row = int(
-                kernels.places_within(
-                    lon, lat, row, *self._tree.arrays, self._tree.place, self._area_bounds, self.shapes.edges,
-                    self._edge_first, reach_m, chord_of, touched, first, place, distance_m,
+                within_kernels.places_within(
+                    lon, lat, row, *self._tree.arrays, self._tree.place, self.shapes.are_areas, *self._cells().arrays,
+                    reach_m, chord_of, touched, first, place, distance_m,
                 )
             )  # fmt: skip
             if row == len(lon):
                 return first, place[: first[-1]].copy(), distance_m[: first[-1]].copy()
             more = 2 * len(place)
             place, distance_m = np.resize(place, more), np.resize(distance_m, more)
-
-
-def _bounds_by_place(edges: F64, edge_first: I64) -> F64:
-    """[place, (west, south, east, north)]."""
-    bounds = np.empty((len(edge_first) - 1, 4))
-    for place, (begin, end) in enumerate(zip(edge_first[:-1].tolist(), edge_first[1:].tolist(), strict=True)):
-        corners = edges[begin:end].reshape(-1, 2)
-        if len(corners):
-            bounds[place] = (*corners.min(axis=0), *corners.max(axis=0))
-        else:
-            bounds[place] = (np.inf, np.inf, -np.inf, -np.inf)
-    return bounds
 
 
 class _Tree:

@@ -48,6 +48,8 @@ def shapes_of(geometries: npt.NDArray[Any], are_areas: bool) -> Shapes:
         string_place = string_place[ring_of]
     vertices, string = shapely.get_coordinates(strings, return_index=True)
     joined = string[1:] == string[:-1]
+    if are_areas:  # a vertex that is given twice encloses nothing
+        joined &= (vertices[1:] != vertices[:-1]).any(axis=1)
     edges = np.column_stack([vertices[:-1][joined], vertices[1:][joined]])
     return Shapes(
         len(geometries),

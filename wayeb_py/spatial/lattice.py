@@ -1,0 +1,159 @@
+"""Areas become a lattice of cells in lon/lat: cells inside an area, cells outside of all, and cells with edges.
+
+A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so that
+the parity of crossings from cell to cell is never in doubt; which makes one pass over the edges enough to know for
+every corner of every cell which areas hold it.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from math import ceil, sqrt
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.spatial import area_kernels
+
+F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+MOST_EDGES = 6  # of a cell that is not divided
+MOST_COLUMNS = 512
+MOST_CORNERS = 40_000_000  # cells times areas of one lattice
+DEEPEST = 10
+SMALLEST_DEG = 1e-7
+IN, BOTH = 1, 2  # states of a cell; 0 is out
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """A cell to be divided: its edges, ascending, their areas, and which of these hold its south-west corner."""
+
+    west: float
+    south: float
+    wide: float
+    high: float
+    edges: I32
+    live: I32
+    inside: U8
+    depth: int
+
+
+class _OnTheLine(Exception):  # noqa: N818
+    """A vertex lies on a line of the lattice."""
+
+
+class Lattice:
+    """The cells of some areas; see `arrays` for what the kernels get."""
+
+    def __init__(self, edges: F64, place: I32, n_places: int) -> None:
+        self._edges, self._place = edges, place
+        self._edge_first = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
+        corners = edges.reshape(-1, 2)
+        self.bounds = np.array([*corners.min(axis=0), *corners.max(axis=0)])
+        for attempt in range(100):
+            try:
+                self._build(attempt, n_places)
+                return
+            except _OnTheLine:
+                continue
+        raise AssertionError("every lattice has a vertex on one of its lines")
+
+    def _build(self, attempt: int, n_places: int) -> None:
+        west, south, east, north = self.bounds.tolist()
+        # Beyond the bounds by fractions that no coordinate is likely to have.
+        pad = [(1.0 + (0.6180339887498949 * (4 * attempt + i + 1)) % 1.0) * 1e-4 for i in range(4)]
+        wide, high = max(east - west, 1e-6), max(north - south, 1e-6)
+        west, south = west - pad[0] * wide, south - pad[1] * high
+        wide, high = (1.0 + pad[0] + pad[2]) * wide, (1.0 + pad[1] + pad[3]) * high
+        self._nodes: list[tuple[float, float, float, float, int]] = []
+        self._parts: list[tuple[U8, I64, I64, I64]] = []  # by node: state, and counts of entries, edges, covers
+        self._children: list[I32] = []
+        self._entries: list[tuple[I32, U8, I64]] = []
+        self._leaf_edges: list[I32] = []
+        self._covers: list[I32] = []
+        self._live_of = np.zeros(n_places, dtype=np.int64)
+        live = np.unique(self._place).astype(np.int32)
+        everything = np.arange(len(self._edges), dtype=np.int32)
+        todo = deque([_Box(west, south, wide, high, everything, live, np.zeros(len(live), dtype=np.uint8), 0)])
+        while todo:
+            todo.extend(self._divide(todo.popleft(), len(self._nodes) + 1 + len(todo)))
+        self._join()
+
+    def _divide(self, box: _Box, next_node: int) -> list[_Box]:
+        """Makes a node of a box; returns those of its cells that are to be divided, the first as `next_node`."""
+        west, south, own, live = box.west, box.south, box.edges, box.live
+        k = min(MOST_COLUMNS, max(2, ceil(sqrt(2 * len(own)))), max(2, int(sqrt(MOST_CORNERS / len(live)))))
+        wide, high = box.wide / k, box.high / k
+        n_cells = k * k
+        edge_first = np.empty(n_cells + 1, dtype=np.int64)
+        entry_first, cover_first = np.empty(n_cells + 1, dtype=np.int64), np.empty(n_cells + 1, dtype=np.int64)
+        cell_edge, entry_place, cover_place = (np.empty(0, dtype=np.int32) for _ in range(3))
+        entry_inside, entry_begin = np.empty(0, dtype=np.uint8), np.empty(1, dtype=np.int64)
+        for wanted in (1, 2, 3):
+            if wanted == 2:
+                cell_edge = np.empty(edge_first[-1], dtype=np.int32)
+            elif wanted == 3:
+                n_entries = int(entry_first[-1])
+                entry_place, entry_inside = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.uint8)
+                entry_begin = np.empty(n_entries + 1, dtype=np.int64)
+                cover_place = np.empty(cover_first[-1], dtype=np.int32)
+            lies_well = area_kernels.divide(
+                self._edges, self._place, own, live, box.inside, self._live_of, west, south, wide, high, k, wanted,
+                edge_first, cell_edge, entry_first, entry_place, entry_inside, entry_begin, cover_first, cover_place,
+            )  # fmt: skip
+            if lies_well < 0:
+                raise _OnTheLine
+        n_edges = np.diff(edge_first)
+        splits = (n_edges > MOST_EDGES) & (box.depth < DEEPEST) & (min(wide, high) > SMALLEST_DEG)
+        children = np.full(n_cells, -1, dtype=np.int32)
+        boxes: list[_Box] = []
+        for cell in np.flatnonzero(splits).tolist():
+            children[cell] = next_node + len(boxes)
+            entries = slice(int(entry_first[cell]), int(entry_first[cell + 1]))
+            row, column = divmod(cell, k)
+            boxes.append(
+                _Box(
+                    west + column * wide, south + row * high, wide, high,
+                    cell_edge[edge_first[cell] : edge_first[cell + 1]].copy(),
+                    entry_place[entries].copy(), entry_inside[entries].copy(), box.depth + 1,
+                )
+            )  # fmt: skip
+        n_entries_of = np.where(splits, 0, np.diff(entry_first))
+        n_covers = np.diff(cover_first)
+        state = np.where(n_covers > 0, IN, np.where(n_edges > 0, BOTH, 0)).astype(np.uint8)
+        kept_entry = ~np.repeat(splits, np.diff(entry_first))
+        kept_edge = ~np.repeat(splits, n_edges)
+        self._nodes.append((west, south, wide, high, k))
+        self._parts.append((state, n_entries_of, np.where(splits, 0, n_edges), n_covers))
+        self._children.append(children)
+        lengths = np.diff(entry_begin)
+        self._entries.append((entry_place[kept_entry], entry_inside[kept_entry], lengths[kept_entry]))
+        self._leaf_edges.append(cell_edge[kept_edge])
+        self._covers.append(cover_place)
+        return boxes
+
+    def _join(self) -> None:
+        nodes = np.array([(*node[:4], 1 / node[2], 1 / node[3]) for node in self._nodes])
+        sizes = np.array([node[4] for node in self._nodes], dtype=np.int64)
+        node_first = np.cumsum(sizes * sizes) - sizes * sizes
+        state = np.concatenate([part[0] for part in self._parts])
+        entry_first = _starts(np.concatenate([part[1] for part in self._parts]))
+        cover_first = _starts(np.concatenate([part[3] for part in self._parts]))
+        entry_begin = _starts(np.concatenate([entry[2] for entry in self._entries]))
+        leaf_edges = np.ascontiguousarray(self._edges[np.concatenate(self._leaf_edges)])
+        self.arrays = (
+            self.bounds, np.ascontiguousarray(nodes), sizes, node_first, state, np.concatenate(self._children),
+            entry_first, np.concatenate([entry[0] for entry in self._entries]),
+            np.concatenate([entry[1] for entry in self._entries]), entry_begin, leaf_edges,
+            cover_first, np.concatenate(self._covers), self._edges, self._edge_first,
+        )  # fmt: skip
+        del self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers, self._live_of
+
+
+def _starts(counts: I64) -> I64:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
