@@ -1,5 +1,6 @@
 # make demo    sets up .venv and runs the fleet patterns over the sample: a table on the terminal and a file in out/
-# make test    lint, types, tests, and the examples that the pattern files carry
+# make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium with
+#              apt-get, where it may, for the tests of the map page
 # make lint    ruff and mypy alone
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once)
 # make clean   removes what the others made, .venv included
@@ -48,6 +49,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
 	@echo "==> installing what the tests and benchmarks need into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
+	@sh .ci/browser
 	@touch $@
 
 $(VENV)/bin/pip:

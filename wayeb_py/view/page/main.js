@@ -261,4 +261,4 @@ const linked = /^#episode=(\d+)$/.exec(location.hash);
 if (linked && Number(linked[1]) < nEpisodes) chooseEpisode(Number(linked[1]));
 
 // What a test or a curious reader may look at.
-window.wayebMap = { scene, view, chosen, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };
+window.wayebMap = { timelineHits: () => line.hits, scene, view, chosen, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };

@@ -106,7 +106,7 @@ function drawGraticule(pen) {
     if (y < 24) continue;
     pen.moveTo(0, y);
     pen.lineTo(view.width, y);
-    pen.fillText(degrees(k * step, "N", "S"), 6, y - 4);
+    if (y < view.height - 44) pen.fillText(degrees(k * step, "N", "S"), 6, y - 4); // below is the scale bar
   }
   pen.stroke();
 }

@@ -1,0 +1,100 @@
+"""A headless Chromium for tests of the map page, with its own profile and without a way to the network."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--window-size=1200,800",
+)
+
+
+class Browser:
+    """A browser and a few verbs for it."""
+
+    def __init__(self, driver: webdriver.Chrome, folder: Path) -> None:
+        self.driver, self._folder = driver, folder
+
+    def show(self, page: str, anchor: str = "", size: tuple[int, int] = (1200, 800)) -> None:
+        """Loads a page from the disk, as a reader would."""
+        path = self._folder / "page.html"
+        path.write_text(page, encoding="utf-8")
+        self.driver.set_window_size(*size)
+        self.driver.get("about:blank")
+        self._log("performance")  # what came before is not this page's
+        self.driver.get(path.as_uri() + anchor)
+
+    def run(self, script: str, *arguments: Any) -> Any:
+        return self.driver.execute_script(script, *arguments)
+
+    def text(self, selector: str) -> str:
+        return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
+
+    def wait(self, condition: Callable[[], object], seconds: float = 10.0) -> None:
+        """Returns as soon as the condition holds, and fails if it does not in time."""
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, "the page did not get there in time"
+            self.run("return new Promise(requestAnimationFrame)")
+
+    def faults(self) -> list[str]:
+        """What the page's scripts complained of."""
+        # Advice on drawing is for the tests, which read pixels back; the page does not.
+        return [entry["message"] for entry in self._log("browser") if entry["source"] != "rendering"]
+
+    def requests(self) -> list[str]:
+        """The addresses that the page asked for and was not kept from asking by its own policy."""
+        messages = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
+        sent = {
+            message["params"]["requestId"]: message["params"]["request"]["url"]
+            for message in messages
+            if message["method"] == "Network.requestWillBeSent"
+        }
+        for message in messages:
+            if message["method"] == "Network.loadingFailed" and message["params"].get("blockedReason") == "csp":
+                sent.pop(message["params"]["requestId"], None)
+        return list(sent.values())
+
+    def _log(self, kind: str) -> list[dict[str, Any]]:
+        entries: list[dict[str, Any]] = self.driver.get_log(kind)  # type: ignore[no-untyped-call]
+        return entries
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    program, driver_program = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver_program is None:
+        remedy = "there is no chromium with its driver: apt-get install chromium chromium-driver"
+        if os.environ.get("CI"):
+            pytest.fail(remedy)
+        pytest.skip(remedy)
+    options = Options()
+    options.binary_location = program
+    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    driver = webdriver.Chrome(options=options, service=Service(driver_program))
+    try:
+        yield Browser(driver, tmp_path_factory.mktemp("pages"))
+    finally:
+        driver.quit()

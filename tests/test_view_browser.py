@@ -1,0 +1,275 @@
+"""The map page in a real browser: it draws, filters and zooms, complains of nothing, and asks nobody for anything."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from browser import Browser, browser  # noqa: F401 (a fixture)
+from selenium.webdriver.common.action_chains import ActionChains
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+import wayeb_py
+from wayeb_py.view.draw import draw_map
+from wayeb_py.view.found import Episode
+from wayeb_py.view.page import render_page
+from wayeb_py.view.scene import Place, build_scene
+from wayeb_py.view.tracks import Shown, Tracks
+
+ROOT = Path(__file__).parent.parent
+LARGEST_MEDIAN_MS = 100
+
+
+def made_tracks(n_entities: int, n_each: int) -> Tracks:
+    """Entities that wander about, a message a minute."""
+    rng = np.random.default_rng(7)
+    n = n_entities * n_each
+    turn = np.cumsum(rng.normal(0, 0.3, (n_entities, n_each)), axis=1)
+    lon = rng.uniform(-5, -4, (n_entities, 1)) + np.cumsum(np.cos(turn), axis=1) * 0.002
+    lat = rng.uniform(48, 49, (n_entities, 1)) + np.cumsum(np.sin(turn), axis=1) * 0.002
+    time_s = np.tile(1_450_000_000.0 + 60.0 * np.arange(n_each), n_entities)
+    shown = (Shown("speed", "kn", rng.uniform(0, 20, n)), Shown("status", None, rng.integers(0, 2, n), ["idle", "off"]))
+    first = np.arange(n_entities + 1) * n_each
+    names = [f"vessel {number:03}" for number in range(n_entities)]
+    return Tracks(names, first, time_s, lon.reshape(-1), lat.reshape(-1), shown)
+
+
+def made_episodes(tracks: Tracks, n: int, length: int) -> list[Episode]:
+    n_each = int(tracks.first[1])
+    episodes = []
+    for number in range(n):
+        entity = number % len(tracks.entities)
+        begin = int(tracks.first[entity]) + (number * 37) % (n_each - length)
+        start_s, end_s = float(tracks.time_s[begin]), float(tracks.time_s[begin + length - 1])
+        episodes.append(Episode(f"Pattern{number % 8}", None, tracks.entities[entity], start_s, end_s, 3, end_s))
+    return episodes
+
+
+def small_page(**changes: Any) -> str:
+    tracks = made_tracks(6, 120)
+    places = [Place("port", "points", "Brest", (((-4.5, 48.4),),))]
+    scene, _ = build_scene("A small map", tracks, made_episodes(tracks, 12, 20), places)
+    return render_page(scene | changes)
+
+
+COLOURFUL = """
+const canvas = document.getElementById("map");
+const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+let n = 0;
+for (let i = 0; i < data.length; i += 4) {
+  if (Math.max(data[i], data[i + 1], data[i + 2]) - Math.min(data[i], data[i + 1], data[i + 2]) > 60) n++;
+}
+return n;
+"""
+
+
+def colourful(browser: Browser) -> int:  # noqa: F811
+    """Pixels of the map in the colours of patterns: all else is grey."""
+    browser.run("wayebMap.drawNow()")
+    return int(browser.run(COLOURFUL))
+
+
+@pytest.fixture
+def page(browser: Browser) -> Browser:  # noqa: F811
+    browser.show(small_page())
+    return browser
+
+
+def test_the_page_draws_without_a_complaint_and_without_a_request(page: Browser) -> None:
+    assert page.text("#title") == "A small map"
+    assert page.text("#counts") == "12 episodes, 6 entities"
+    assert colourful(page) > 500
+    assert page.faults() == []
+    assert [address for address in page.requests() if not address.startswith("file:")] == []
+
+
+def test_the_page_may_not_ask_for_anything(page: Browser) -> None:
+    page.run("new Image().src = 'http://127.0.0.1:9/x.png'")
+    page.wait(lambda: any("Content Security Policy" in fault for fault in page.faults()))
+    assert [address for address in page.requests() if not address.startswith("file:")] == []
+
+
+def test_a_pattern_that_is_not_wanted_is_not_drawn(page: Browser) -> None:
+    before = colourful(page)
+    page.driver.find_element(By.CSS_SELECTOR, "#patterns input").click()
+    assert page.text("#counts").startswith("10 episodes")
+    assert 0 < colourful(page) < before
+    page.driver.find_element(By.ID, "no-patterns").click()
+    assert page.text("#counts").startswith("0 episodes")
+    assert colourful(page) == 0
+    page.driver.find_element(By.ID, "all-patterns").click()
+    assert colourful(page) == before
+
+
+def test_entities_are_searched_and_chosen(page: Browser) -> None:
+    page.driver.find_element(By.ID, "entity-search").send_keys("003")
+    (only,) = page.driver.find_elements(By.CSS_SELECTOR, "#entities input")
+    only.click()
+    assert page.text("#counts") == "2 episodes, 1 entity"
+    page.driver.find_element(By.ID, "clear-entities").click()
+    assert page.text("#counts") == "12 episodes, 6 entities"
+
+
+def test_an_episode_of_the_list_is_zoomed_to_and_shown_with_its_events(page: Browser) -> None:
+    before = page.run("return wayebMap.view.scale")
+    page.driver.find_element(By.CSS_SELECTOR, "#episodes button").click()
+    assert page.run("return wayebMap.view.scale") > before
+    assert page.text("#detail h2").startswith("Pattern")
+    assert len(page.driver.find_elements(By.CSS_SELECTOR, "#detail tbody tr")) == 20
+    page.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    assert page.run("return document.getElementById('detail').hidden")
+
+
+MIDDLE = """
+const m = wayebMap;
+const row = Math.floor((m.scene.episodes.firstRow[0] + m.scene.episodes.endRow[0]) / 2);
+return [m.pixelX(m.worldX[row]) - m.view.width / 2, m.pixelY(m.worldY[row]) - m.view.height / 2];
+"""
+
+
+def test_an_episode_on_the_map_is_hovered_and_clicked(page: Browser) -> None:
+    x, y = page.run(MIDDLE)
+    canvas = page.driver.find_element(By.ID, "map")
+    ActionChains(page.driver).move_to_element_with_offset(canvas, round(x), round(y)).perform()
+    assert not page.run("return document.getElementById('tip').hidden")
+    assert "speed" in page.text("#tip")
+    ActionChains(page.driver).click().perform()
+    assert page.run("return wayebMap.chosen.episode") >= 0
+
+
+def test_dragging_and_the_wheel_move_the_map(page: Browser) -> None:
+    x, scale = page.run("return [wayebMap.view.x, wayebMap.view.scale]")
+    canvas = page.driver.find_element(By.ID, "map")
+    ActionChains(page.driver).drag_and_drop_by_offset(canvas, 100, 0).perform()
+    moved = page.run("return wayebMap.view.x")
+    assert moved == pytest.approx(x - 100 / scale, rel=1e-6)
+    page.run("document.getElementById('map').dispatchEvent(new WheelEvent('wheel', {deltaY: -300, cancelable: true}))")
+    assert page.run("return wayebMap.view.scale") == pytest.approx(2 * scale)
+
+
+def test_keys_pan_and_zoom(page: Browser) -> None:
+    scale, x = page.run("document.getElementById('map').focus(); return [wayebMap.view.scale, wayebMap.view.x]")
+    page.driver.switch_to.active_element.send_keys("+", Keys.ARROW_RIGHT)
+    after = page.run("return [wayebMap.view.scale, wayebMap.view.x]")
+    assert after[0] == pytest.approx(1.5 * scale)
+    assert after[1] > x
+    page.driver.switch_to.active_element.send_keys("0")
+    assert page.run("return wayebMap.view.scale") == pytest.approx(scale)
+
+
+def test_the_time_slider_leaves_what_is_outside_away(page: Browser) -> None:
+    slider = page.driver.find_element(By.ID, "until")
+    slider.send_keys(Keys.HOME)
+    n_shown = int(page.text("#counts").split()[0])
+    assert n_shown < 12
+    assert page.run("return document.getElementById('until').getAttribute('aria-valuetext')").startswith("2015-12-13")
+    page.driver.find_element(By.ID, "all-time").click()
+    assert page.text("#counts").startswith("12 ")
+
+
+def test_a_click_on_the_timeline_chooses_an_episode(page: Browser) -> None:
+    area = page.driver.find_element(By.ID, "timeline")
+    where = page.run("return wayebMap.timelineHits()[0]")
+    width, height = area.size["width"], area.size["height"]
+    x, y = (where[0] + where[2]) / 2 - width / 2, (where[1] + where[3]) / 2 - height / 2
+    ActionChains(page.driver).move_to_element_with_offset(area, round(x), round(y)).click().perform()
+    assert page.run("return wayebMap.chosen.episode") == where[4]
+
+
+def test_every_control_has_a_name_and_is_reached_by_the_keyboard(page: Browser) -> None:
+    nameless = page.run(
+        """return [...document.querySelectorAll("button, input, canvas[tabindex]")].filter((control) =>
+          !(control.textContent || control.ariaLabel || control.closest("label")?.textContent || control.title))
+          .map((control) => control.outerHTML)"""
+    )
+    assert nameless == []
+    assert page.run("return document.querySelectorAll('[tabindex=\"-1\"]').length") == 0
+
+
+def test_light_and_dark(page: Browser) -> None:
+    background = "return getComputedStyle(document.body).backgroundColor"
+    before = page.run(background)
+    page.driver.find_element(By.ID, "theme").click()
+    assert page.run(background) != before
+    assert colourful(page) > 500
+
+
+def test_nothing_sticks_out_at_the_width_of_a_phone(browser: Browser) -> None:  # noqa: F811
+    browser.show(small_page(), size=(500, 900))
+    assert browser.run("return document.documentElement.scrollWidth <= innerWidth")
+    assert browser.run("return document.getElementById('map').getBoundingClientRect().width") >= 480
+    assert colourful(browser) > 500
+
+
+def test_names_are_text_and_never_code(browser: Browser) -> None:  # noqa: F811
+    tracks = made_tracks(1, 30)
+    evil = "</script><script>window.bad = 1</script><img src=x onerror='window.bad = 1'>"
+    tracks = Tracks([evil], tracks.first, tracks.time_s, tracks.lon, tracks.lat, ())
+    episode = Episode(evil, evil, evil, float(tracks.time_s[0]), float(tracks.time_s[9]), 1, 0.0)
+    scene, _ = build_scene(evil, tracks, [episode])
+    browser.show(render_page(scene), "#episode=0")
+    assert browser.text("#title") == evil
+    assert browser.text("#detail h2") == evil
+    assert browser.run("return window.bad === undefined")
+    assert browser.faults() == []
+
+
+def test_an_empty_scene_is_a_page_too(browser: Browser) -> None:  # noqa: F811
+    none = np.zeros(0)
+    scene, _ = build_scene("Nothing", Tracks([], np.zeros(1, dtype=np.int64), none, none, none, ()), [])
+    browser.show(render_page(scene))
+    assert browser.text("#counts") == "0 episodes, 0 entities"
+    assert browser.faults() == []
+
+
+def test_the_fleet_sample_is_shown_with_its_places_and_reasons(browser: Browser, tmp_path: Path) -> None:  # noqa: F811
+    patterns = wayeb_py.compile(ROOT / "patterns" / "fleet.sre")
+    data = ROOT / "data" / "fleet_sample.parquet"
+    found = patterns.recognise(pq.read_table(data)).to_arrow()
+    scene = draw_map(found, [data], tmp_path / "map.html", patterns=patterns, title="Fleet")
+    assert len(scene["why"]) == len(scene["episodes"]["pattern"])
+    browser.show((tmp_path / "map.html").read_text(encoding="utf-8"), "#episode=0")
+    assert browser.driver.find_elements(By.CSS_SELECTOR, "#detail .why li")
+    assert browser.driver.find_elements(By.CSS_SELECTOR, "#knowledge input")
+    assert browser.faults() == []
+
+
+MEASURE = """
+const act = new Function(arguments[0]);
+const canvas = document.getElementById("map");
+const once = () => {
+  const begin = performance.now();
+  act();
+  wayebMap.drawNow();
+  canvas.getContext("2d").getImageData(0, 0, 1, 1); // waits until it is really drawn
+  return performance.now() - begin;
+};
+// Every action undoes the one before; of each two the slower counts.
+const taken = Array.from({ length: 9 }, () => Math.max(once(), once()));
+return taken.sort((a, b) => a - b)[4];
+"""
+
+
+@pytest.mark.parametrize(
+    ("what", "action"),
+    [
+        ("a filter", "document.querySelectorAll('#patterns input')[3].click()"),
+        ("an entity", "document.querySelectorAll('#entities input')[0].click()"),
+        ("a pan", "wayebMap.view.x += (window.to = -(window.to ?? 40)) / wayebMap.view.scale"),
+    ],
+)
+def test_a_large_map_answers_at_once(browser: Browser, what: str, action: str) -> None:  # noqa: F811
+    tracks = made_tracks(100, 500)
+    scene, _ = build_scene("Large", tracks, made_episodes(tracks, 2_000, 25))
+    assert scene["notes"] == []
+    browser.show(render_page(scene))
+    assert browser.text("#counts") == "2,000 episodes, 100 entities"
+    median_ms = min(browser.run(MEASURE, action) for _ in range(3))
+    if "VIEW_TIMES" in os.environ:
+        print(f"{what}: {median_ms:.1f} ms")
+    assert median_ms < LARGEST_MEDIAN_MS
