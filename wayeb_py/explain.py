@@ -14,10 +14,16 @@ MOST_STATES = 60
 
 
 def explain(patterns: Patterns, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
-    """The automata of all patterns, or of one, in a form to read or to draw."""
+    """The automata of all patterns, or of one, in a form to read or to draw; a table also says what knowledge was
+    loaded."""
     chosen = patterns if pattern is None else patterns.select([pattern])
     render = {"table": _table, "dot": _dot, "mermaid": _mermaid}[form]
-    return "\n\n".join("\n".join(render(chosen, number)) for number in range(len(chosen.compiled)))
+    parts = ["\n".join(render(chosen, number)) for number in range(len(chosen.compiled))]
+    if form == "table":
+        loaded = list(chosen.knowledge.describe(chosen.meaning.patterns))
+        if loaded:
+            parts.append("\n".join(["knowledge", "", *(f"  {line}" for line in loaded)]))
+    return "\n\n".join(parts)
 
 
 def _letter_names(n: int) -> list[str]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from wayeb_py import step_kernels
 from wayeb_py.axes import Axis, Pair
-from wayeb_py.columns import Column, to_float
+from wayeb_py.columns import Column
 from wayeb_py.dsl import meaning as m
 from wayeb_py.each import PlaceLookup, depends_on_place
 from wayeb_py.encode import Encoder
@@ -98,7 +98,7 @@ class PlaceStepper:
 
     def step(self, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> list[Found]:
         code = self._coder.codes(cells, n)
-        lon, lat = (to_float(chunk.columns[name]) for name in self._position)
+        lon, lat = self._values.position(chunk)
         lost = (np.isnan(lon) | np.isnan(lat)).astype(np.uint8)
         first, place, distance_m = self.lookup.within(lon, lat, self._plan.reach_m)
         place_code = self._place_codes(chunk, first, place, distance_m)

@@ -349,6 +349,7 @@ class _Bound:
             )
         self.key, self.time = stream.key, stream.time
         self.schema = _check_schema(patterns.needs, schema)
+        patterns.knowledge.load_for(patterns.meaning.patterns)
         time_type = self.schema.field(self.time).type
         self.time_unit = stream.time_unit
         probe = ticks_of(column_of(pa.array([], type=time_type), self.time), self.time_unit, self.time)

@@ -63,11 +63,9 @@ class PlaceIndex:
         return self.shapes.n_places
 
     @property
-    def bounds(self) -> tuple[float, float, float, float] | None:
-        """West, south, east, north of them all; None if there are none."""
+    def bounds(self) -> tuple[float, float, float, float]:
+        """West, south, east, north of them all."""
         corners = np.concatenate([self.shapes.points, self.shapes.edges[:, :2], self.shapes.edges[:, 2:]])
-        if not len(corners):
-            return None
         (west, south), (east, north) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
         return west, south, east, north
 

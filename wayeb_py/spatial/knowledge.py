@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wayeb_py.axes import atoms_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError
+from wayeb_py.regex import letters_of
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
@@ -71,6 +73,12 @@ class Knowledge:
                 hint=f"did you mean `{near[0]}`?" if near else None,
             ) from None
 
+    def load_for(self, patterns: Iterable[m.Pattern]) -> None:
+        """Reads whatever the patterns ask for, so that what is wrong is told before an event is read."""
+        for pattern in patterns:
+            for places in mentioned(pattern):
+                self.index(places)
+
     def require_names(self, name: str) -> None:
         """Raises DataError where a place has no name, or the name of another."""
         seen: dict[str, int] = {}
@@ -109,15 +117,59 @@ class Knowledge:
         shapes = shapes_of(features.geometries, known.shape == "areas")
         return Loaded(PlaceIndex(shapes, features.names, features.columns), features.notes)
 
-    def describe(self, names: Iterable[str]) -> Iterator[str]:
-        """What was loaded, a line for each declaration, and what was noted on the way."""
-        for name in names:
-            known, loaded = self.declared[name], self.load(name)
+    def describe(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
+        """What the patterns ask for, a line for each declaration: what was loaded, and what was noted on the way."""
+        names = {places.name for pattern in patterns for places in mentioned(pattern) if isinstance(places, m.Places)}
+        for name, known in self.declared.items():
+            if name not in names:
+                continue
+            declaration = f"{known.shape} {name} from {known.path}"
+            try:
+                loaded = self.load(name)
+            except DataError as error:
+                yield f"{declaration}: {error.message}"
+                continue
             index = loaded.index
-            bounds = index.bounds
-            where = "" if bounds is None else f"; {bounds[0]:g} to {bounds[2]:g} E, {bounds[1]:g} to {bounds[3]:g} N"
             n_edges = len(index.shapes.edges)
             edges = f", {n_edges:,} edges" if n_edges else ""
-            yield f"{known.shape} {name} from {known.path}: {len(index):,} places{edges}{where}"
+            west, south, east, north = index.bounds
+            yield (
+                f"{declaration}: {len(index):,} place{'s' if len(index) > 1 else ''}{edges}; "
+                f"{west:g} to {east:g} E, {south:g} to {north:g} N"
+            )
             for note in loaded.notes:
                 yield f"  {note}"
+
+
+def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
+    """The places that a pattern asks for."""
+    if pattern.each is not None:
+        yield m.Places(pattern.each[1])
+    for letter in letters_of(pattern.regex):
+        for atom in atoms_of(letter.predicate):
+            match atom:
+                case m.Near(places) | m.Inside(places):
+                    yield _without_each(places)
+                case m.Compare(_, left, right):
+                    yield from _mentioned_in(left)
+                    yield from _mentioned_in(right)
+                case m.Missing(operand):
+                    yield from _mentioned_in(operand)
+                case m.PredicateCall(_, operands):
+                    for operand in operands:
+                        yield from _mentioned_in(operand)
+
+
+def _mentioned_in(value: m.Value) -> Iterator[m.Places | m.Point]:
+    match value:
+        case m.Distance(to):
+            yield _without_each(to)
+        case m.Previous(operand) | m.Held(operand):
+            yield from _mentioned_in(operand)
+        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
+            for operand in operands:
+                yield from _mentioned_in(operand)
+
+
+def _without_each(places: m.Places | m.Point) -> m.Places | m.Point:
+    return m.Places(places.name) if isinstance(places, m.Places) and places.each else places
