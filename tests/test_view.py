@@ -335,3 +335,15 @@ def test_positions_come_from_parquet_as_well(job: Wayeb) -> None:
     pq.write_table(pcsv.read_csv("events.csv"), "events.parquet")
     assert job("run", "fleet.sre", "--data", "events.parquet", "--out", "d.geojson", "--quiet").code == 0
     assert len(json.loads(Path("d.geojson").read_text())["features"]) == 3
+
+
+def test_a_map_and_a_reason_see_cleaned_events(job: Wayeb) -> None:
+    Path("fleet.sre").write_text(FLEET.replace("attr     speed", "clean    gps\n    attr     speed"))
+    jump = EVENTS.replace("1.1,50.1,70", "1.1,-50.1,700").replace("1.2,50.2,80", "1.0,50.0,80")
+    Path("events.csv").write_text(jump)
+    words = ["run", "fleet.sre", "--data", "events.csv", "--out", "d.csv", "--quiet", "--map", "map.html"]
+    assert job(*words).code == 0
+    assert numbers(scene_of("map.html")["lon"], "<i4")[1] == NO_POSITION
+    words = ["why", "fleet.sre", "--data", "events.csv", "--pattern", "Fast", "--entity", "a"]
+    said = json.loads(job(*words, "--at", "2016-01-01T00:01:00Z", "--json").out)
+    assert said["stop"]["misses"][0]["value"] == "missing"

@@ -17,10 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py import kernels
+from wayeb_py.clean import Cleaner
 from wayeb_py.columns import TICKS_PER_S, Column, column_of, ticks_of, to_float
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
+from wayeb_py.order import Rows
 from wayeb_py.recogniser import takeable
 from wayeb_py.values import Chunk, Values
 
@@ -97,14 +99,17 @@ def words_of(patterns: Patterns, events: pa.Table, entity: str | None = None) ->
     if stream.dedupe and len(ts):
         repeated = np.concatenate([[False], (ts[1:] == ts[:-1]) & (number[1:] == number[:-1])])
         order, ts, number = order[~repeated], ts[~repeated], number[~repeated]
-    rows = pa.array(order)
+    needed = list(dict.fromkeys(need.column for need in patterns.needs))
+    batch = take_rows(table.select(needed), order)
+    forget = None if stream.forget_after_s is None else floor(stream.forget_after_s * ticks.per_unit)
+    if stream.clean is not None:
+        batch = clean_rows(stream, batch, number, ts, ticks.per_unit, forget)
     columns = {
-        need.column: column_of(_one_array(_takeable(table.column(need.column)).take(rows)), need.column)
+        need.column: column_of(batch.column(need.column), need.column)
         for need in patterns.needs
         if need.role == "attribute" and need.column != stream.time
     }
     columns[stream.time] = Column("time", ts, per_unit=ticks.per_unit)
-    forget = None if stream.forget_after_s is None else floor(stream.forget_after_s * ticks.per_unit)
     chunk = _link(columns, stream.time, ts, ticks.per_unit, number, forget)
     values = Values(patterns.functions, stream.position, patterns.knowledge)
     values.n_entities = len(names)
@@ -116,6 +121,27 @@ def words_of(patterns: Patterns, events: pa.Table, entity: str | None = None) ->
         pa.types.is_temporal(time.type),
         stream.time_unit,
     )
+
+
+def take_rows(table: pa.Table, rows: I64) -> pa.RecordBatch:
+    """Some rows of a table, in the order in which they are asked for."""
+    at = pa.array(rows)
+    columns = [_one_array(column.cast(takeable(column.type)).take(at)) for column in table.itercolumns()]
+    return pa.RecordBatch.from_arrays(columns, names=table.column_names)
+
+
+def clean_rows(
+    stream: m.Stream,
+    batch: pa.RecordBatch,
+    entity: npt.NDArray[np.int32],
+    ts: I64,
+    ticks_per_s: int,
+    forget: int | None,
+) -> pa.RecordBatch:
+    """Events in the order of their entities' time, with what cannot be true missing, as the stream asks for."""
+    cleaner = Cleaner(stream, batch.schema, ticks_per_s, -1 if forget is None else forget)
+    cleaner.grow(int(entity.max(initial=-1)) + 1)
+    return cleaner.clean(Rows(batch, np.ascontiguousarray(entity), np.ascontiguousarray(ts))).batch
 
 
 def _order(stream: m.Stream, table: pa.Table, number: npt.NDArray[np.int32], ticks: Column) -> I64:
@@ -148,10 +174,6 @@ def _link(
 
 def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _takeable(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    return column.cast(takeable(column.type))
 
 
 def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:

@@ -10,6 +10,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.patterns import Need
+from wayeb_py.words import clean_rows, take_rows
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -99,10 +101,15 @@ def tracks_of(events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribu
     entity = rank[codes[rows]] if len(rows) else np.zeros(0, dtype=np.int64)
     keys_of_order = [rows, time_s[rows], entity]
     if layout.order is not None:
-        keys_of_order.insert(1, _numbers(events, layout.order)[rows])
+        keys_of_order.insert(1, _numbers(_one_array(events.column(layout.order)), layout.order)[rows])
     order = np.lexsort(keys_of_order)
     rows, entity = rows[order], entity[order]
-    lon, lat = (_numbers(events, name)[rows] for name in layout.position)
+    batch = take_rows(events, rows)
+    if layout.clean is not None:
+        ticks = ticks_of(column_of(batch.column(layout.time), layout.time), layout.time_unit, layout.time)
+        forget = None if layout.forget_after_s is None else floor(layout.forget_after_s * ticks.per_unit)
+        batch = clean_rows(layout, batch, entity.astype(np.int32), ticks.values, ticks.per_unit, forget)
+    lon, lat = (_numbers(batch.column(name), name) for name in layout.position)
     impossible = ~((np.abs(lon) <= 180.0) & (np.abs(lat) <= 90.0))
     lon[impossible] = lat[impossible] = np.nan
     return Tracks(
@@ -111,7 +118,11 @@ def tracks_of(events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribu
         time_s[rows],
         lon,
         lat,
-        tuple(_shown(events, attribute, rows) for attribute in attributes if attribute.name in events.column_names),
+        tuple(
+            _shown(attribute, column_of(batch.column(attribute.name), attribute.name))
+            for attribute in attributes
+            if attribute.name in batch.schema.names
+        ),
     )
 
 
@@ -144,23 +155,19 @@ def _one_array(column: pa.ChunkedArray) -> pa.Array:
     return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
 
 
-def _numbers(events: pa.Table, name: str) -> F64:
-    return np.array(to_float(column_of(_one_array(events.column(name)), name)), dtype=np.float64)
+def _numbers(array: pa.Array, name: str) -> F64:
+    return np.array(to_float(column_of(array, name)), dtype=np.float64)
 
 
-def _shown(events: pa.Table, attribute: m.Attribute, rows: I64) -> Shown:
-    column = column_of(_one_array(events.column(attribute.name)), attribute.name)
-    return shown_column(attribute.name, attribute.unit, column, rows)
-
-
-def shown_column(name: str, unit: str | None, column: Column, rows: I64) -> Shown:
+def _shown(attribute: m.Attribute, column: Column) -> Shown:
     """A column as it is shown: text and truth as words, everything else as numbers."""
+    name, unit = attribute.name, attribute.unit
     if column.kind == "text":
         words = [word for word in column.words or [] if word is not None]
         code_of = {word: i for i, word in enumerate(words)}
         codes = np.array([*(code_of.get(word or "", -1) for word in column.words or []), -1], dtype=np.int64)
-        return Shown(name, unit, codes[column.values][rows], words)
+        return Shown(name, unit, codes[column.values], words)
     if column.kind == "bool":
         codes = np.array([0, 1, -1], dtype=np.int64)
-        return Shown(name, unit, codes[column.values][rows], ["false", "true"])
-    return Shown(name, unit, np.array(to_float(column), dtype=np.float64)[rows])
+        return Shown(name, unit, codes[column.values], ["false", "true"])
+    return Shown(name, unit, np.array(to_float(column), dtype=np.float64))
