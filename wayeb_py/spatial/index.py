@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from wayeb_py.spatial import area_kernels, kernels, within_kernels
 from wayeb_py.spatial.lattice import Lattice
+from wayeb_py.spatial.point_cells import PointCells
 from wayeb_py.spatial.reach import Reach
 from wayeb_py.spatial.shapes import Pieces, Shapes, cut
 
@@ -52,6 +53,12 @@ class PlaceIndex:
         self._lattice: Lattice | None = None
         self._reaches: dict[float, Reach] = {}
         self._n_asked: dict[float, int] = {}
+        self._point_cells: dict[float, PointCells] = {}
+        self._are_single_points = (
+            shapes.n_places > 0
+            and not len(shapes.edges)
+            and np.array_equal(shapes.point_place, np.arange(shapes.n_places))
+        )
 
     @classmethod
     def of_point(cls, lon: float, lat: float) -> PlaceIndex:
@@ -136,6 +143,11 @@ class PlaceIndex:
 
         Those of a row are place[first[row] : first[row + 1]], by ascending number.
         """
+        if self._are_single_points and 0.0 <= reach_m < FAR_M:
+            cells = self._point_cells.get(reach_m)
+            if cells is None:
+                cells = self._point_cells[reach_m] = PointCells(self.shapes.points, reach_m)
+            return cells.within(lon, lat)
         first = np.zeros(len(lon) + 1, dtype=np.int64)
         n_places = len(self)
         chord_of, touched = np.full(n_places, np.inf), np.empty(n_places, dtype=np.int32)
