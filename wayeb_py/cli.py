@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wayeb_py import cli_view, startup
+from wayeb_py import cli_data, cli_view, startup
 from wayeb_py.cli_options import (
     LIMIT_FAULT,
     PATTERN_FAULT,
@@ -50,6 +50,13 @@ class Form(StrEnum):
     TABLE = "table"
     DOT = "dot"
     MERMAID = "mermaid"
+
+
+class Clean(StrEnum):
+    """What values are checked against."""
+
+    AIS = "ais"
+    GPS = "gps"
 
 
 class Engine(StrEnum):
@@ -224,6 +231,9 @@ def run(
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only events from this time on.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Only events before this time.")] = None,
+    clean: Annotated[
+        Clean | None, typer.Option("--clean", help="Take values that cannot be true as missing, and count them.")
+    ] = None,
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on where the last run with this folder ended.")
     ] = None,
@@ -266,7 +276,15 @@ def run(
         misuse(str(error))
     given = load_functions(functions)
     patterns = compile_files(
-        files, key, time, time_unit, given, outside=outside, longest=longest, lateness_s=lateness_s
+        files,
+        key,
+        time,
+        time_unit,
+        given,
+        outside=outside,
+        longest=longest,
+        lateness_s=lateness_s,
+        clean=None if clean is None else clean.value,
     )
     show_warnings(patterns, strict)
     startup.spare_pandas()
@@ -389,6 +407,7 @@ def convert(
 
 
 # What the commands share.
+app.add_typer(cli_data.app)
 app.command("map")(cli_view.draw_map)
 app.command("why")(cli_view.explain_why)
 

@@ -22,7 +22,7 @@ TS = pa.timestamp("ms", tz="UTC")
 FINE_TS = pa.timestamp("us", tz="UTC")
 
 Reader = Literal["table", "nmea", "gtfs"]
-TimeSpelling = Literal["iso", "day first"]
+TimeSpelling = Literal["iso", "day first", "any"]
 
 VESSEL_SCHEMA = pa.schema(
     [
@@ -68,7 +68,7 @@ class ProviderFormat:
     spellings: Mapping[str, tuple[str, ...]]  # word of the vocabulary -> the provider's names for it
     reader: Reader = "table"
     header: tuple[str, ...] = ()  # the columns of a file that begins with a row instead of their names
-    time_spelling: TimeSpelling = "iso"
+    time_spelling: TimeSpelling = "any"
     codes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # numbers that stand for words
     words: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # words that are others here
     factors: Mapping[str, float] = field(default_factory=dict)  # units: times this gives ours
@@ -113,6 +113,7 @@ NOAA = ProviderFormat(
         "name": ("VesselName", "vessel_name"),
         "status": ("Status",),
     },
+    time_spelling="iso",
     codes={"type": SHIP_TYPES, "status": STATUSES},
     wraps_course=True,
 )

@@ -58,7 +58,7 @@ class TableSource:
         for word, what in ((form.key, "key"), (form.time, "time")):
             if word not in self.source_of:
                 raise _absent(form, word, what, columns, file.path)
-        self._reader: EventReader = open_found([file], _wanted(form, self.source_of), threads=threads)
+        self._reader: EventReader = open_found([file], _wanted(form, self.source_of, file), threads=threads)
         self.schema = _conforming(form.schema, self._reader.schema, self.source_of)
         self._translator = Translator(form, self.source_of, self.schema, time_unit)
 
@@ -95,7 +95,7 @@ def _begins_with_a_row(file: EventFile) -> bool:
     return bool(first) and first[0].replace(".", "", 1).isdigit()
 
 
-def _wanted(form: ProviderFormat, source_of: Mapping[str, str]) -> Wanted:
+def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile) -> Wanted:
     columns: list[Column] = []
     for word in (form.key, form.time, *(word for word in source_of if word not in (form.key, form.time))):
         source = source_of[word]
@@ -105,7 +105,9 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str]) -> Wanted:
             columns.append(Column(source, "key", _key_kind(form.schema.field(word).type)))
         elif word == form.time:
             # As an order it may be a timestamp, a whole number or a text: what it means is seen in `translate`.
-            columns.append(Column(source, "order"))
+            # Where it is surely a time in a text, the reader can tell the line of one that is not.
+            is_text_file = file.format in ("csv", "ndjson")
+            columns.append(Column(source, "order", "time" if form.time_spelling == "iso" and is_text_file else None))
         else:
             columns.append(Column(source, "attribute", None if word in form.codes else KINDS.get(word)))
     return Wanted(tuple(columns))

@@ -1,0 +1,200 @@
+"""Converting and describing: partitioned, ordered, whole after a kill; and a stream block that fits."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+import wayeb_py
+from wayeb_py.cli import app
+from wayeb_py.errors import DataError
+from wayeb_py.providers.convert import convert, partition_of
+from wayeb_py.providers.generate_maritime import generate_maritime
+from wayeb_py.providers.survey import survey
+
+ROOT = Path(__file__).parent.parent
+HEADER = "MMSI,BaseDateTime,LAT,LON,SOG,COG,Heading,VesselName,VesselType,Status\n"
+
+
+@pytest.fixture
+def days(tmp_path: Path) -> list[Path]:
+    """Three files of one provider, in no order of time, with ties and a bad row."""
+    random = np.random.default_rng(4)
+    paths = []
+    for day in range(3):
+        seconds = random.integers(0, 3600, 400)
+        rows = [
+            f"{200000000 + random.integers(0, 17)},2020-06-30T0{day}:{s // 60:02}:{s % 60:02}"
+            f",48.5,-4.5,{day}.{i:04},0,0,,30,0"
+            for i, s in enumerate(seconds.tolist())
+        ]
+        path = tmp_path / f"in-{2 - day}.csv"  # read in the order of names, which is not that of time
+        path.write_text(HEADER + "\n".join(rows) + ("\n,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n" if day == 1 else "\n"))
+        paths.append(path)
+    return sorted(paths)
+
+
+def parts(folder: Path) -> list[pa.Table]:
+    return [pq.read_table(path) for path in sorted(folder.glob("part-*.parquet"))]
+
+
+def test_a_conversion_is_partitioned_by_entity_and_ordered_in_time(days: list[Path], tmp_path: Path) -> None:
+    done = convert(days, "noaa", tmp_path / "out", partitions=4)
+    tables = parts(tmp_path / "out")
+    assert (done.events, done.entities, done.partitions, done.aside) == (1200, 17, 4, {"no key": 1})
+    assert len(tables) == 4
+    entities = [set(table["mmsi"].to_pylist()) for table in tables]
+    assert sum(map(len, entities)) == len(set.union(*entities)) == 17
+    for table in tables:
+        assert bool((np.diff(table["ts"].cast(pa.int64()).to_numpy()) >= 0).all())
+    assert sum(map(len, tables)) == 1200
+    assert json.loads((tmp_path / "out/_aside.ndjson").read_text())["reason"] == "no key"
+    assert not (tmp_path / "out/_unfinished").exists()
+
+
+def test_events_of_one_time_stay_as_they_arrived(tmp_path: Path) -> None:
+    rows = [f"7,2020-06-30T00:00:0{second},1,1,{n},1,1,,30,0" for n, second in enumerate([5, 3, 5, 3, 5])]
+    (tmp_path / "ties.csv").write_text(HEADER + "\n".join(rows) + "\n")
+    convert([tmp_path / "ties.csv"], "noaa", tmp_path / "out")
+    assert parts(tmp_path / "out")[0]["speed"].to_pylist() == [1, 3, 0, 2, 4]
+
+
+KILLED = """
+import os, sys
+from pathlib import Path
+from wayeb_py.providers.convert import convert
+left = int(sys.argv[2])
+def tell(*_):
+    global left
+    left -= 1
+    if left < 0:
+        os._exit(9)
+convert(sys.argv[3:], "noaa", Path(sys.argv[1]), partitions=3, on_progress=tell)
+"""
+
+
+@pytest.mark.parametrize("steps", [0, 2, 3, 6, 7])
+def test_a_killed_conversion_goes_on_to_the_same_result(steps: int, days: list[Path], tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    arguments = [sys.executable, "-c", KILLED, str(out), str(steps), *map(str, days)]
+    assert subprocess.run(arguments, cwd=ROOT).returncode == 9
+    assert not (out / "_conversion.json").exists()
+    done = convert(days, "noaa", out, partitions=3)
+    whole = convert(days, "noaa", tmp_path / "whole", partitions=3)
+    assert done.resumed
+    assert (done.events, done.entities, done.aside) == (whole.events, whole.entities, whole.aside)
+    assert parts(out) == parts(tmp_path / "whole")
+    assert (out / "_aside.ndjson").read_text() == (tmp_path / "whole/_aside.ndjson").read_text()
+
+
+def test_a_finished_conversion_is_not_done_again_nor_overwritten(days: list[Path], tmp_path: Path) -> None:
+    first = convert(days, "noaa", tmp_path / "out")
+    assert convert(days, "noaa", tmp_path / "out") == first
+    with pytest.raises(DataError, match="holds a conversion already"):
+        convert(days[:1], "noaa", tmp_path / "out")
+
+
+def test_too_many_bad_rows_stop_a_conversion(tmp_path: Path) -> None:
+    from wayeb_py.files.aside import BadLimit
+
+    (tmp_path / "bad.csv").write_text(HEADER + ",2020-06-30T00:00:00,1,1,1,1,1,,30,0\n" * 20)
+    with pytest.raises(DataError, match="20 of 20 rows cannot be read"):
+        convert([tmp_path / "bad.csv"], "noaa", tmp_path / "out", max_bad=BadLimit(5, 0.0))
+
+
+@pytest.mark.parametrize("keys", [pa.array([5, -3, 5, 2**40]), pa.array(["a", "b", "a", "é"])])
+def test_the_partition_of_a_key_depends_on_the_key_alone(keys: pa.Array) -> None:
+    partition = partition_of(keys, 7)
+    assert partition[0] == partition[2]
+    assert partition_of(keys.slice(1, 1), 7)[0] == partition[1]
+    assert bool(((partition >= 0) & (partition < 7)).all())
+
+
+def test_a_folder_of_parts_is_recognised_like_the_whole(tmp_path: Path) -> None:
+    events = pa.Table.from_batches([piece.events for piece in generate_maritime(20_000, 40, 2)])
+    pq.write_table(events, tmp_path / "all.parquet")
+    done = convert([tmp_path / "all.parquet"], "csv", tmp_path / "parts", partitions=5)
+    assert (done.events, done.entities) == (20_000, 40)
+    text = "stream v {\n    key mmsi\n    time ts\n}\npattern Stop := (speed < 0.5){3}\n"
+    (tmp_path / "stop.sre").write_text(text)
+    found = []
+    out = str(tmp_path / "found.parquet")
+    for data in ("all.parquet", "parts"):
+        ran = CliRunner().invoke(app, ["run", str(tmp_path / "stop.sre"), "--data", str(tmp_path / data), "--out", out])
+        assert ran.exit_code == 0, ran.output
+        rows = pq.read_table(out).select(["entity", "ts", "seq", "start_ts", "start_seq"]).to_pylist()
+        found.append(sorted(tuple(row.values()) for row in rows))
+    assert len(found[0]) > 1000
+    assert found[0] == found[1]
+
+
+# Describing.
+
+
+def test_a_survey_counts_what_is_in_the_sample() -> None:
+    found = survey([ROOT / "data/maritime_sample.parquet"])
+    lies = json.loads(pq.read_metadata(ROOT / "data/maritime_sample.parquet").metadata[b"lies"])
+    assert (found.events, found.entities, found.disordered) == (12_000, 30, 0)
+    assert found.interval_s == pytest.approx(60, rel=0.03)
+    assert found.impossible["speed out of range"] == lies["speed"]
+    assert found.impossible["position out of range"] == lies["position"]
+    assert found.gaps == 2
+    heading = next(facts for facts in found.columns if facts.name == "heading")
+    assert (heading.missing > 0, heading.least, heading.greatest) == (True, 0, 511)
+
+
+def test_a_survey_sees_disorder_and_repeated_times(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("id,ts,note\n1,100,a\n1,100,b\n2,50,\n1,40,c\n2,10000,d\n")
+    found = survey([tmp_path / "x.csv"], time_unit="s")
+    assert (found.events, found.entities, found.disordered, found.same_time, found.gaps) == (5, 2, 1, 1, 1)
+    assert found.longest_gap_of == 2
+    assert "time     ts in s" in found.stream_block
+    assert "dedupe" in found.stream_block
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "arguments"),
+    [
+        ("sample", None, []),
+        ("noaa", HEADER + "7,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n", ["--from", "noaa"]),
+        ("odd names", "vessel id,time,Speed over ground,in\n7,2020-01-01T00:00:00Z,3,x\n", ["--map", "mmsi=vessel id"]),
+    ],
+)
+def test_the_suggested_stream_block_is_accepted(
+    name: str, text: str | None, arguments: list[str], tmp_path: Path
+) -> None:
+    path = ROOT / "data/fleet_sample.parquet"
+    if text is not None:
+        path = tmp_path / "x.csv"
+        path.write_text(text)
+    ran = CliRunner().invoke(app, ["data", "describe", str(path), *arguments])
+    assert ran.exit_code == 0, ran.output
+    block = ran.stdout[ran.stdout.index("stream ") :]
+    (tmp_path / "x.sre").write_text(block + "pattern Any := any\n")
+    checked = CliRunner().invoke(app, ["check", str(tmp_path / "x.sre")])
+    assert checked.exit_code == 0, checked.output
+    assert wayeb_py.compile(tmp_path / "x.sre").meaning.stream.key is not None
+
+
+def test_generated_traffic_is_a_folder_that_can_be_run(tmp_path: Path) -> None:
+    out = tmp_path / "sea"
+    made = CliRunner().invoke(
+        app, ["data", "generate", "maritime", "--events", "5000", "--seed", "3", "--out", str(out)]
+    )
+    assert made.exit_code == 0, made.output
+    assert {path.name for path in out.iterdir()} == {"events.parquet", "_occurrences.csv", "_geo"}
+    assert survey([out]).events == 5000
+
+
+def test_a_mapping_that_says_nothing_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("a,b\n")
+    ran = CliRunner().invoke(app, ["data", "describe", str(tmp_path / "x.csv"), "--map", "speed"])
+    assert ran.exit_code == 2
