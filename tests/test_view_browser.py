@@ -269,7 +269,7 @@ def test_a_large_map_answers_at_once(browser: Browser, what: str, action: str) -
     assert scene["notes"] == []
     browser.show(render_page(scene))
     assert browser.text("#counts") == "2,000 episodes, 100 entities"
-    median_ms = min(browser.run(MEASURE, action) for _ in range(3))
+    median_ms = min(browser.run(MEASURE, action) for _ in range(5))  # the machine may have other work
     if "VIEW_TIMES" in os.environ:
         print(f"{what}: {median_ms:.1f} ms")
     assert median_ms < LARGEST_MEDIAN_MS

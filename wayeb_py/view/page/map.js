@@ -39,14 +39,14 @@ function rowsBetween(begin, end, from, until) {
   return [search(from, false), search(until, true)];
 }
 
-// Adds a line through rows to the path; steps of less than a pixel are left out, and the antimeridian is not crossed.
-function addLine(pen, begin, end) {
+// Adds a line through rows to the path; steps shorter than `step` pixels are left out, and the antimeridian is not
+// crossed.
+function addLine(pen, begin, end, step = 1) {
   const { x: midX, y: midY, scale } = view;
   const offsetX = view.width / 2;
   const offsetY = view.height / 2;
   let lastX = NaN;
   let lastY = NaN;
-  let pending = false;
   for (let row = begin; row < end; row++) {
     const wx = worldX[row];
     if (wx !== wx) continue;
@@ -54,17 +54,14 @@ function addLine(pen, begin, end) {
     const y = (worldY[row] - midY) * scale + offsetY;
     if (lastX !== lastX || Math.abs(x - lastX) > scale / 2) {
       pen.moveTo(x, y);
-    } else if (Math.abs(x - lastX) + Math.abs(y - lastY) < 1 && row < end - 1) {
-      pending = true;
+    } else if (Math.abs(x - lastX) + Math.abs(y - lastY) < step && row < end - 1) {
       continue;
     } else {
       pen.lineTo(x, y);
     }
-    pending = false;
     lastX = x;
     lastY = y;
   }
-  return pending;
 }
 
 function drawMap() {
@@ -215,25 +212,45 @@ function lastPosition(begin, end) {
 }
 
 function drawEpisodes(pen) {
-  pen.lineCap = "round";
+  pen.lineJoin = "bevel"; // rounding the corners of wide lines takes much longer
   for (let p = 0; p < scene.patterns.length; p++) {
     if (!chosen.patterns.has(p)) continue;
     pen.strokeStyle = pen.fillStyle = colourOf[p];
     pen.globalAlpha = chosen.episode >= 0 ? 0.25 : 0.9;
     pen.lineWidth = 3;
+    const shown = episodesOfPattern[p].filter((e) => isEpisodeShown(e) && e !== chosen.episode);
     pen.beginPath();
-    const dots = new Path2D();
-    for (const e of episodesOfPattern[p]) {
-      if (!isEpisodeShown(e) || e === chosen.episode) continue;
-      addLine(pen, episodes.firstRow[e], episodes.endRow[e]);
-      addDot(dots, lastPosition(episodes.firstRow[e], episodes.endRow[e]), 3.5);
-    }
+    for (const e of shown) addLine(pen, episodes.firstRow[e], episodes.endRow[e], 2.5);
     pen.stroke();
-    pen.fill(dots);
+    const dot = dotOf(colourOf[p]);
+    for (const e of shown) {
+      const row = lastPosition(episodes.firstRow[e], episodes.endRow[e]);
+      if (row >= 0) pen.drawImage(dot, pixelX(worldX[row]) - DOT, pixelY(worldY[row]) - DOT, 2 * DOT, 2 * DOT);
+    }
   }
   pen.globalAlpha = 1;
+  pen.lineJoin = "round";
   if (chosen.episode >= 0) drawChosen(pen, chosen.episode);
-  pen.lineCap = "butt";
+}
+
+const DOT = 3.5;
+const dots = new Map();
+
+// A round dot as a picture: stamping it is several times faster than drawing circles.
+function dotOf(colour) {
+  const ratio = window.devicePixelRatio || 1;
+  const key = `${colour} ${ratio}`;
+  if (!dots.has(key)) {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = Math.ceil(2 * DOT * ratio);
+    const pen = canvas.getContext("2d");
+    pen.fillStyle = colour;
+    pen.beginPath();
+    pen.arc(canvas.width / 2, canvas.width / 2, canvas.width / 2, 0, 2 * Math.PI);
+    pen.fill();
+    dots.set(key, canvas);
+  }
+  return dots.get(key);
 }
 
 function addDot(path, row, radius) {

@@ -1,6 +1,6 @@
 // The panel: filters, the list of episodes, and one episode with its events and the reason for it.
 
-const MOST_LISTED = 200;
+const MOST_LISTED = 100;
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
