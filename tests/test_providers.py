@@ -102,12 +102,15 @@ def test_the_brest_files_in_all_their_forms_are_the_same_events(text: str, tmp_p
 
 def test_a_plain_table_is_read_by_usual_names_and_a_mapping(tmp_path: Path) -> None:
     path = written(
-        tmp_path, "plain.csv", "Time,Boat,Longitude,Latitude,SOG,Draught\n2016-01-12 13:02:11.5,7,-1,50,5.9,3\n"
+        tmp_path, "plain.csv", "Time,Boat,Longitude,Latitude,SOG,Draught,crew\n2016-01-12 13:02:11.5,7,-1,50,5.9,3,8\n"
     )
     events, _, _ = read(path, "csv", {"mmsi": "Boat", "draught": "Draught"})
     assert events == [
-        {"mmsi": 7, "ts": at("2016-01-12T13:02:11.500"), "draught": 3.0, "lon": -1.0, "lat": 50.0, "speed": 5.9}
-    ]
+        {
+            "mmsi": 7, "ts": at("2016-01-12T13:02:11.500"), "draught": 3.0, "lon": -1.0, "lat": 50.0, "speed": 5.9,
+            "crew": 8.0,
+        }
+    ]  # fmt: skip
 
 
 def test_a_table_whose_key_nobody_knows_says_what_to_write(tmp_path: Path) -> None:

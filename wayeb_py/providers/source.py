@@ -109,8 +109,14 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile)
             is_text_file = file.format in ("csv", "ndjson")
             columns.append(Column(source, "order", "time" if form.time_spelling == "iso" and is_text_file else None))
         else:
-            columns.append(Column(source, "attribute", None if word in form.codes else KINDS.get(word)))
+            columns.append(Column(source, "attribute", _kind_of(form, word)))
     return Wanted(tuple(columns))
+
+
+def _kind_of(form: ProviderFormat, word: str) -> Kind | None:
+    """What a column must hold; of a code and of a plain table's words the file tells."""
+    kind = None if word in form.codes else KINDS.get(word)
+    return None if form.name == CSV and kind == "text" else kind
 
 
 def _key_kind(type_: pa.DataType) -> Kind | None:
@@ -139,7 +145,7 @@ def _absent(form: ProviderFormat, word: str, what: str, columns: tuple[str, ...]
 
 
 def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: str) -> ProviderFormat:
-    """A format for a plain table: what the mapping says, and for the rest the usual spellings."""
+    """A format for a plain table: what the mapping says, then the usual spellings; other columns keep their names."""
     for column in mapping.values():
         if column not in columns:
             close = difflib.get_close_matches(column, columns, n=1)
@@ -161,11 +167,11 @@ def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: st
                 path,
                 hint=f"say it with --map {word}=COLUMN; its columns are {', '.join(columns)}",
             )
-    types = {"number": pa.float64(), "text": pa.string()}
-    fields = [pa.field(key, pa.null()), pa.field("ts", FINE_TS)]
-    for word in spellings:
-        if word not in (key, "ts"):
-            fields.append(pa.field(word, types.get(KINDS.get(word, ""), pa.null())))
+    used = {column for (column,) in spellings.values()}
+    spellings |= {column: (column,) for column in columns if column not in used and column not in spellings}
+    # The types of the others are those of the file.
+    others = [pa.field(word, pa.null()) for word in spellings if word not in (key, "ts")]
+    fields = [pa.field(key, pa.null()), pa.field("ts", FINE_TS), *others]
     return ProviderFormat(CSV, "plain table", pa.schema(fields), spellings)
 
 
