@@ -66,6 +66,7 @@ TOWNS = {
 @pytest.fixture
 def job(wayeb: Wayeb) -> Wayeb:  # noqa: F811
     """The command, in a folder with patterns that know places and with events that have positions."""
+    Path("d.xls").write_text("")
     Path("fleet.sre").write_text(FLEET)
     Path("events.csv").write_text(EVENTS)
     Path("towns.geojson").write_text(json.dumps(TOWNS))
@@ -132,7 +133,7 @@ def test_a_map_of_a_part_of_the_events_shows_that_part(job: Wayeb) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["map", "no.parquet", "--data", "events.csv", "--out", "m.html"], 3, "cannot be read as detections"),
+        (["map", "no.parquet", "--data", "events.csv", "--out", "m.html"], 3, "there is no file `no.parquet`"),
         (["map", "events.csv", "--data", "events.csv", "--out", "m.html"], 3, "this is no file of detections"),
         (["map", "d.xls", "--data", "events.csv", "--out", "m.html"], 3, "in which format `d.xls` is"),
         (["map", "events.csv", "--data", "events.csv", "--out", "m.html", "--position", "lon"], 2, "two columns"),

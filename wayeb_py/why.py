@@ -306,7 +306,7 @@ class Explainer:
 
     def _number(self, subject: Subject, row: int) -> float:
         column = self._column(subject)
-        return float(to_float(column)[row]) if column.kind in ("number", "time") else float("nan")
+        return float(to_float(column.slice(row, row + 1))[0]) if column.kind in ("number", "time") else float("nan")
 
     def _value(self, subject: Subject, row: int) -> str:
         column = self._column(subject)

@@ -33,6 +33,8 @@ class Episode:
 def read_found(path: Path) -> pa.Table:
     """The table of a file of detections or episodes, as `wayeb run` writes it."""
     suffix = path.suffix.lower()
+    if not path.exists():
+        raise DataError(f"there is no file `{path}`")
     try:
         if suffix == ".parquet":
             import pyarrow.parquet as pq

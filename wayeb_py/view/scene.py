@@ -1,9 +1,9 @@
 """Tracks, episodes and places become what the page draws: numbers packed for the browser, thinned where they are many.
 
 Thinning keeps what a reader looks for: the first and the last position of every entity and of every episode stay,
-those inside episodes are the last to go, and of the rest every n-th is kept. The page says what was left out. Columns
-go as base64 of little-endian arrays, which a browser turns into typed arrays at once; JSON numbers were four times
-as large and slow to parse.
+those inside episodes are the last to go, and of the rest the sharpest corners and every n-th are kept. The page says
+what was left out. Columns go as base64 of little-endian arrays, which a browser turns into typed arrays at once; JSON
+numbers would be larger and slower to parse.
 """
 
 from __future__ import annotations
@@ -133,7 +133,24 @@ def thin_points(tracks: Tracks, inside: Sequence[tuple[int, int]], most: int) ->
     others = ~in_episode & ~ends
     room = max(0, most - int(ends.sum()))
     for_episodes = min(int(in_episode.sum()), room * 3 // 4)
-    return ends | _every_nth(in_episode, for_episodes) | _every_nth(others, room - for_episodes)
+    corners = _sharpest(tracks, others, (room - for_episodes) // 2)
+    rest = _every_nth(others & ~corners, room - for_episodes - int(corners.sum()))
+    return ends | _every_nth(in_episode, for_episodes) | corners | rest
+
+
+def _sharpest(tracks: Tracks, mask: Mask, most: int) -> Mask:
+    """The rows that would be missed most: those far from the line between their neighbours."""
+    rows = np.flatnonzero(mask)
+    chosen = np.zeros(len(mask), dtype=bool)
+    inner = rows[(rows > 0) & (rows < len(mask) - 1)]
+    lon, lat = tracks.lon, tracks.lat
+    before, after = inner - 1, inner + 1
+    area = np.abs(
+        (lon[before] - lon[inner]) * (lat[after] - lat[inner]) - (lon[after] - lon[inner]) * (lat[before] - lat[inner])
+    )
+    order = np.argsort(-np.nan_to_num(area), kind="stable")
+    chosen[inner[order[:most]]] = True
+    return chosen
 
 
 def _every_nth(mask: Mask, most: int) -> Mask:

@@ -41,7 +41,7 @@ function rowsBetween(begin, end, from, until) {
 
 // Adds a line through rows to the path; steps shorter than `step` pixels are left out, and the antimeridian is not
 // crossed.
-function addLine(pen, begin, end, step = 1) {
+function addLine(pen, begin, end, step = 1, breaks = false) {
   const { x: midX, y: midY, scale } = view;
   const offsetX = view.width / 2;
   const offsetY = view.height / 2;
@@ -52,7 +52,7 @@ function addLine(pen, begin, end, step = 1) {
     if (wx !== wx) continue;
     const x = (wx - midX) * scale + offsetX;
     const y = (worldY[row] - midY) * scale + offsetY;
-    if (lastX !== lastX || Math.abs(x - lastX) > scale / 2) {
+    if (lastX !== lastX || Math.abs(x - lastX) > scale / 2 || (breaks && isInterrupted[row])) {
       pen.moveTo(x, y);
     } else if (Math.abs(x - lastX) + Math.abs(y - lastY) < step && row < end - 1) {
       continue;
@@ -192,7 +192,7 @@ function drawTracks(pen) {
   for (let entity = 0; entity < nEntities; entity++) {
     if (!isEntityShown(entity) || !isInView(boundsOfEntity[entity])) continue;
     const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
-    addLine(pen, begin, end);
+    addLine(pen, begin, end, 1, true);
   }
   pen.stroke();
   if (dimmed) {
@@ -200,7 +200,7 @@ function drawTracks(pen) {
     const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
     pen.globalAlpha = 1;
     pen.beginPath();
-    addLine(pen, begin, end);
+    addLine(pen, begin, end, 1, true);
     pen.stroke();
   }
   pen.globalAlpha = 1;

@@ -22,6 +22,19 @@ for (let row = 0; row < nPoints; row++) {
   worldY[row] = known ? mercatorY(lat[row] / PER_DEGREE) : NaN;
 }
 
+// Where an entity was silent for long, its track is interrupted: a line would tell of a way that nobody saw.
+const LONG_SILENCE_S = 600;
+const isInterrupted = new Uint8Array(nPoints);
+for (let entity = 0; entity < nEntities; entity++) {
+  const [begin, end] = [first[entity], first[entity + 1]];
+  const gaps = new Float64Array(Math.max(0, end - begin - 1));
+  for (let i = 0; i < gaps.length; i++) gaps[i] = time[begin + i + 1] - time[begin + i];
+  const usual = gaps.slice().sort()[gaps.length >> 1];
+  for (let i = 0; i < gaps.length; i++) {
+    if (gaps[i] > Math.max(LONG_SILENCE_S, 20 * usual)) isInterrupted[begin + i + 1] = 1;
+  }
+}
+
 function boundsOf(begin, end, bounds = [Infinity, Infinity, -Infinity, -Infinity]) {
   for (let row = begin; row < end; row++) {
     const x = worldX[row];

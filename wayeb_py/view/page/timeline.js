@@ -64,7 +64,7 @@ function drawTimeAxis(pen, width, height) {
     const x = Math.round(timeX(t, width)) + 0.5;
     pen.moveTo(x, AXIS - 4);
     pen.lineTo(x, height);
-    const text = step < 60 ? timeText(t).slice(11) : t % 86400 === 0 ? timeText(t, "day") : timeText(t, "clock");
+    const text = step > 604800 ? timeText(t).slice(0, 10) : step < 60 ? timeText(t).slice(11) : t % 86400 === 0 ? timeText(t, "day") : timeText(t, "clock");
     if (x > line.left + 8 && x < width - line.right - 8) pen.fillText(text, x, 12);
   }
   pen.stroke();
