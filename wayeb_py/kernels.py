@@ -12,6 +12,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
 from typing import Any, ClassVar
 
 import numba as nb
@@ -59,7 +61,12 @@ class Kernel:
 
     def _load(self, kind: Any) -> Callable[..., Any]:
         # A dispatcher of its own for each signature: one that holds several would load them all.
-        loaded: Callable[..., Any] = nb.njit([self._signatures[kind]], nogil=True, cache=True)(self._function)
+        function = FunctionType(
+            self._function.__code__.replace(co_filename=_newest_source()),
+            self._function.__globals__,
+            self._function.__name__,
+        )
+        loaded: Callable[..., Any] = nb.njit([self._signatures[kind]], nogil=True, cache=True)(function)
         self._compiled[kind] = loaded
         return loaded
 
@@ -67,6 +74,18 @@ class Kernel:
         for kind in self._signatures:
             if kind not in self._compiled:
                 self._load(kind)
+
+
+@functools.cache
+def _newest_source() -> str:
+    """The file of kernels that was changed last.
+
+    A kernel holds code of other files, and numba asks only the file that it believes a kernel to be in whether the
+    machine code it keeps is still good. So every kernel is said to be in the newest.
+    """
+    folder = Path(__file__).parent
+    files = [*folder.glob("*kernels.py"), *folder.glob("spatial/*kernels.py")]
+    return str(max(files, key=lambda file: (file.stat().st_mtime_ns, file.name)))
 
 
 def compile_ahead() -> None:

@@ -256,48 +256,54 @@ def _entry_covers(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True)
-def cell_at(px, py, node, boxes, sizes, node_first):  # type: ignore[no-untyped-def]
+def cell_at(px, py, node, nodes):  # type: ignore[no-untyped-def]
     """Column, row and number of the cell of a node that holds a point.
 
-    boxes[node] = (west, south, width and height of a cell, and what to multiply by instead of dividing by these).
+    nodes[node] = (west, south, width and height of a cell, what to multiply by instead of dividing by these, number of
+    columns and rows less one, number of the first cell): as long as a line of the cache.
     """
-    k = sizes[node]
-    column = np.int64(min(max((px - boxes[node, 0]) * boxes[node, 4], 0.0), k - 1.0))
-    row = np.int64(min(max((py - boxes[node, 1]) * boxes[node, 5], 0.0), k - 1.0))
-    return column, row, node_first[node] + row * k + column
+    at = np.uint64(node)
+    last = nodes[at, 6]
+    column = min(max((px - nodes[at, 0]) * nodes[at, 4], 0.0), last)
+    row = min(max((py - nodes[at, 1]) * nodes[at, 5], 0.0), last)
+    columns = np.uint64(last) + np.uint64(1)
+    return column, row, np.uint64(nodes[at, 7]) + np.uint64(row) * columns + np.uint64(column)
 
 
 LATTICE = (
-    f64[::1], matrix, i64[::1], i64[::1], u8[::1], i32[::1], i64[::1], i32[::1], u8[::1], i64[::1], matrix,
+    f64[::1], matrix, u8[::1], i32[::1], i64[::1], i32[::1], u8[::1], i64[::1], matrix,
     i64[::1], i32[::1], matrix, i64[::1],
 )  # fmt: skip
 
 
 @_kernel(nb.void(_read_only(f64), _read_only(f64), *LATTICE, u8[::1]))
 def are_inside(  # type: ignore[no-untyped-def]
-    lon, lat, bounds, boxes, sizes, node_first, state, child, entry_first, entry_place, entry_inside, entry_begin,
+    lon, lat, bounds, nodes, state, child, entry_first, entry_place, entry_inside, entry_begin,
     leaf_edges, cover_first, cover_place, edges, edge_first, inside,
 ):  # fmt: skip
     """inside[row] = 1 where an area covers the position, at whichever turn of the earth its coordinates are given."""
     west, south, east, north = bounds[0], bounds[1], bounds[2], bounds[3]
     for row in range(lon.shape[0]):
         inside[row] = 0
-        py = lat[row]
-        if not (south <= py <= north) or not is_position(lon[row], py):
+        px, py = lon[row], lat[row]
+        if not (south <= py <= north):
             continue
-        px = lon[row] + 360.0 * np.ceil((west - lon[row]) / 360.0)
+        if px < west or px - 360.0 >= west:
+            if not is_position(px, py):
+                continue
+            px += 360.0 * np.ceil((west - px) / 360.0)
         while px <= east and inside[row] == 0:
             node = np.int64(0)
             while node >= 0:
-                column, row_of_cell, cell = cell_at(px, py, node, boxes, sizes, node_first)
+                column, upward, cell = cell_at(px, py, node, nodes)
                 if state[cell] < 2:
                     inside[row] = state[cell]
                     break
                 below = np.int64(child[cell])
                 if below < 0:
-                    x = boxes[node, 0] + column * boxes[node, 2]
-                    y = boxes[node, 1] + row_of_cell * boxes[node, 3]
-                    for entry in range(entry_first[cell], entry_first[cell + 1]):
+                    x = nodes[node, 0] + np.floor(column) * nodes[node, 2]
+                    y = nodes[node, 1] + np.floor(upward) * nodes[node, 3]
+                    for entry in range(entry_first[cell], entry_first[cell + np.uint64(1)]):
                         if _entry_covers(
                             px, py, x, y, entry_begin[entry], entry_begin[entry + 1], entry_inside[entry], leaf_edges,
                             entry_place[entry], edges, edge_first,
@@ -310,7 +316,7 @@ def are_inside(  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True)
 def covering(  # type: ignore[no-untyped-def]
-    lon, lat, bounds, boxes, sizes, node_first, child, entry_first, entry_place, entry_inside, entry_begin, leaf_edges,
+    lon, lat, bounds, nodes, child, entry_first, entry_place, entry_inside, entry_begin, leaf_edges,
     cover_first, cover_place, edges, edge_first, chord_of, touched,
 ):  # fmt: skip
     """Sets chord_of[area] to 0 for the areas that cover a position, and lists them in `touched`; returns how many."""
@@ -321,15 +327,15 @@ def covering(  # type: ignore[no-untyped-def]
     while px <= bounds[2]:
         node = np.int64(0)
         while node >= 0:
-            column, row, cell = cell_at(px, lat, node, boxes, sizes, node_first)
-            for nth in range(cover_first[cell], cover_first[cell + 1]):
+            column, row, cell = cell_at(px, lat, node, nodes)
+            for nth in range(cover_first[cell], cover_first[cell + np.uint64(1)]):
                 if chord_of[cover_place[nth]] != 0.0:
                     chord_of[cover_place[nth]] = 0.0
                     touched[n_touched] = cover_place[nth]
                     n_touched += 1
-            x = boxes[node, 0] + column * boxes[node, 2]
-            y = boxes[node, 1] + row * boxes[node, 3]
-            for entry in range(entry_first[cell], entry_first[cell + 1]):
+            x = nodes[node, 0] + np.floor(column) * nodes[node, 2]
+            y = nodes[node, 1] + np.floor(row) * nodes[node, 3]
+            for entry in range(entry_first[cell], entry_first[cell + np.uint64(1)]):
                 area = entry_place[entry]
                 if chord_of[area] != 0.0 and _entry_covers(
                     px, lat, x, y, entry_begin[entry], entry_begin[entry + 1], entry_inside[entry], leaf_edges, area,

@@ -138,21 +138,27 @@ class Lattice:
         return boxes
 
     def _join(self) -> None:
-        nodes = np.array([(*node[:4], 1 / node[2], 1 / node[3]) for node in self._nodes])
-        sizes = np.array([node[4] for node in self._nodes], dtype=np.int64)
-        node_first = np.cumsum(sizes * sizes) - sizes * sizes
+        nodes = lay_out_nodes(
+            np.array([node[:4] for node in self._nodes]), np.array([node[4] for node in self._nodes], dtype=np.int64)
+        )
         state = np.concatenate([part[0] for part in self._parts])
         entry_first = _starts(np.concatenate([part[1] for part in self._parts]))
         cover_first = _starts(np.concatenate([part[3] for part in self._parts]))
         entry_begin = _starts(np.concatenate([entry[2] for entry in self._entries]))
         leaf_edges = np.ascontiguousarray(self._edges[np.concatenate(self._leaf_edges)])
         self.arrays = (
-            self.bounds, np.ascontiguousarray(nodes), sizes, node_first, state, np.concatenate(self._children),
+            self.bounds, nodes, state, np.concatenate(self._children),
             entry_first, np.concatenate([entry[0] for entry in self._entries]),
             np.concatenate([entry[1] for entry in self._entries]), entry_begin, leaf_edges,
             cover_first, np.concatenate(self._covers), self._edges, self._edge_first,
         )  # fmt: skip
         del self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers, self._live_of
+
+
+def lay_out_nodes(boxes: F64, sizes: I64) -> F64:
+    """Nodes as `area_kernels.cell_at` wants them, from (west, south, width, height of a cell) and columns of each."""
+    first = np.cumsum(sizes**2) - sizes**2
+    return np.column_stack([boxes, 1 / boxes[:, 2:], sizes - 1, first]).astype(np.float64)
 
 
 def _starts(counts: I64) -> I64:

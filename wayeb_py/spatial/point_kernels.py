@@ -19,7 +19,8 @@ def find_cells(lon, lat, south, cell_deg, n_lon, n_lat, cell_first, cell):  # ty
         cell[row] = -1
         if is_position(lon[row], lat[row]):
             around = lon[row] - 360.0 * math.floor((lon[row] + 180.0) / 360.0) + 180.0
-            column = min(n_lon - 1, np.int64(math.floor(around / cell_deg)))
+            # Just west of 180 rounding may give a hair less than nothing.
+            column = min(n_lon - 1, max(0, np.int64(math.floor(around / cell_deg))))
             line = np.int64(math.floor((lat[row] - south) / cell_deg))
             if 0 <= line < n_lat:
                 cell[row] = line * n_lon + column

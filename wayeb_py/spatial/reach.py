@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from wayeb_py.spatial import reach_kernels
 from wayeb_py.spatial.kernels import EARTH_RADIUS_M
+from wayeb_py.spatial.lattice import lay_out_nodes
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -61,11 +62,10 @@ class Reach:
             divided = cells[splits].copy()
             divided[:, 2:] /= CHILD_COLUMNS
             levels.append((divided, np.full(len(divided), CHILD_COLUMNS)))
-        all_sizes = np.concatenate([sizes for _, sizes in levels]).astype(np.int64)
-        all_nodes = np.concatenate([nodes for nodes, _ in levels])
+        sizes = np.concatenate([sizes for _, sizes in levels]).astype(np.int64)
         self.arrays = (
-            self.bounds, np.column_stack([all_nodes, 1 / all_nodes[:, 2:]]), all_sizes,
-            np.cumsum(all_sizes**2) - all_sizes**2, np.concatenate(states), np.concatenate(belows),
+            self.bounds, lay_out_nodes(np.concatenate([nodes for nodes, _ in levels]), sizes), np.concatenate(states),
+            np.concatenate(belows),
             *_list_all(np.ascontiguousarray(np.concatenate(listed)), tree, reach_m),
         )  # fmt: skip
 

@@ -12,6 +12,7 @@ import numba as nb
 import numpy as np
 
 from wayeb_py.kernels import _kernel, _read_only, f64, i32, i64, u8
+from wayeb_py.spatial.area_kernels import cell_at
 from wayeb_py.spatial.kernels import (
     STACK,
     TREE,
@@ -126,12 +127,12 @@ def list_candidates(  # type: ignore[no-untyped-def]
 
 @_kernel(
     nb.void(
-        _read_only(f64), _read_only(f64), f64[::1], matrix, i64[::1], i64[::1], u8[::1], i32[::1], i64[::1], i32[::1],
+        _read_only(f64), _read_only(f64), f64[::1], matrix, u8[::1], i32[::1], i64[::1], i32[::1],
         matrix, matrix, f64[::1], f64, u8[::1],
     )
 )  # fmt: skip
 def are_near_by_cell(  # type: ignore[no-untyped-def]
-    lon, lat, bounds, nodes, sizes, node_first, state, below, candidate_first, candidate, ends, lonlat, bend, reach_m,
+    lon, lat, bounds, nodes, state, below, candidate_first, candidate, ends, lonlat, bend, reach_m,
     near,
 ):  # fmt: skip
     """near[row] = 1 where a piece is at most `reach_m` away; what is 1 already is not looked up.
@@ -141,20 +142,18 @@ def are_near_by_cell(  # type: ignore[no-untyped-def]
     west, south, east, north = bounds[0], bounds[1], bounds[2], bounds[3]
     enough, beyond = chords(reach_m)
     for row in range(lon.shape[0]):
-        py = lat[row]
-        if near[row] != 0 or not (south <= py <= north) or not is_position(lon[row], py):
+        px, py = lon[row], lat[row]
+        if near[row] != 0 or not (south <= py <= north):
             continue
-        px = lon[row]
-        if px < west or px > east:
+        if not (west <= px <= east):
+            if not is_position(px, py):
+                continue
             px = px - 360.0 * math.floor((px - west) / 360.0)
             if px > east:
                 continue
         node = np.int64(0)
         while node >= 0:
-            k = sizes[node]
-            column = np.int64(min(max((px - nodes[node, 0]) * nodes[node, 4], 0.0), k - 1.0))
-            upward = np.int64(min(max((py - nodes[node, 1]) * nodes[node, 5], 0.0), k - 1.0))
-            cell = node_first[node] + upward * k + column
+            _, _, cell = cell_at(px, py, node, nodes)
             if state[cell] < 2:
                 near[row] = state[cell]
                 break

@@ -18,7 +18,7 @@ from wayeb_py.spatial.kernels import STACK, TREE, box_square, chord_to_piece, ch
 )  # fmt: skip
 def places_within(  # type: ignore[no-untyped-def]
     lon, lat, begin, boxes, level_first, leaf, ends, lonlat, bend, place_of, are_areas,
-    bounds, nodes, sizes, node_first, state, child, entry_first, entry_place, entry_inside, entry_begin, leaf_edges,
+    bounds, nodes, state, child, entry_first, entry_place, entry_inside, entry_begin, leaf_edges,
     cover_first, cover_place, edges, edge_first,
     reach_m, chord_of, touched, first, place, distance_m,
 ):  # fmt: skip
@@ -39,7 +39,7 @@ def places_within(  # type: ignore[no-untyped-def]
         if reach_m >= 0.0 and is_position(lon[row], lat[row]):
             if are_areas:
                 n_touched = covering(
-                    lon[row], lat[row], bounds, nodes, sizes, node_first, child, entry_first, entry_place,
+                    lon[row], lat[row], bounds, nodes, child, entry_first, entry_place,
                     entry_inside, entry_begin, leaf_edges, cover_first, cover_place, edges, edge_first,
                     chord_of, touched,
                 )  # fmt: skip
