@@ -89,7 +89,8 @@ def convert_files(
     if as_json:
         print(json.dumps(asdict(done), ensure_ascii=False, indent=2))
     elif not quiet:
-        print(f"{done.events:,} events of {done.entities:,} entities in {done.partitions} files below {done.out}")
+        files = f"{done.partitions} file" if done.partitions == 1 else f"{done.partitions} files"
+        print(f"{done.events:,} events of {done.entities:,} entities in {files} below {done.out}")
         for reason, count in sorted(done.aside.items()):
             print(f"  set aside: {count:,} ({reason})")
         for name, facts in sorted(done.unreadable.items()):
