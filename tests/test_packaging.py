@@ -72,6 +72,11 @@ def test_a_wheel_holds_every_module_once(wheel: zipfile.ZipFile) -> None:
     assert sorted(held) == sorted(modules_on_disk())
 
 
+def test_a_wheel_holds_what_the_map_page_is_made_of(wheel: zipfile.ZipFile) -> None:
+    page = ROOT / "wayeb_py" / "view" / "page"
+    assert {f"wayeb_py/view/page/{path.name}" for path in page.iterdir()} <= set(wheel.namelist())
+
+
 def test_a_wheel_installs_the_command_and_its_types(wheel: zipfile.ZipFile) -> None:
     entry_points = next(name for name in wheel.namelist() if name.endswith("entry_points.txt"))
     assert "wayeb = wayeb_py.cli:main" in wheel.read(entry_points).decode()
