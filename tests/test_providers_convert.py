@@ -77,14 +77,14 @@ def tell(*_):
     left -= 1
     if left < 0:
         os._exit(9)
-convert(sys.argv[3:], "noaa", Path(sys.argv[1]), partitions=3, on_progress=tell)
+convert(sys.argv[4:], sys.argv[3], Path(sys.argv[1]), partitions=3, on_progress=tell)
 """
 
 
 @pytest.mark.parametrize("steps", [0, 2, 3, 6, 7])
 def test_a_killed_conversion_goes_on_to_the_same_result(steps: int, days: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
-    arguments = [sys.executable, "-c", KILLED, str(out), str(steps), *map(str, days)]
+    arguments = [sys.executable, "-c", KILLED, str(out), str(steps), "noaa", *map(str, days)]
     assert subprocess.run(arguments, cwd=ROOT).returncode == 9
     assert not (out / "_conversion.json").exists()
     done = convert(days, "noaa", out, partitions=3)
@@ -93,6 +93,37 @@ def test_a_killed_conversion_goes_on_to_the_same_result(steps: int, days: list[P
     assert (done.events, done.entities, done.aside) == (whole.events, whole.entities, whole.aside)
     assert parts(out) == parts(tmp_path / "whole")
     assert (out / "_aside.ndjson").read_text() == (tmp_path / "whole/_aside.ndjson").read_text()
+
+
+def test_a_conversion_killed_inside_a_long_file_goes_on_inside_it(tmp_path: Path) -> None:
+    rows = [
+        f"{i % 7},2020-06-30T00:{i // 60 % 60:02}:{i % 60:02},48.5,-4.5,{i}.5,0,0,A VESSEL OF SOME NAME,30,0"
+        for i in range(140_000)
+    ]
+    (tmp_path / "long.csv").write_text(HEADER + "\n".join(rows) + "\n")
+    out = tmp_path / "out"
+    program = "from wayeb_py.providers import convert as module\nmodule.STRETCH_BYTES = 1\n" + KILLED
+    arguments = [sys.executable, "-c", program, str(out), "1", "noaa", str(tmp_path / "long.csv")]
+    assert subprocess.run(arguments, cwd=ROOT).returncode == 9
+    stretches = [path.name for path in (out / "_unfinished").glob("?????-?????")]
+    assert sorted(stretches) == ["00000-00000", "00000-00001"]
+    assert not (out / "_unfinished/00000.split").exists()
+    done = convert([tmp_path / "long.csv"], "noaa", out, partitions=3)
+    convert([tmp_path / "long.csv"], "noaa", tmp_path / "whole", partitions=3)
+    assert (done.resumed, done.rows, done.events) == (True, 140_000, 140_000)
+    assert parts(out) == parts(tmp_path / "whole")
+
+
+def test_sentences_of_a_killed_conversion_are_not_read_twice(tmp_path: Path) -> None:
+    sentence = "!AIVDM,1,1,,B,15M67FC000G?ufbE`FepT@3n00Sa,0*5C"
+    (tmp_path / "ais.nmea").write_text("".join(f"{1443650402 + i} {sentence}\n" for i in range(20)) + "noise\n")
+    out = tmp_path / "out"
+    arguments = [sys.executable, "-c", KILLED, str(out), "0", "nmea", str(tmp_path / "ais.nmea")]
+    assert subprocess.run(arguments, cwd=ROOT).returncode == 9
+    done = convert([tmp_path / "ais.nmea"], "nmea", out, partitions=3)
+    assert (done.resumed, done.events, done.entities) == (True, 20, 1)
+    assert done.aside == {"not an AIS sentence": 1}
+    assert sum(map(len, parts(out))) == 20
 
 
 def test_a_finished_conversion_is_not_done_again_nor_overwritten(days: list[Path], tmp_path: Path) -> None:

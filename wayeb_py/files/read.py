@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from itertools import islice
 from typing import Protocol
 
 import pyarrow as pa
@@ -46,9 +47,9 @@ class EventReader:
         self.n_bytes = sum(opened.file.n_bytes for opened in files)
         self.is_stdin = any(opened.file.path == STDIN for opened in files)
 
-    def blocks(self) -> Iterator[Block]:
-        """The events with what was left out of them, in arrival order."""
-        calls = self._calls()
+    def blocks(self, skip: int = 0) -> Iterator[Block]:
+        """The events with what was left out of them, in arrival order, without the first `skip` blocks."""
+        calls = islice(self._calls(), skip, None)
         if self.is_stdin:
             # Reading ahead would wait for input that has not been sent.
             return (call() for call in calls)

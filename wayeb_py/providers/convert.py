@@ -1,10 +1,10 @@
 """A provider's files become Parquet that is partitioned by entity and ordered in time.
 
-First every input file is split: its events go to one spilled file a partition, by a hash of the key. Then every
-partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both steps work file
-by file in bounded memory, and each file takes its name when it is complete; a conversion that was killed finds what is
-already there and goes on with the rest. Sorting everything at once would need one merge of all entities, and could
-not be gone on with.
+First every input file is split, stretch by stretch: its events go to one spilled file a partition, by a hash of the
+key. Then every partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both
+steps work in bounded memory, and what they write takes its name when it is complete; a conversion that was killed finds
+what is already there and goes on with the rest. Sorting everything at once would need one merge of all entities, and
+could not be gone on with.
 
 What is set aside on the way is kept, with its reasons, in `_aside.ndjson`; `_conversion.json` says what was done.
 """
@@ -31,7 +31,7 @@ import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.aside import Aside, BadLimit
-from wayeb_py.files.block import Unreadable, merge_unreadable
+from wayeb_py.files.block import Block, Unreadable, merge_unreadable
 from wayeb_py.files.find import EventFile
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import TimeUnit
@@ -44,6 +44,7 @@ ASIDE = "_aside.ndjson"
 PARTITION_BYTES = 128 << 20  # of input, where the number of partitions is not given
 MOST_PARTITIONS = 64
 GROUP_ROWS = 1 << 17
+STRETCH_BYTES = 256 << 20  # of input that are split, and lost at most when a conversion is killed
 
 Phase = Literal["splitting", "sorting"]
 OnProgress = Callable[[Phase, int, int], None]  # phase, done, of how many
@@ -98,22 +99,22 @@ def convert(
     limit = max_bad or BadLimit()
     done_bytes = 0
     for number, source in enumerate(sources):
-        if not (work / f"{number:05}").is_dir():
+        if not (work / f"{number:05}.split").exists():
             progress = partial(_tell_more, tell, done_bytes, total)
             _split(source, schema, n_partitions, work, number, limit, progress)
         done_bytes += source.n_bytes
         tell("splitting", done_bytes, total)
 
-    conversion = _summed(work, len(sources), provider, limit)
+    conversion = _summed(work, provider, limit)
     for partition in range(n_partitions):
         target = out / f"part-{partition:05}.parquet"
         if not (work / f"{partition:05}.sorted").exists():
-            n_entities = _sort(work, len(sources), partition, schema, target)
+            n_entities = _sort(work, partition, schema, target)
             (work / f"{partition:05}.sorted").write_text(str(n_entities))
         conversion.entities += int((work / f"{partition:05}.sorted").read_text())
         tell("sorting", partition + 1, n_partitions)
     conversion.partitions, conversion.resumed, conversion.out = n_partitions, resumed, str(out)
-    _finish(out, work, len(sources), plan, conversion)
+    _finish(out, work, plan, conversion)
     return conversion
 
 
@@ -182,24 +183,65 @@ def _split(
     limit: BadLimit,
     tell: Callable[[int], None],
 ) -> None:
-    """One file's events as one spilled file a partition; the folder takes its name when all of it is there."""
-    unfinished = work / f"{number:05}.part"
+    """One file's events as one spilled file a partition and stretch, after the stretches that are there already."""
+    before = [folder for folder in _stretches(work) if folder.name.startswith(f"{number:05}-")]
+    if before and not source.skips:  # such a file is one stretch, and only its mark was not set any more
+        (work / f"{number:05}.split").touch()
+        return
+    counted = [json.loads((folder / "counted.json").read_text()) for folder in before]
+    blocks = source.blocks(sum(one["blocks"] for one in counted))
+    n_bytes = sum(one["bytes"] for one in counted)
+    stretch = len(before)
+    try:
+        while True:
+            taken = _split_stretch(blocks, schema, n_partitions, work, f"{number:05}-{stretch:05}", limit, source.skips)
+            n_bytes += taken
+            stretch += 1
+            if taken == 0:
+                break
+            tell(n_bytes)
+    finally:
+        blocks.close()  # type: ignore[attr-defined]
+    (work / f"{number:05}.split").touch()
+
+
+def _stretches(work: Path) -> list[Path]:
+    """The stretches that are split, in the order in which their events arrived."""
+    return sorted(folder for folder in work.glob("?????-?????") if folder.is_dir())
+
+
+def _split_stretch(
+    blocks: Iterator[Block],
+    schema: pa.Schema,
+    n_partitions: int,
+    work: Path,
+    name: str,
+    limit: BadLimit,
+    may_end: bool,
+) -> int:
+    """Splits some of the blocks, all of them unless it may end; the number of their bytes, 0 at the end.
+
+    The folder takes its name when all of it is there.
+    """
+    unfinished = work / f"{name}.part"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     aside = Aside(unfinished / "aside.ndjson", limit)
     options = pa.ipc.IpcWriteOptions(compression="zstd")
-    n_events = n_bytes = 0
+    n_events = n_bytes = n_blocks = 0
     sinks = [pa.OSFile(str(unfinished / f"{partition:05}.arrows"), "wb") for partition in range(n_partitions)]
     writers = [pa.ipc.new_stream(sink, schema, options=options) for sink in sinks]
     try:
-        for block in source.blocks():
+        for block in blocks:
             aside.add_block(block)
             n_bytes += block.n_bytes
+            n_blocks += 1
             for batch in block.batches:
                 n_events += batch.num_rows
                 for partition, part in _parted(batch, n_partitions):
                     writers[partition].write_batch(part)
-            tell(n_bytes)
+            if may_end and n_bytes >= STRETCH_BYTES:
+                break
         for writer in writers:
             writer.close()
         aside.commit()
@@ -208,6 +250,8 @@ def _split(
         for sink in sinks:
             sink.close()
     counted = {
+        "blocks": n_blocks,
+        "bytes": n_bytes,
         "rows": aside.n_rows,
         "events": n_events,
         "bad": aside.n_bad,
@@ -215,7 +259,8 @@ def _split(
         "unreadable": {name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
     }
     (unfinished / "counted.json").write_text(json.dumps(counted))
-    unfinished.rename(work / f"{number:05}")
+    unfinished.rename(work / name)
+    return n_bytes if n_blocks else 0
 
 
 def _parted(batch: pa.RecordBatch, n_partitions: int) -> Iterator[tuple[int, pa.RecordBatch]]:
@@ -231,14 +276,14 @@ def _parted(batch: pa.RecordBatch, n_partitions: int) -> Iterator[tuple[int, pa.
             yield one, arranged.slice(ends[one], ends[one + 1] - ends[one])
 
 
-def _summed(work: Path, n_sources: int, provider: str, limit: BadLimit) -> Conversion:
-    """The counts of all files together; too many bad rows are an error here as they are in one file."""
+def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
+    """The counts of all stretches together; too many bad rows are an error here as they are in one of them."""
     conversion = Conversion(provider)
     reasons: Counter[str] = Counter()
     unreadable: dict[str, Unreadable] = {}
     n_bad = 0
-    for number in range(n_sources):
-        counted = json.loads((work / f"{number:05}" / "counted.json").read_text())
+    for folder in _stretches(work):
+        counted = json.loads((folder / "counted.json").read_text())
         conversion.rows += counted["rows"]
         conversion.events += counted["events"]
         n_bad += counted["bad"]
@@ -251,7 +296,7 @@ def _summed(work: Path, n_sources: int, provider: str, limit: BadLimit) -> Conve
     return conversion
 
 
-def _sort(work: Path, n_sources: int, partition: int, schema: pa.Schema, target: Path) -> int:
+def _sort(work: Path, partition: int, schema: pa.Schema, target: Path) -> int:
     """Writes a partition in order of time; the number of its entities."""
     whole = WholeFile(target)
     keys: set[Any] = set()
@@ -259,7 +304,7 @@ def _sort(work: Path, n_sources: int, partition: int, schema: pa.Schema, target:
         with pq.ParquetWriter(whole.open(), schema, compression="zstd") as writer:
             pending: list[pa.RecordBatch] = []
             n_pending = 0
-            for batch in sort_events(_spilled(work, n_sources, partition), schema, schema.names[1]):
+            for batch in sort_events(_spilled(work, partition), schema, schema.names[1]):
                 keys.update(batch.column(0).unique().to_pylist())
                 pending.append(batch)
                 n_pending += batch.num_rows
@@ -274,18 +319,18 @@ def _sort(work: Path, n_sources: int, partition: int, schema: pa.Schema, target:
     return len(keys)
 
 
-def _spilled(work: Path, n_sources: int, partition: int) -> Iterator[pa.RecordBatch]:
-    for number in range(n_sources):
-        with pa.OSFile(str(work / f"{number:05}" / f"{partition:05}.arrows")) as source:
+def _spilled(work: Path, partition: int) -> Iterator[pa.RecordBatch]:
+    for folder in _stretches(work):
+        with pa.OSFile(str(folder / f"{partition:05}.arrows")) as source:
             yield from pa.ipc.open_stream(source)
 
 
-def _finish(out: Path, work: Path, n_sources: int, plan: dict[str, Any], conversion: Conversion) -> None:
+def _finish(out: Path, work: Path, plan: dict[str, Any], conversion: Conversion) -> None:
     if conversion.aside:
         whole = WholeFile(out / ASIDE)
         try:
-            for number in range(n_sources):
-                path = work / f"{number:05}" / "aside.ndjson"
+            for folder in _stretches(work):
+                path = folder / "aside.ndjson"
                 if path.exists():
                     whole.write(path.read_bytes())
             whole.commit()

@@ -42,11 +42,15 @@ class Source(Protocol):
     def path(self) -> str: ...
     @property
     def n_bytes(self) -> int: ...
-    def blocks(self) -> Iterator[Block]: ...
+    @property
+    def skips(self) -> bool: ...  # whether blocks can be left out at the beginning; else they start with the first
+    def blocks(self, skip: int = 0) -> Iterator[Block]: ...
 
 
 class TableSource:
     """A file of rows, translated column by column."""
+
+    skips = True
 
     def __init__(self, file: EventFile, form: ProviderFormat, time_unit: str | None, threads: int = 2) -> None:
         self.path, self.n_bytes = file.path, file.n_bytes
@@ -67,9 +71,9 @@ class TableSource:
         self.schema = schema
         self._translator.schema = schema
 
-    def blocks(self) -> Iterator[Block]:
-        """The file's blocks, translated."""
-        for block in self._reader.blocks():
+    def blocks(self, skip: int = 0) -> Iterator[Block]:
+        """The file's blocks, translated, without the first `skip`."""
+        for block in self._reader.blocks(skip):
             yield self._translator.translate(block, self.path)
 
 
@@ -85,7 +89,12 @@ class _OwnSource:
     def schema(self) -> pa.Schema:
         return self.reader.schema
 
-    def blocks(self) -> Iterator[Block]:
+    @property
+    def skips(self) -> bool:
+        return False  # what a sentence means depends on those before it
+
+    def blocks(self, skip: int = 0) -> Iterator[Block]:
+        assert skip == 0
         yield from self.reader.blocks()
 
 
