@@ -1,4 +1,5 @@
-# make demo    sets up .venv and runs the fleet patterns over the sample: a table on the terminal and a file in out/
+# make demo    sets up .venv and runs the fleet and the maritime patterns over their samples: tables on the terminal,
+#              detections and maps in out/
 # make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium with
 #              apt-get, where it may, for the tests of the map page
 # make lint    ruff and mypy alone
@@ -16,10 +17,15 @@ WORKERS ?= 2
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
-	@echo "==> recognising the fleet patterns in data/fleet_sample.parquet"
 	@mkdir -p out
-	@$(BIN)/wayeb run patterns/fleet.sre --data data/fleet_sample.parquet --out out/detections.parquet
-	@$(BIN)/python data/show.py out/detections.parquet
+	@echo "==> recognising the fleet patterns in data/fleet_sample.parquet"
+	@$(BIN)/wayeb run patterns/fleet.sre --data data/fleet_sample.parquet --out out/fleet.parquet --map out/fleet.html
+	@$(BIN)/python data/show.py out/fleet.parquet
+	@echo "==> recognising the maritime patterns in data/maritime_sample.parquet, cleaned of what AIS cannot mean"
+	@$(BIN)/wayeb run patterns/maritime.sre --data data/maritime_sample.parquet --clean ais \
+		--out out/maritime.parquet --map out/maritime.html
+	@$(BIN)/python data/show.py out/maritime.parquet
+	@echo "==> the maps: out/fleet.html and out/maritime.html"
 
 lint: $(VENV)/.installed-test
 	@echo "==> ruff"
