@@ -286,3 +286,20 @@ def test_the_command_names_the_patterns_there_are(wayeb: Wayeb) -> None:  # noqa
     assert (ended.code, ended.err) == (2, "no pattern is called `Swin`; there are Swing\n")
     ended = wayeb("why", "fleet.sre", "--pattern", "Swing", *words[:3], "z", *words[4:])
     assert (ended.code, ended.err) == (3, "the events have no entity `z`\n")
+
+
+def test_events_before_a_beginning_do_not_count(wayeb: Wayeb) -> None:  # noqa: F811
+    words = ["why", "fleet.sre", "--data", "events.csv", "--pattern", "Swing", "--entity", "b", "--json"]
+    words += ["--at", "2016-01-01T00:00:04Z"]
+    assert json.loads(wayeb(*words).out)["detected"]
+    said = json.loads(wayeb(*words, "--since", "2016-01-01T00:00:04Z").out)
+    assert (said["detected"], said["seq"], said["events"]) == (False, 0, [])
+
+
+def test_what_cannot_be_true_is_missing_if_asked_for(wayeb: Wayeb) -> None:  # noqa: F811
+    text = Path("events.csv").read_text()
+    Path("events.csv").write_text(text.replace("04Z,0", "04Z,-1"))
+    words = ["why", "fleet.sre", "--data", "events.csv", "--pattern", "Swing", "--entity", "b", "--json"]
+    words += ["--at", "2016-01-01T00:00:04Z"]
+    values = [json.loads(wayeb(*words, *more).out)["stop"]["misses"][0]["value"] for more in ([], ["--clean", "gps"])]
+    assert values == ["-1", "missing"]

@@ -25,6 +25,7 @@ from wayeb_py.cli_options import (
     LIMIT_FAULT,
     PATTERN_FAULT,
     AsJson,
+    CleanOption,
     Functions,
     Key,
     Outside,
@@ -50,13 +51,6 @@ class Form(StrEnum):
     TABLE = "table"
     DOT = "dot"
     MERMAID = "mermaid"
-
-
-class Clean(StrEnum):
-    """What values are checked against."""
-
-    AIS = "ais"
-    GPS = "gps"
 
 
 class Engine(StrEnum):
@@ -231,9 +225,7 @@ def run(
     ] = None,
     since: Annotated[str | None, typer.Option(metavar="TIME", help="Only events from this time on.")] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Only events before this time.")] = None,
-    clean: Annotated[
-        Clean | None, typer.Option("--clean", help="Take values that cannot be true as missing, and count them.")
-    ] = None,
+    clean: CleanOption = None,
     state: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Go on where the last run with this folder ended.")
     ] = None,

@@ -33,6 +33,13 @@ class Unit(StrEnum):
     NS = "ns"
 
 
+class Clean(StrEnum):
+    """What values are checked against."""
+
+    AIS = "ais"
+    GPS = "gps"
+
+
 Key = Annotated[str | None, typer.Option(metavar="COLUMN", help="Key column, where there is no stream block.")]
 Time = Annotated[str | None, typer.Option(metavar="COLUMN", help="Time column, where there is no stream block.")]
 TimeUnit = Annotated[Unit | None, typer.Option("--time-unit", help="Unit of a time that is a number.")]
@@ -43,6 +50,10 @@ Outside = Annotated[bool, typer.Option("--outside", help="Pattern files may name
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+
+CleanOption = Annotated[
+    Clean | None, typer.Option("--clean", help="Take values that cannot be true as missing, and count them.")
+]
 
 
 @contextmanager

@@ -12,6 +12,7 @@ import typer
 from wayeb_py import startup
 from wayeb_py.cli_options import (
     AsJson,
+    CleanOption,
     Functions,
     Key,
     Outside,
@@ -55,6 +56,7 @@ def draw_map(
     key: Key = None,
     time: Time = None,
     time_unit: TimeUnit = None,
+    clean: CleanOption = None,
     functions: Functions = None,
     outside: Outside = False,
     quiet: Quiet = False,
@@ -63,13 +65,26 @@ def draw_map(
     compiled: Patterns | None = None
     columns = read_position(position)
     if patterns:
-        compiled = compile_files(patterns, key, time, time_unit, load_functions(functions), outside=outside)
+        compiled = compile_files(
+            patterns,
+            key,
+            time,
+            time_unit,
+            load_functions(functions),
+            outside=outside,
+            clean=None if clean is None else clean.value,
+        )
     startup.spare_pandas()
     from wayeb_py.dsl import meaning as m
     from wayeb_py.view.draw import draw_map as draw
     from wayeb_py.view.found import read_found
 
-    stream = m.Stream(key=key, time=time, time_unit=None if time_unit is None else time_unit.value)
+    stream = m.Stream(
+        key=key,
+        time=time,
+        time_unit=None if time_unit is None else time_unit.value,
+        clean=None if clean is None else clean.value,
+    )
     scene = draw(
         read_found(detections),
         data,
@@ -112,15 +127,26 @@ def explain_why(
     entity: Annotated[str, typer.Option(metavar="KEY", help="The entity, by its key.")],
     at: Annotated[str, typer.Option(metavar="TIME", help="When: its last event at or before this time is meant.")],
     place: Annotated[str | None, typer.Option(metavar="NAME", help="The place, for a pattern `for each`.")] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only events from this time on.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only events before this time.")] = None,
     key: Key = None,
     time: Time = None,
     time_unit: TimeUnit = None,
+    clean: CleanOption = None,
     functions: Functions = None,
     outside: Outside = False,
     as_json: AsJson = False,
 ) -> None:
     """Explain why a pattern was detected at an event, or how far it got and what stopped it."""
-    patterns = compile_files(files, key, time, time_unit, load_functions(functions), outside=outside)
+    patterns = compile_files(
+        files,
+        key,
+        time,
+        time_unit,
+        load_functions(functions),
+        outside=outside,
+        clean=None if clean is None else clean.value,
+    )
     if pattern not in patterns.names:
         misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
     patterns = patterns.select([pattern])
@@ -131,10 +157,14 @@ def explain_why(
     from wayeb_py.words import read_words
 
     try:
-        at_s = read_instant_s(at, patterns.meaning.stream.time_unit)
+        unit = patterns.meaning.stream.time_unit
+        at_s = read_instant_s(at, unit)
+        since_s = None if since is None else read_instant_s(since, unit)
+        until_s = None if until is None else read_instant_s(until, unit)
     except ValueError as error:
         misuse(str(error))
-    why = explain(patterns, read_words(patterns, data, entity), pattern, entity, at_s, place)
+    words = read_words(patterns, data, entity, since_s, until_s)
+    why = explain(patterns, words, pattern, entity, at_s, place)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:

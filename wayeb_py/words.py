@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING
 
@@ -67,10 +68,16 @@ class Words:
         return begin + after - 1 if after else None
 
 
-def read_words(patterns: Patterns, paths: Sequence[str], entity: str) -> Words:
+def read_words(
+    patterns: Patterns,
+    paths: Sequence[str],
+    entity: str,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
+) -> Words:
     """The words of one entity in the events of files; only its events are kept."""
-    stream = patterns.meaning.stream
-    reader = open_events(paths, Wanted.from_needs(patterns.needs, stream.time_unit))
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
     key = reader.wanted.key.name
     batches = [batch.filter(_is(batch.column(key), entity)) for batch in reader]
     return words_of(patterns, pa.Table.from_batches(batches, schema=reader.schema), entity)
