@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from wayeb_py.patterns import compile_patterns
 from wayeb_py.providers import generate_fleet, generate_maritime
 from wayeb_py.providers.generate_maritime import LIE_RATES, coast_lats
 from wayeb_py.providers.invented_roads import ROADS, road_point, write_roads
@@ -174,6 +176,24 @@ def test_every_recorded_occurrence_among_vessels_is_detected(pattern: str) -> No
 @pytest.mark.parametrize("pattern", FLEET_PATTERNS)
 def test_every_recorded_occurrence_among_vehicles_is_detected(pattern: str) -> None:
     check_recall(*fleet_once(), pattern, VEHICLES + f"pattern {pattern} := {FLEET_PATTERNS[pattern]}")
+
+
+Library = tuple[list[Path], Callable[[], tuple[pa.Table, pa.Table]], Literal["ais", "gps"]]
+LIBRARIES: dict[str, Library] = {
+    "fleet": ([ROOT / "patterns/fleet.sre"], fleet_once, "gps"),
+    "maritime": (sorted((ROOT / "patterns/maritime").glob("*.sre")), maritime_once, "ais"),
+}
+
+
+@pytest.mark.parametrize("cleaned", [False, True], ids=["as it is", "cleaned"])
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_libraries_find_every_recorded_occurrence(library: str, cleaned: bool) -> None:
+    paths, generate, clean = LIBRARIES[library]
+    events, occurrences = generate()
+    patterns = compile_patterns(paths, clean=clean if cleaned else None)
+    assert set(occurrences["pattern"].to_pylist()) <= set(patterns.names)
+    chosen = patterns.select(set(occurrences["pattern"].to_pylist()))
+    assert missed(chosen.recognise(events).to_arrow(), occurrences) == []
 
 
 def check_recall(events: pa.Table, occurrences: pa.Table, pattern: str, text: str) -> None:
