@@ -15,9 +15,11 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import wayeb_py
 from wayeb_py.clean import COURSE, HEADING, JUMP, POSITION, SPEED
+from wayeb_py.cli import app
 from wayeb_py.recogniser import Recogniser
 
 ROOT = Path(__file__).parent.parent
@@ -229,3 +231,19 @@ def test_cleaning_is_what_a_naive_cleaner_does_however_the_events_are_cut(
     ]
     assert got == expected
     assert counts == expected_counts
+
+
+def test_a_run_is_cleaned_on_request_and_its_summary_says_how_much(tmp_path: Path) -> None:
+    (tmp_path / "every.sre").write_text(stream(clean=""))
+    arguments = ["run", str(tmp_path / "every.sre"), "--data", str(SAMPLE), "--out", str(tmp_path / "found.parquet")]
+    told = {}
+    for clean in ([], ["--clean", "ais"]):
+        ran = CliRunner().invoke(app, [*arguments, *clean, "--json"])
+        assert ran.exit_code == 0, ran.output
+        told[bool(clean)] = json.loads(ran.stdout)
+    assert told[False]["cleaned"] == {}
+    assert told[True]["cleaned"] == cleaned(pq.read_table(SAMPLE))[1]
+    speeds = pq.read_table(tmp_path / "found.parquet")["speed"]
+    assert speeds.null_count == told[True]["cleaned"][SPEED]
+    shown = CliRunner().invoke(app, [*arguments, "--clean", "ais"])
+    assert "impossible jump" in shown.stderr
