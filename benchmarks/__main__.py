@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-EXPERIMENTS = ("in_memory", "end_to_end", "many_patterns", "start_up", "resident_memory", "spatial")
+EXPERIMENTS = ("in_memory", "end_to_end", "many_patterns", "start_up", "resident_memory", "places", "spatial")
 
 
 def main() -> None:
