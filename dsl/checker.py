@@ -52,6 +52,7 @@ def check(
         lets=gathered.lets,
         broken=gathered.broken,
         knowledge=gathered.knowledge,
+        lookups=gathered.lookups,
     )
     _check_shadowing(gathered, attributes, report)
     ordered = order_lets(gathered, report)
@@ -73,13 +74,15 @@ def check(
     wrong = [diagnostic for diagnostic in found if diagnostic.severity == "error"]
     if wrong:
         raise PatternError(wrong)
-    return m.Meaning(stream, tuple(patterns), tuple(examples), tuple(gathered.knowledge.values()), tuple(found))
+    knowledge, lookups = tuple(gathered.knowledge.values()), tuple(gathered.lookups.values())
+    return m.Meaning(stream, tuple(patterns), tuple(examples), knowledge, tuple(found), lookups)
 
 
 def _check_shadowing(gathered: Gathered, attributes: Mapping[str, m.Attribute], report: Report) -> None:
     """A name has one meaning: no `let` and no places are called like a column of the events."""
     declared = [(let.name, let.name_span, source) for let, source in gathered.lets.values()]
     declared += [(known.name, known.span, known.source) for known in gathered.knowledge.values()]
+    declared += [(lookup.name, lookup.span, lookup.source) for lookup in gathered.lookups.values()]
     for name, span, source in declared:
         if name in attributes:
             report.error(source, f"`{name}` is a column of the events already", span, "needs a name of its own")

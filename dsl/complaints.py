@@ -37,6 +37,7 @@ _NAMED = {
     "points": ("a declaration of `points`", 'points port from "ports.csv"'),
     "lines": ("a declaration of `lines`", 'lines coast from "coast.geojson"'),
     "areas": ("a declaration of `areas`", 'areas city from "cities.geojson"'),
+    "lookup": ("a `lookup`", 'lookup weather from "weather.csv" by time 1 h, nearest 50 km'),
     "emit": ("`emit`", "emit speed, fuel"),
     "the stream": ("a stream", "stream vehicles { … }"),
     "the pattern": ("a test", "test Route { … }"),
@@ -58,7 +59,7 @@ def _something(token: Token) -> str:
 def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
     who, example = _NAMED[what]
     if token.kind == "name" and token.text in RESERVED:
-        if what in ("pattern", "let", "points", "lines", "areas", "the stream", "the row"):
+        if what in ("pattern", "let", "points", "lines", "areas", "lookup", "the stream", "the row"):
             return SyntaxFault(
                 f"`{token.text}` is a reserved word", token.span, "cannot be a name", "choose another name"
             )
@@ -285,6 +286,15 @@ def no_from(piece: Piece, token: Token) -> SyntaxFault:
     )
 
 
+def no_lookup_by(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "after the file comes how its rows are found",
+        token.span,
+        _something(token),
+        "write for example `by time 1 h, nearest 50 km`",
+    )
+
+
 def no_path(piece: Piece, token: Token) -> SyntaxFault:
     found = foreign(piece.whole, token) if token.kind == "stray" else None
     return found or SyntaxFault("the path of a file in double quotes is expected", token.span, _something(token))
@@ -384,6 +394,14 @@ def check_duration(what: str, number: t.Number) -> None:
             "not a time",
             "the units are `s`, `min`, `h` and `d`",
         )
+
+
+def check_length(what: str, number: t.Number) -> None:
+    """Refuses what is not a length on the ground."""
+    if number.unit is None or UNITS[number.unit].dimension != (1, 0, 0):
+        label = "a plain number" if number.unit is None else "not a length"
+        hint = f"write for example `{what} {number.literal} km`"
+        raise SyntaxFault(f"`{what}` needs a unit of length", number.span, label, hint)
 
 
 def check_window(window: t.Within) -> None:

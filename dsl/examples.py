@@ -98,7 +98,8 @@ def _count(n: int) -> str:
 
 def _values(line: t.Values, attribute: str, source: Source, scope: Scope) -> tuple[str | None, ...]:
     known = scope.attributes.get(attribute)
-    if known is None and scope.has_attr_lines:
+    is_looked_up = attribute.partition(".")[0] in scope.lookups
+    if known is None and scope.has_attr_lines and not is_looked_up:
         hint = scope.report.suggest(attribute, list(scope.attributes))
         scope.report.error(source, f"unknown attribute `{attribute}`", line.span, "not in the event schema", hint)
         return ()

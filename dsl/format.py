@@ -57,7 +57,7 @@ def _head_widths(text: str, declarations: tuple[t.Declaration, ...]) -> list[int
         apart = text.count("\n", previous.span.end, declaration.span.start) > 1
         if apart or type(previous) is not type(declaration):
             run = []
-        if not isinstance(declaration, (t.Knowledge, t.Let, t.Pattern)):
+        if not isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)):
             run = []
             continue
         run.append(i)
@@ -116,7 +116,7 @@ def _declaration(text: str, declaration: t.Declaration, width: int, comments: li
         places = [*(line.span.start for line in declaration.lines), declaration.detects_span.start]
         return _block(f"test {t.Name(declaration.pattern)} {{", test_lines(declaration), places, comments)
     printed = print_tree(declaration)
-    if isinstance(declaration, (t.Knowledge, t.Let, t.Pattern)):
+    if isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)):
         head, tail = head_and_tail(declaration)
         printed = f"{head.ljust(width)} {tail}"
     if not comments:

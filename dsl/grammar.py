@@ -246,6 +246,28 @@ def _shape(shape: str) -> pp.ParserElement:
     )
 
 
+def _lookup(tokens: list[Any]) -> t.Lookup:
+    c.check_duration("by time", tokens[6])
+    c.check_length("nearest", tokens[9])
+    span = tokens[0].span.to(tokens[9].span)
+    return t.Lookup(name_of(tokens[1]), text_of(tokens[3]), tokens[6], tokens[9], span, tokens[1].span, tokens[3].span)
+
+
+LOOKUP = _made(
+    word("lookup")
+    + need_name("lookup")
+    + need("from", c.no_from)
+    + Need(_TEXT, c.no_path)
+    + need("by", c.no_lookup_by)
+    + need("time", c.no_lookup_by)
+    + _QuantityRule("by time")
+    + need(",", c.no_lookup_by)
+    + need("nearest", c.no_lookup_by)
+    + _QuantityRule("nearest")
+    + Need(_END, c.after_declaration),
+    _lookup,
+)
+
 INCLUDE = _made(
     word("include") + Need(_TEXT, c.no_path) + Need(_END, c.after_declaration),
     lambda x: t.Include(text_of(x[1]), x[0].span.to(x[1].span), x[1].span),
@@ -378,6 +400,7 @@ DECLARATION: dict[str, pp.ParserElement] = {
     "points": _shape("points"),
     "lines": _shape("lines"),
     "areas": _shape("areas"),
+    "lookup": LOOKUP,
     "let": LET,
     "pattern": PATTERN,
     "test": TEST,

@@ -14,7 +14,7 @@ import pyparsing as pp
 
 from wayeb_py.errors import Span
 
-DECLARATIONS = ("stream", "points", "lines", "areas", "let", "pattern", "test", "include")
+DECLARATIONS = ("stream", "points", "lines", "areas", "lookup", "let", "pattern", "test", "include")
 RESERVED = frozenset([*DECLARATIONS, "and", "or", "not", "in", "any", "none", "within", "emit", "true", "false"])
 
 

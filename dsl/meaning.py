@@ -327,6 +327,22 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True)
+class Lookup:
+    """`lookup NAME from FILE`: a table by place and time, whose columns are the attributes `NAME.column`.
+
+    An event gets the row of the nearest place, at most `nearest_m` away, that has one of the `valid_s` seconds up to
+    the event's time; of that place the latest.
+    """
+
+    name: str
+    path: str
+    valid_s: Fraction
+    nearest_m: Fraction
+    source: Source = field(compare=False, repr=False)
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Pattern:
     """A named regex with its window and the columns of the last event that its detections carry."""
 
@@ -368,6 +384,7 @@ class Meaning:
     examples: tuple[Example, ...] = ()
     knowledge: tuple[Knowledge, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
+    lookups: tuple[Lookup, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

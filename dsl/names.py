@@ -9,6 +9,7 @@ from pathlib import PurePosixPath
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.scope import Report
+from wayeb_py.dsl.units import UNITS
 from wayeb_py.errors import Note, Source, Span
 
 
@@ -19,6 +20,7 @@ class Gathered:
     streams: list[tuple[t.Stream, Source]] = field(default_factory=list)
     lets: dict[str, tuple[t.Let, Source]] = field(default_factory=dict)
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
+    lookups: dict[str, m.Lookup] = field(default_factory=dict)
     patterns: dict[str, tuple[t.Pattern, Source]] = field(default_factory=dict)
     tests: list[tuple[t.Test, Source]] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
@@ -54,6 +56,12 @@ def gather(files: Sequence[t.File], report: Report, outside: bool = False) -> Ga
                         _check_path(path, source, declaration.path_span, report)
                     if is_new("name", name, source, span, "the name"):
                         gathered.knowledge[name] = m.Knowledge(name, shape, path, source, span)
+                case t.Lookup(name=name, name_span=span, path=path, valid=valid, nearest=nearest):
+                    if not outside:
+                        _check_path(path, source, declaration.path_span, report)
+                    if is_new("name", name, source, span, "the name"):
+                        valid_s, nearest_m = (n.value * UNITS[n.unit or "s"].factor for n in (valid, nearest))
+                        gathered.lookups[name] = m.Lookup(name, path, valid_s, nearest_m, source, span)
                 case t.Pattern(name=name, name_span=span):
                     if is_new("pattern", name, source, span, "the pattern"):
                         gathered.patterns[name] = (declaration, source)

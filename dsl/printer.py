@@ -157,7 +157,7 @@ def print_tree(tree: t.Tree) -> str:
         case t.Test(pattern=pattern):
             body = "".join(f"    {line}\n" for line in test_lines(tree))
             return f"test {encode_name(pattern)} {{\n{body}}}"
-        case t.Knowledge() | t.Let() | t.Pattern():
+        case t.Knowledge() | t.Lookup() | t.Let() | t.Pattern():
             head, tail = head_and_tail(tree)
             return f"{head} {tail}"
         case t.Include(path=path):
@@ -179,11 +179,14 @@ def print_tree(tree: t.Tree) -> str:
     return " ".join(part for part in _words_of_line(tree) if part)
 
 
-def head_and_tail(declaration: t.Knowledge | t.Let | t.Pattern) -> tuple[str, str]:
+def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern) -> tuple[str, str]:
     """The text of a declaration before and from its `=`, `:=` or `from`."""
     match declaration:
         case t.Knowledge(shape=shape, name=name, path=path):
             return f"{shape} {encode_name(name)}", f"from {encode_text(path)}"
+        case t.Lookup(name=name, path=path, valid=valid, nearest=nearest):
+            found = f"by time {_number(valid)}, nearest {_number(nearest)}"
+            return f"lookup {encode_name(name)}", f"from {encode_text(path)} {found}"
         case t.Let(name=name, body=body):
             return f"let {encode_name(name)}", f"= {print_expression(body)}"
         case t.Pattern(name=name, body=body, each=each, within=within, emit=emit):

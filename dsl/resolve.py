@@ -192,6 +192,9 @@ class Resolver:
         return replace(result, height=height, size=size)
 
     def column(self, node: t.Column) -> Result:
+        is_row = self.each is not None and node.variable == self.each[0]
+        if node.variable in self.scope.lookups and not is_row:
+            return self.looked_up(node)
         if self.each is None or node.variable != self.each[0]:
             hint = "write `for each p in port` after the pattern's name, then `p.limit` is a column of that row"
             if "prev" in (node.variable, node.column):
@@ -205,6 +208,23 @@ class Resolver:
             return WRONG
         kind = self.scope.kinds.known.get((self.each[1], node.column))
         return Valued(m.PlaceColumn(self.each[1], node.column, kind), kind)
+
+    def looked_up(self, node: t.Column) -> Result:
+        """An attribute that is joined to the event by its place and time."""
+        stream = self.scope.stream
+        if stream.position is None and not self.scope.stream_is_broken:
+            self.report.error(
+                self.source,
+                f"`{node.variable}` is looked up by the position, which the stream does not have",
+                node.span,
+                "asks for the position",
+                "declare it in the stream block: `position lon, lat`",
+            )
+            return WRONG
+        name = f"{node.variable}.{node.column}"
+        kind = self.scope.kinds.known.get((name,))
+        self.scope.mentioned.add(name)
+        return Valued(m.Attribute(name, kind, None, node.span), kind)
 
     def places(self, name: str, span: Span) -> str | None:
         """The shape of background knowledge by its name; None, and a report, if there is none."""

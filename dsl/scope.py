@@ -114,6 +114,7 @@ class Scope:
     results: dict[str, Result] = field(default_factory=dict)  # of the lets
     broken: set[str] = field(default_factory=set)  # names whose declaration could not be read
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
+    lookups: dict[str, m.Lookup] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)  # attributes that some expression asks for
 
 

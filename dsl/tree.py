@@ -307,6 +307,19 @@ class Knowledge(Declaration):
 
 
 @node
+class Lookup(Declaration):
+    """`lookup NAME from FILE by time 1 h, nearest 50 km`: a table of what changes with place and time."""
+
+    name: str
+    path: str
+    valid: Number
+    nearest: Number
+    span: Span = field(default=NOWHERE, compare=False)
+    name_span: Span = field(default=NOWHERE, compare=False)
+    path_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
 class Let(Declaration):
     name: str
     body: Expression

@@ -35,7 +35,8 @@ class Outcome:
 def run_examples(patterns: Patterns) -> Iterator[Outcome]:
     """Each example of the patterns with its outcome, in the order of the files."""
     for example in patterns.meaning.examples:
-        yield Outcome(example, _compare(example, _recognise(patterns.select([example.pattern]), example)))
+        own = patterns.select([example.pattern]).with_given(column for column, _ in example.columns)
+        yield Outcome(example, _compare(example, _recognise(own, example)))
 
 
 def _recognise(patterns: Patterns, example: Example) -> list[Found]:

@@ -85,6 +85,17 @@ class Patterns:
         self.knowledge.require_names(name)
         return self.knowledge.load(name).index
 
+    def with_given(self, columns: Iterable[str]) -> Patterns:
+        """Patterns for events that have these columns themselves: `weather.ice` is then not looked up."""
+        given = {column.partition(".")[0] for column in columns if "." in column}
+        lookups = tuple(lookup for lookup in self.meaning.lookups if lookup.name not in given)
+        if lookups == self.meaning.lookups:
+            return self
+        return _assemble(
+            replace(self.meaning, lookups=lookups), self.compiled, self.warnings, self.functions, self.limits,
+            self.longest, Knowledge(self.meaning.knowledge, self.knowledge.outside, lookups),
+        )  # fmt: skip
+
     def reload_knowledge(self) -> Patterns:
         """The same patterns, whose background knowledge is read again; saved state goes on with them."""
         return replace(self, knowledge=self.knowledge.fresh())
@@ -160,7 +171,7 @@ def compile_patterns(
     _refuse_unsatisfiable_letters(meaning, limits)
     compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
     warnings = (*meaning.warnings, *_review(meaning, compiled))
-    knowledge = Knowledge(meaning.knowledge, outside)
+    knowledge = Knowledge(meaning.knowledge, outside, meaning.lookups)
     return _assemble(meaning, compiled, warnings, by_name, limits, longest, knowledge)
 
 
@@ -237,6 +248,7 @@ def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterat
 def _needs(meaning: m.Meaning) -> Iterator[Need]:
     stream = meaning.stream
     kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
+    lookups = {lookup.name for lookup in meaning.lookups}
     seen = set()
     if stream.key is not None:
         yield Need(stream.key, kinds.get(stream.key), "key")
@@ -245,7 +257,7 @@ def _needs(meaning: m.Meaning) -> Iterator[Need]:
     if stream.order is not None:
         yield Need(stream.order, kinds.get(stream.order), "order")
     for pattern in meaning.patterns:
-        for attribute in _attributes_of(pattern.regex, stream.position):
+        for attribute in _attributes_of(pattern.regex, stream.position, lookups):
             if attribute.name not in seen and attribute.name != stream.time:
                 seen.add(attribute.name)
                 kind = attribute.kind or kinds.get(attribute.name)
@@ -279,8 +291,18 @@ def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
     return Diagnostic("error", message, pattern.source, pattern.span, f"this pattern looks at `{attribute.name}`")
 
 
-def _attributes_of(regex: m.Regex, position: tuple[str, str] | None) -> Iterator[m.Attribute]:
+def _attributes_of(regex: m.Regex, position: tuple[str, str] | None, lookups: set[str]) -> Iterator[m.Attribute]:
+    """The columns that a regex looks at: of an attribute that is looked up by the position, those of the position."""
     where = [m.Attribute(column, "number") for column in position or ()]
+    for attribute in _own_attributes_of(regex, where):
+        name, dot, _ = attribute.name.partition(".")
+        if dot and name in lookups:
+            yield from where
+        else:
+            yield attribute
+
+
+def _own_attributes_of(regex: m.Regex, where: list[m.Attribute]) -> Iterator[m.Attribute]:
     for letter in letters_of(regex):
         for atom in atoms_of(letter.predicate):
             match atom:

@@ -112,7 +112,8 @@ class Values:
     def _compute(self, subject: Subject, chunk: Chunk) -> Column:
         match subject:
             case m.Attribute(name):
-                return chunk.columns[name]
+                own = chunk.columns.get(name)
+                return own if own is not None else self._looked_up(subject, chunk)
             case m.Elapsed():
                 return Column("number", chunk.elapsed, per_unit=chunk.ticks_per_s, has_never=True)
             case m.Previous(operand):
@@ -256,6 +257,18 @@ class Values:
         kernels.shift_by_entity(values, chunk.entity, chunk.link, chunk.fresh, last, shifted)
         last[chunk.entity] = values  # the last of an entity's rows stays
         return shifted
+
+    def _looked_up(self, attribute: m.Attribute, chunk: Chunk) -> Column:
+        assert self._knowledge is not None
+        looked_up = self._knowledge.looks_up(attribute.name)
+        assert looked_up is not None, attribute
+        name, column = looked_up
+        table = self._knowledge.table(name)
+        found = chunk.computed.get(("lookup", name))
+        if found is None:
+            found = table.find(*self.position(chunk), chunk.ts, chunk.ticks_per_s)
+            chunk.computed[("lookup", name)] = found
+        return table.column(column, found, attribute.kind)
 
     def _moved(self, value: m.Moved, chunk: Chunk) -> Column:
         from wayeb_py.spatial import kernels as spatial_kernels

@@ -18,6 +18,7 @@ from wayeb_py.regex import letters_of
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
+    from wayeb_py.spatial.table import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,17 +30,21 @@ class Loaded:
 
 
 class Knowledge:
-    """The places that patterns name, loaded when they are asked for."""
+    """The places and tables that patterns name, loaded when they are asked for."""
 
-    def __init__(self, declared: Iterable[m.Knowledge], outside: bool = False) -> None:
+    def __init__(
+        self, declared: Iterable[m.Knowledge], outside: bool = False, lookups: Iterable[m.Lookup] = ()
+    ) -> None:
         self.declared = {known.name: known for known in declared}
+        self.lookups = {lookup.name: lookup for lookup in lookups}
         self.outside = outside
         self._loaded: dict[str, Loaded] = {}
+        self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
 
     def fresh(self) -> Knowledge:
         """The same declarations, to be read again."""
-        return Knowledge(self.declared.values(), self.outside)
+        return Knowledge(self.declared.values(), self.outside, self.lookups.values())
 
     def load(self, name: str) -> Loaded:
         """The places of a declaration; DataError if its file is at fault."""
@@ -73,11 +78,35 @@ class Knowledge:
                 hint=f"did you mean `{near[0]}`?" if near else None,
             ) from None
 
+    def table(self, name: str) -> Table:
+        """The rows of a `lookup`."""
+        known = self._tables.get(name)
+        if known is None:
+            from wayeb_py.spatial.table import Table
+
+            lookup = self.lookups[name]
+            self._refuse_outside(lookup)
+            known = self._tables[name] = Table(self.path_of(lookup), lookup.valid_s, lookup.nearest_m)
+        return known
+
+    def looks_up(self, attribute: str) -> tuple[str, str] | None:
+        """Lookup and column of an attribute such as `weather.ice`; None for one that the events have themselves."""
+        name, dot, column = attribute.partition(".")
+        return (name, column) if dot and name in self.lookups else None
+
     def load_for(self, patterns: Iterable[m.Pattern]) -> None:
         """Reads whatever the patterns ask for, so that what is wrong is told before an event is read."""
         for pattern in patterns:
             for places in mentioned(pattern):
                 self.index(places)
+            for name in self._tables_of(pattern):
+                self.table(name)
+
+    def _tables_of(self, pattern: m.Pattern) -> Iterator[str]:
+        for attribute in attributes_of(pattern.regex):
+            looked_up = self.looks_up(attribute.name)
+            if looked_up is not None:
+                yield looked_up[0]
 
     def require_names(self, name: str) -> None:
         """Raises DataError where a place has no name, or the name of another."""
@@ -96,7 +125,7 @@ class Knowledge:
                 )
             seen[called] = number
 
-    def path_of(self, known: m.Knowledge) -> Path:
+    def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
         """Where the declaration's file is: its path is relative to the pattern file."""
         return Path(known.source.name).parent / known.path
 
@@ -105,6 +134,12 @@ class Knowledge:
         from wayeb_py.spatial.read import read_features
         from wayeb_py.spatial.shapes import shapes_of
 
+        self._refuse_outside(known)
+        features = read_features(self.path_of(known), known.shape)
+        shapes = shapes_of(features.geometries, known.shape == "areas")
+        return Loaded(PlaceIndex(shapes, features.names, features.columns), features.notes)
+
+    def _refuse_outside(self, known: m.Knowledge | m.Lookup) -> None:
         path = self.path_of(known)
         folder = Path(known.source.name).parent.resolve()
         if not self.outside and path.exists() and not path.resolve().is_relative_to(folder):
@@ -113,12 +148,12 @@ class Knowledge:
                 str(path),
                 hint="allow it with --outside, or move the file",
             )
-        features = read_features(path, known.shape)
-        shapes = shapes_of(features.geometries, known.shape == "areas")
-        return Loaded(PlaceIndex(shapes, features.names, features.columns), features.notes)
 
     def describe(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
         """What the patterns ask for, a line for each declaration: what was loaded, and what was noted on the way."""
+        patterns = list(patterns)
+        asked = {name for pattern in patterns for name in self._tables_of(pattern)}
+        yield from (self._describe_table(lookup) for name, lookup in self.lookups.items() if name in asked)
         names = {places.name for pattern in patterns for places in mentioned(pattern) if isinstance(places, m.Places)}
         for name, known in self.declared.items():
             if name not in names:
@@ -140,6 +175,25 @@ class Knowledge:
             for note in loaded.notes:
                 yield f"  {note}"
 
+    def _describe_table(self, lookup: m.Lookup) -> str:
+        declaration = f"lookup {lookup.name} from {lookup.path}"
+        try:
+            table = self.table(lookup.name)
+        except DataError as error:
+            return f"{declaration}: {error.message}"
+        west, south, east, north = table.index.bounds
+        return (
+            f"{declaration}: {table.rows.num_rows:,} rows of {len(table.index):,} places; "
+            f"{west:g} to {east:g} E, {south:g} to {north:g} N"
+        )
+
+
+def attributes_of(regex: m.Regex) -> Iterator[m.Attribute]:
+    """The attributes that a regex looks at."""
+    for value in _values_of(regex):
+        if isinstance(value, m.Attribute):
+            yield value
+
 
 def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
     """The places that a pattern asks for."""
@@ -147,28 +201,33 @@ def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
         yield m.Places(pattern.each[1])
     for letter in letters_of(pattern.regex):
         for atom in atoms_of(letter.predicate):
+            if isinstance(atom, m.Near | m.Inside):
+                yield _without_each(atom.places)
+    for value in _values_of(pattern.regex):
+        if isinstance(value, m.Distance):
+            yield _without_each(value.to)
+
+
+def _values_of(regex: m.Regex) -> Iterator[m.Value]:
+    """Every value in the regex, and those that it is computed from."""
+    waiting: list[m.Value] = []
+    for letter in letters_of(regex):
+        for atom in atoms_of(letter.predicate):
             match atom:
-                case m.Near(places) | m.Inside(places):
-                    yield _without_each(places)
                 case m.Compare(_, left, right):
-                    yield from _mentioned_in(left)
-                    yield from _mentioned_in(right)
+                    waiting += [left, right]
                 case m.Missing(operand):
-                    yield from _mentioned_in(operand)
+                    waiting.append(operand)
                 case m.PredicateCall(_, operands):
-                    for operand in operands:
-                        yield from _mentioned_in(operand)
-
-
-def _mentioned_in(value: m.Value) -> Iterator[m.Places | m.Point]:
-    match value:
-        case m.Distance(to):
-            yield _without_each(to)
-        case m.Previous(operand) | m.Held(operand):
-            yield from _mentioned_in(operand)
-        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
-            for operand in operands:
-                yield from _mentioned_in(operand)
+                    waiting += operands
+    while waiting:
+        value = waiting.pop()
+        yield value
+        match value:
+            case m.Previous(operand) | m.Held(operand):
+                waiting.append(operand)
+            case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
+                waiting += operands
 
 
 def _without_each(places: m.Places | m.Point) -> m.Places | m.Point:
