@@ -17,7 +17,7 @@ _HOMES = {
     "compile": ("wayeb_py.patterns", "compile_patterns"),
     "Patterns": ("wayeb_py.patterns", "Patterns"),
     "Recogniser": ("wayeb_py.recogniser", "Recogniser"),
-    "Disorder": ("wayeb_py.recogniser", "Disorder"),
+    "Disorder": ("wayeb_py.bound", "Disorder"),
     "Detections": ("wayeb_py.detections", "Detections"),
     "Limits": ("wayeb_py.limits", "Limits"),
     "predicate": ("wayeb_py.functions", "predicate"),
@@ -35,13 +35,14 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
+    from wayeb_py.bound import Disorder
     from wayeb_py.detections import Detections
     from wayeb_py.errors import DataError, EventsError, LimitError, PatternError, WayebError
     from wayeb_py.functions import function, predicate
     from wayeb_py.limits import Limits
     from wayeb_py.patterns import Patterns
     from wayeb_py.patterns import compile_patterns as compile
-    from wayeb_py.recogniser import Disorder, Recogniser
+    from wayeb_py.recogniser import Recogniser
 
 
 def __getattr__(name: str) -> Any:

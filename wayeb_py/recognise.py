@@ -8,9 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.bound import Disorder, takeable
 from wayeb_py.detections import Detections
 from wayeb_py.errors import EventsError
-from wayeb_py.recogniser import Disorder, Recogniser, takeable
+from wayeb_py.recogniser import Recogniser
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns

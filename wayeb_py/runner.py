@@ -178,7 +178,7 @@ class _Job:
 
     def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""
-        from wayeb_py.recogniser import Disorder
+        from wayeb_py.bound import Disorder
 
         if self.reader.is_stdin or self.patterns.meaning.stream.lateness_s is not None:
             return self._attempt("arrival", ends, self._recognising, may_restart=False)

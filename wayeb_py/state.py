@@ -30,7 +30,8 @@ from wayeb_py.steppers import RunStepper, TableStepper
 from wayeb_py.values import Memory
 
 if TYPE_CHECKING:
-    from wayeb_py.recogniser import Recogniser, _Bound
+    from wayeb_py.bound import Bound
+    from wayeb_py.recogniser import Recogniser
 
 MAGIC = b"wayeb-state"
 VERSION = 1
@@ -50,7 +51,7 @@ def automaton_digest(pattern: CompiledPattern) -> str:
 
 
 # Saving.
-def save(recogniser: Recogniser, bound: _Bound) -> bytes:
+def save(recogniser: Recogniser, bound: Bound) -> bytes:
     """Everything that a later recogniser needs to go on from here."""
     n = len(bound.entities)
     arrays: dict[str, npt.NDArray[Any]] = {
@@ -192,7 +193,7 @@ def saved_schema(data: bytes) -> pa.Schema:
     return pa.ipc.read_schema(pa.py_buffer(_unpack(data)[1]["schema"]))
 
 
-def restore(recogniser: Recogniser, bound: _Bound, data: bytes) -> None:
+def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
     """Puts a fresh recogniser, bound to the types of its events, where the saved one was."""
     header, blobs = _unpack(data)
     _refuse_other_events(header, bound)
@@ -227,7 +228,7 @@ def restore(recogniser: Recogniser, bound: _Bound, data: bytes) -> None:
             joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest)
 
 
-def _refuse_other_events(header: dict[str, Any], bound: _Bound) -> None:
+def _refuse_other_events(header: dict[str, Any], bound: Bound) -> None:
     for what, before, now in (
         ("keys", header["key_type"], str(bound.entities.key_type)),
         ("times, in ticks a second,", header["ticks_per_s"], bound.ticks_per_s),
@@ -244,7 +245,7 @@ def _refuse_other_events(header: dict[str, Any], bound: _Bound) -> None:
         )
 
 
-def _regroup(bound: _Bound, births: dict[str, Any], next_birth: int) -> list[Cohort]:
+def _regroup(bound: Bound, births: dict[str, Any], next_birth: int) -> list[Cohort]:
     """Cohorts of the patterns that have been reading since the same moment; what is not known starts now."""
     patterns = bound.patterns
     members: dict[int, list[tuple[int, Member]]] = {}
@@ -345,7 +346,7 @@ def _renumber_places(
     return {**saved, **registers, "place": place[order], "state": saved["state"][order], "length": length}
 
 
-def _restore_tails(bound: _Bound, saved: npt.NDArray[np.int64], tail: int, n: int) -> None:
+def _restore_tails(bound: Bound, saved: npt.NDArray[np.int64], tail: int, n: int) -> None:
     """The last times by entity, from rings of one size to rings of another."""
     before = saved.reshape(n, tail)
     after = bound.tail_ts[: n * bound.tail].reshape(n, bound.tail)

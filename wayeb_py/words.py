@@ -18,13 +18,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py import kernels
+from wayeb_py.bound import takeable
 from wayeb_py.clean import Cleaner
 from wayeb_py.columns import TICKS_PER_S, Column, column_of, ticks_of, to_float
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.order import Rows
-from wayeb_py.recogniser import takeable
 from wayeb_py.values import Chunk, Values
 
 if TYPE_CHECKING:
