@@ -136,5 +136,6 @@ def test_the_page_of_patterns_says_which_columns_and_places_each_needs() -> None
         columns = {f"`{need.column}`" for need in chosen.needs if need.role not in ("key", "time")}
         mentioned = repr(chosen.meaning.patterns)
         places = {f"*{k.name}*" for k in chosen.meaning.knowledge if f"Places(name='{k.name}'" in mentioned}
+        places |= {f"*{lookup.name}*" for lookup in chosen.meaning.lookups if f"name='{lookup.name}." in mentioned}
         assert (row.names, row.needs) == (row.names, columns | places)
         assert row.fails
