@@ -106,6 +106,16 @@ class Patterns:
 
         return recognise(self, events, workers)
 
+    def step(self, events: Any, state: bytes = b"") -> tuple[Detections, bytes]:
+        """The detections of a batch that goes on from a state, and the state after it; no state is the beginning.
+
+        What `Recogniser` does, without anything that lives between two batches: for a caller that keeps state itself.
+        """
+        from wayeb_py.recogniser import Recogniser
+
+        recogniser = Recogniser(self, saved=state or None)
+        return recogniser.feed(events), recogniser.save()
+
     def select(self, names: Iterable[str]) -> Patterns:
         """Only the patterns of these names."""
         wanted = set(names)

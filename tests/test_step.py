@@ -1,0 +1,55 @@
+"""`step(batch, state)` gives detections and the next state, and nothing else is kept between two batches."""
+
+from __future__ import annotations
+
+import pickle
+
+import pyarrow as pa
+import pytest
+
+import wayeb_py
+
+SOURCE = """
+stream vehicles {
+    key  id
+    time t in s
+    attr speed number
+}
+pattern Twice  := (speed > 100) ; (speed > 100)
+pattern Rising := (speed > prev(speed)){3}
+pattern Stop   := #((speed > 90), (speed = 0)) within 1 min
+"""
+EVENTS = pa.table(
+    {
+        "id": [7, 7, 8, 7, 8, 7, 7, 8, 8, 7],
+        "t": [0, 10, 10, 20, 25, 30, 40, 45, 60, 99],
+        "speed": [85, 93, 120, 99, 130, 104, 111, 0, 0, 0],
+    }
+)
+
+
+def rows_of(found: pa.Table) -> list[dict[str, object]]:
+    return sorted(found.to_pylist(), key=repr)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 10])
+def test_any_cuts_give_the_same_detections(size: int) -> None:
+    patterns = wayeb_py.compile(SOURCE)
+    state, found = b"", []
+    for begin in range(0, EVENTS.num_rows, size):
+        # Patterns and state cross a process boundary between two batches.
+        patterns = pickle.loads(pickle.dumps(patterns))
+        detections, state = patterns.step(EVENTS.slice(begin, size), state)
+        found.append(detections.to_arrow())
+    expected = rows_of(patterns.recognise(EVENTS).to_arrow())
+    assert {row["pattern"] for row in expected} == {"Twice", "Rising", "Stop"}
+    assert rows_of(pa.concat_tables(found)) == expected
+
+
+def test_a_step_does_not_change_the_state_that_it_was_given() -> None:
+    patterns = wayeb_py.compile(SOURCE)
+    _, state = patterns.step(EVENTS.slice(0, 6))
+    kept = bytes(state)
+    first, after = patterns.step(EVENTS.slice(6), state)
+    again, after_again = patterns.step(EVENTS.slice(6), kept)
+    assert (rows_of(first.to_arrow()), after) == (rows_of(again.to_arrow()), after_again)
