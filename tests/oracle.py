@@ -19,6 +19,8 @@ from fractions import Fraction
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+import geodesy
+
 from wayeb_py.dsl import meaning as m
 
 Cell = int | float | Fraction | str | bool | None  # of an event: NaN and None are both missing
@@ -94,6 +96,7 @@ class Settings:
     lateness_s: Fraction = Fraction(0)
     forget_after_s: Fraction | None = None
     dedupe: bool = False
+    position: tuple[str, str] | None = None
     order: str | None = None  # the column that says which of two events of one time comes first
 
 
@@ -278,8 +281,28 @@ class Word:
                 if value.operator == "-" and len(operands) == 2 and all(map(self._is_time, value.operands)):
                     return float(Fraction(numbers[0]) - Fraction(numbers[1]))
                 return calculate(value.operator, [float(number) for number in numbers])
+            case m.Moved():
+                return self._metres(k, *self._position(k - 1)) if k else None
+            case m.Distance(to=m.Point() as point):
+                return self._metres(k, float(point.lon), float(point.lat))
             case _:
-                raise NotImplementedError(f"the oracle knows no positions and no functions: {value}")
+                raise NotImplementedError(f"the oracle knows no files of places and no functions: {value}")
+
+    def _position(self, k: int) -> tuple[float | None, float | None]:
+        assert self.settings.position is not None
+        lon, lat = (self.arrived[k].event[column] for column in self.settings.position)
+        if not isinstance(lon, int | float | Fraction) or not isinstance(lat, int | float | Fraction):
+            return None, None
+        return float(lon), float(lat)
+
+    def _metres(self, k: int, lon: float | None, lat: float | None) -> float | None:
+        """From the k-th event; missing where one of the two is nowhere."""
+        here = self._position(k)
+        if not geodesy.is_on_earth(*here) or not geodesy.is_on_earth(lon, lat):
+            return None
+        assert here[0] is not None
+        assert here[1] is not None
+        return float(geodesy.haversine_m(here[0], here[1], lon, lat))
 
     def _is_time(self, value: m.Value) -> bool:
         if isinstance(value, m.Constant):
@@ -303,8 +326,11 @@ class Word:
                 return self.value(predicate.operand, k) is None
             case m.Compare():
                 return self._compares(predicate, k)
+            case m.Near(places=m.Point() as point):
+                away_m = self._metres(k, float(point.lon), float(point.lat))
+                return away_m is not None and away_m <= predicate.distance_m
             case _:
-                raise NotImplementedError(f"the oracle knows no positions and no functions: {predicate}")
+                raise NotImplementedError(f"the oracle knows no files of places and no functions: {predicate}")
 
     def _compares(self, comparison: m.Compare, k: int) -> bool:
         left, right = self.value(comparison.left, k), self.value(comparison.right, k)

@@ -28,6 +28,7 @@ def answer_of(case: Case) -> Answer:
         lateness_s=stream.lateness_s or Settings.lateness_s,
         forget_after_s=stream.forget_after_s,
         dedupe=stream.dedupe,
+        position=stream.position,
         order=stream.order,
     )
     columns = {name: typed.column() for name, typed in case.columns.items()}
