@@ -5,7 +5,16 @@ from __future__ import annotations
 import subprocess
 import sys
 
-EXPERIMENTS = ("in_memory", "end_to_end", "many_patterns", "start_up", "resident_memory", "places", "spatial")
+EXPERIMENTS = (
+    "in_memory",
+    "end_to_end",
+    "many_patterns",
+    "start_up",
+    "resident_memory",
+    "places",
+    "spatial",
+    "map_page",
+)
 
 
 def main() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,21 +11,8 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 
-FLAGS = (
-    "--headless",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--window-size=1200,800",
-)
+from benchmarks.chromium import REMEDY, start_chromium
 
 
 class Browser:
@@ -82,18 +68,11 @@ class Browser:
 
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
-    program, driver_program = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver_program is None:
-        remedy = "there is no chromium with its driver: apt-get install chromium chromium-driver"
+    driver = start_chromium(tmp_path_factory.mktemp("profile"))
+    if driver is None:
         if os.environ.get("CI"):
-            pytest.fail(remedy)
-        pytest.skip(remedy)
-    options = Options()
-    options.binary_location = program
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(driver_program))
+            pytest.fail(REMEDY)
+        pytest.skip(REMEDY)
     try:
         yield Browser(driver, tmp_path_factory.mktemp("pages"))
     finally:

@@ -93,7 +93,7 @@ class Scene:
             self.lateness_s,
             self.forget_after_s,
             self.dedupe,
-            self.order,
+            order=self.order,
         )
         return recognise(m.Meaning(m.Stream(), self.patterns), COLUMNS, self.events, how)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -15,40 +14,14 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import wayeb_py
+from benchmarks.made_scene import made_episodes, made_tracks
 from wayeb_py.view.draw import draw_map
 from wayeb_py.view.found import Episode
 from wayeb_py.view.page import render_page
 from wayeb_py.view.scene import Place, build_scene
-from wayeb_py.view.tracks import Shown, Tracks
+from wayeb_py.view.tracks import Tracks
 
 ROOT = Path(__file__).parent.parent
-LARGEST_MEDIAN_MS = 100
-ROUNDS = 20  # at most: a machine that has other work to do answers late for a while, not each time
-
-
-def made_tracks(n_entities: int, n_each: int) -> Tracks:
-    """Entities that wander about, a message a minute."""
-    rng = np.random.default_rng(7)
-    n = n_entities * n_each
-    turn = np.cumsum(rng.normal(0, 0.3, (n_entities, n_each)), axis=1)
-    lon = rng.uniform(-5, -4, (n_entities, 1)) + np.cumsum(np.cos(turn), axis=1) * 0.002
-    lat = rng.uniform(48, 49, (n_entities, 1)) + np.cumsum(np.sin(turn), axis=1) * 0.002
-    time_s = np.tile(1_450_000_000.0 + 60.0 * np.arange(n_each), n_entities)
-    shown = (Shown("speed", "kn", rng.uniform(0, 20, n)), Shown("status", None, rng.integers(0, 2, n), ["idle", "off"]))
-    first = np.arange(n_entities + 1) * n_each
-    names = [f"vessel {number:03}" for number in range(n_entities)]
-    return Tracks(names, first, time_s, lon.reshape(-1), lat.reshape(-1), shown)
-
-
-def made_episodes(tracks: Tracks, n: int, length: int) -> list[Episode]:
-    n_each = int(tracks.first[1])
-    episodes = []
-    for number in range(n):
-        entity = number % len(tracks.entities)
-        begin = int(tracks.first[entity]) + (number * 37) % (n_each - length)
-        start_s, end_s = float(tracks.time_s[begin]), float(tracks.time_s[begin + length - 1])
-        episodes.append(Episode(f"Pattern{number % 8}", None, tracks.entities[entity], start_s, end_s, 3, end_s))
-    return episodes
 
 
 def small_page(**changes: Any) -> str:
@@ -238,43 +211,3 @@ def test_the_fleet_sample_is_shown_with_its_places_and_reasons(browser: Browser,
     assert browser.driver.find_elements(By.CSS_SELECTOR, "#detail .why li")
     assert browser.driver.find_elements(By.CSS_SELECTOR, "#knowledge input")
     assert browser.faults() == []
-
-
-MEASURE = """
-const act = new Function(arguments[0]);
-const canvas = document.getElementById("map");
-const once = () => {
-  const begin = performance.now();
-  act();
-  wayebMap.drawNow();
-  canvas.getContext("2d").getImageData(0, 0, 1, 1); // waits until it is really drawn
-  return performance.now() - begin;
-};
-// Every action undoes the one before; of each two the slower counts.
-const taken = Array.from({ length: 9 }, () => Math.max(once(), once()));
-return taken.sort((a, b) => a - b)[4];
-"""
-
-
-@pytest.mark.parametrize(
-    ("what", "action"),
-    [
-        ("a filter", "document.querySelectorAll('#patterns input')[3].click()"),
-        ("an entity", "document.querySelectorAll('#entities input')[0].click()"),
-        ("a pan", "wayebMap.view.x += (window.to = -(window.to ?? 40)) / wayebMap.view.scale"),
-    ],
-)
-def test_a_large_map_answers_at_once(browser: Browser, what: str, action: str) -> None:  # noqa: F811
-    tracks = made_tracks(100, 500)
-    scene, _ = build_scene("Large", tracks, made_episodes(tracks, 2_000, 25))
-    assert scene["notes"] == []
-    browser.show(render_page(scene))
-    assert browser.text("#counts") == "2,000 episodes, 100 entities"
-    median_ms = float("inf")
-    for _ in range(ROUNDS):
-        median_ms = min(median_ms, browser.run(MEASURE, action))
-        if median_ms < LARGEST_MEDIAN_MS:
-            break
-    if "VIEW_TIMES" in os.environ:
-        print(f"{what}: {median_ms:.1f} ms")
-    assert median_ms < LARGEST_MEDIAN_MS
