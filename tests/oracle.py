@@ -96,8 +96,8 @@ class Settings:
     lateness_s: Fraction = Fraction(0)
     forget_after_s: Fraction | None = None
     dedupe: bool = False
-    position: tuple[str, str] | None = None
     order: str | None = None  # the column that says which of two events of one time comes first
+    position: tuple[str, str] | None = None
 
 
 def recognise(meaning: m.Meaning, columns: Mapping[str, Column], events: Sequence[Event], settings: Settings) -> Answer:
