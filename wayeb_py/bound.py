@@ -151,7 +151,7 @@ class Bound:
     def make_cohort(self, members: list[tuple[int, Member]], groups: list[Group], birth: int) -> Cohort:
         position = self.patterns.meaning.stream.position
         values = Values(self.patterns.functions, position, self.patterns.knowledge)
-        return Cohort(members, groups, self.ticks_per_s, birth, values, position)
+        return Cohort(members, groups, self.ticks_per_s, birth, values)
 
     def places_of(self, found: Found) -> I64:
         """The number of each detection's place; -1 where its pattern knows none."""

@@ -47,7 +47,6 @@ class Cohort:
         ticks_per_s: int,
         birth: int,
         values: Values,
-        position: tuple[str, str] | None,
     ) -> None:
         self.birth = birth
         self.patterns = {number: member.compiled for number, member in members}
@@ -65,10 +64,7 @@ class Cohort:
         # With a single stepper its codes are summed at once and the cells of the axes are never written down.
         self._direct = len(groups) + len(simulated) == 1 and not placed
         windows = _windows(self.patterns, ticks_per_s)
-        self.placed: list[PlaceStepper] = []
-        if placed:
-            assert position is not None
-            self.placed = [PlaceStepper(n, member, axes, windows, values, position) for n, member, _ in placed]
+        self.placed = [PlaceStepper(number, member, axes, windows, values) for number, member, _ in placed]
         self.steppers: list[Stepper] = [
             *(TableStepper(group, axes, self._direct, windows) for group in groups),
             *(RunStepper(number, pattern, axes, self._direct, windows) for number, pattern in simulated),

@@ -36,7 +36,6 @@ class PlaceStepper:
         axes: Sequence[Axis],
         windows: tuple[I64, I64],
         values: Values,
-        position: tuple[str, str],
     ) -> None:
         plan, tracker, lookup = member.plan, member.compiled.tracker, member.lookup
         assert plan is not None
@@ -47,7 +46,6 @@ class PlaceStepper:
         self.lookup: PlaceLookup = lookup
         self._plan = plan
         self._values = values
-        self._position = position
         self._coder = Coder(plan.shared, axes, direct=False)
         self.strides = self._coder.strides
         self._placed = [_PlacedAxis(axis, lookup) for axis in plan.placed]
