@@ -13,6 +13,7 @@ EXPERIMENTS = (
     "resident_memory",
     "places",
     "spatial",
+    "maritime",
     "map_page",
 )
 

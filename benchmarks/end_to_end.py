@@ -28,20 +28,24 @@ from wayeb_py.runner import run
 N_EVENTS = 20_000_000
 
 
-def read_whole(data: Path) -> int:
-    return len(pq.read_table(data, columns=NEEDED))
+def read_columns_whole(data: Path, columns: list[str]) -> int:
+    return len(pq.read_table(data, columns=columns))
 
 
-def read_in_batches(data: Path) -> int:
+def read_columns_in_batches(data: Path, columns: list[str]) -> int:
     with pq.ParquetFile(data, pre_buffer=True) as file:
-        return sum(len(batch) for batch in file.iter_batches(columns=NEEDED, batch_size=1 << 17))
+        return sum(len(batch) for batch in file.iter_batches(columns=columns, batch_size=1 << 17))
 
 
-def scan(data: Path) -> int:
-    return sum(len(batch) for batch in pa.dataset.dataset(data).to_batches(columns=NEEDED))
+def scan_columns(data: Path, columns: list[str]) -> int:
+    return sum(len(batch) for batch in pa.dataset.dataset(data).to_batches(columns=columns))
 
 
-READERS: dict[str, Callable[[Path], int]] = {"whole": read_whole, "in batches": read_in_batches, "scan": scan}
+READERS: dict[str, Callable[[Path, list[str]], int]] = {
+    "whole": read_columns_whole,
+    "in batches": read_columns_in_batches,
+    "scan": scan_columns,
+}
 
 
 def main() -> None:
@@ -68,7 +72,7 @@ def main() -> None:
 
         seconds = experiment.median_seconds(
             {"wayeb_py": lambda: run(patterns, [data], ours, workers=N_THREADS)}
-            | {f"pyarrow, {name}": partial(reader, data) for name, reader in READERS.items()}
+            | {f"pyarrow, {name}": partial(reader, data, NEEDED) for name, reader in READERS.items()}
             | {f"Polars, {name}": partial(recognise_file, data, theirs, name) for name in FORMULATIONS}
         )
     for name, value in seconds.items():
