@@ -50,6 +50,8 @@ clean:
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 	@echo "==> installing wayeb_py and what it needs into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@echo "==> compiling the kernels (once)"
+	@$(BIN)/python -c "from wayeb_py.startup import compile_kernels; compile_kernels()"
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed

@@ -53,3 +53,14 @@ def test_a_step_does_not_change_the_state_that_it_was_given() -> None:
     first, after = patterns.step(EVENTS.slice(6), state)
     again, after_again = patterns.step(EVENTS.slice(6), kept)
     assert (rows_of(first.to_arrow()), after) == (rows_of(again.to_arrow()), after_again)
+
+
+def test_events_held_back_for_a_silent_entity_are_recognised_when_it_is_given_up() -> None:
+    patterns = wayeb_py.compile(SOURCE, lateness_s=60)
+    recogniser = wayeb_py.Recogniser(patterns)
+    held = recogniser.feed(EVENTS.slice(0, 7))
+    silent = recogniser.flush_idle(pa.array([7]))
+    assert len(held) == 0
+    assert {row["entity"] for row in silent.to_arrow().to_pylist()} == {7}
+    assert {row["pattern"] for row in silent.to_arrow().to_pylist()} == {"Twice", "Rising"}
+    assert {row["entity"] for row in recogniser.finish().to_arrow().to_pylist()} == {8}
