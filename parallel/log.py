@@ -1,0 +1,49 @@
+"""A stream's source as a log: partitions of events that have offsets, and can be read again from any of them.
+
+What can be read again needs no buffer of ours: the state after an offset is a function of the log up to it, so a
+stretch that was lost in the middle is read once more, from the state of its start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+import pyarrow as pa
+
+from wayeb_py.files.block import Block
+from wayeb_py.files.wanted import Wanted
+
+Offsets = dict[str, int]  # by partition; the offset of the next event
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """The events of a partition from offset `start` on and before `end`."""
+
+    partition: str
+    start: int
+    end: int
+
+
+class Log(Protocol):
+    """A partitioned log. It is pickled: the driver asks how far it goes, the executors read stretches of it.
+
+    The same stretch always gives the same events in the same order. Offsets count events, bad ones among them.
+    """
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        """The types of the wanted columns, from a sample of what is there; None while nothing is."""
+
+    def earliest(self) -> Offsets:
+        """Where each partition begins."""
+
+    def latest(self) -> Offsets:
+        """Where each partition ends now; partitions may come, and never go."""
+
+    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        """The events of a stretch in the order of their offsets, and what could not be read among them."""
+
+    def forget(self, before: Offsets) -> None:
+        """What is below these offsets will not be asked for again."""
