@@ -1,27 +1,123 @@
-"""Runs every experiment in a process of its own and says which bounds hold."""
+"""The command behind `wayeb bench` and `make bench`: runs experiments, each in a process of its own; reports; compares.
+
+python -m benchmarks [run] [NAME...] [--quick | --full]      python -m benchmarks list
+python -m benchmarks report [--out FILE] [--records FOLDER]  python -m benchmarks compare A B
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import time
+from pathlib import Path
+from typing import Annotated
 
-EXPERIMENTS = (
-    "in_memory",
-    "end_to_end",
-    "many_patterns",
-    "start_up",
-    "resident_memory",
-    "places",
-    "spatial",
-    "maritime",
-    "map_page",
-)
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.experiments import EXPERIMENTS
+from benchmarks.record import RECORDS, newest_records
+
+app = typer.Typer(add_completion=False, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None)
+Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: all of it within 3 minutes.")]
+Full = Annotated[bool, typer.Option("--full", help="The whole of what takes hours.")]
+Records = Annotated[Path, typer.Option("--records", metavar="FOLDER", help="Where records are.")]
+
+
+@app.command()
+def run(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments; all without it.")] = None,
+    quick: Quick = False,
+    full: Full = False,
+) -> None:
+    """Run experiments; each checks its answers, and ends with a record and its figure."""
+    size = "quick" if quick else "full" if full else "usual"
+    known = {entry.name: entry for entry in EXPERIMENTS}
+    unknown = [name for name in names or [] if name not in known]
+    if unknown:
+        fail(f"no experiment is called {', '.join(unknown)}; there are {', '.join(known)}")
+    chosen = [known[name] for name in names] if names else [e for e in EXPERIMENTS if e.seconds(size) is not None]
+    failed = []
+    began = time.monotonic()
+    for number, entry in enumerate(chosen):
+        left_s = sum(later.seconds(size) or later.usual_s or 0 for later in chosen[number:])
+        spent_s = time.monotonic() - began
+        print(
+            f"==> [{number + 1}/{len(chosen)}] {entry.name}; {spent_s:.0f} s so far, about {left_s} s left", flush=True
+        )
+        options = [] if size == "usual" else [f"--{size}"]
+        if subprocess.run([sys.executable, "-m", f"benchmarks.{entry.name}", *options]).returncode:
+            failed.append(entry.name)
+    print(f"not within bounds: {', '.join(failed)}" if failed else "all bounds hold")
+    raise SystemExit(1 if failed else 0)
+
+
+@app.command("list")
+def list_experiments() -> None:
+    """The experiments, and how long each takes."""
+    table = Table("experiment", "shows", "seconds", "quick", box=None)
+    for entry in EXPERIMENTS:
+        quick = "–" if entry.quick_s is None else str(entry.quick_s)
+        table.add_row(entry.name, entry.shows, str(entry.usual_s or "–"), quick)
+    Console().print(table)
+
+
+@app.command()
+def report(
+    out: Annotated[Path, typer.Option("--out", metavar="FILE.html")] = Path("out/benchmarks.html"),
+    records: Records = RECORDS,
+) -> None:
+    """One HTML page of the newest records: figures, tables, and how to repeat each."""
+    from benchmarks.report import write_report
+
+    found = newest_records(records)
+    if not found:
+        fail(f"there are no records in {records}; `wayeb bench` makes some")
+    order = {entry.name: number for number, entry in enumerate(EXPERIMENTS)}
+    found.sort(key=lambda record: order.get(record.experiment, len(order)))
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_report(found, records, out)
+    print(f"{out}: {len(found)} experiments")
+
+
+@app.command()
+def compare(
+    before: Annotated[Path, typer.Argument(metavar="A", help="A record, or a folder of records.")],
+    after: Annotated[Path, typer.Argument(metavar="B", help="The same, later.")],
+) -> None:
+    """What became slower from A to B beyond the noise; ends with 1 if something did."""
+    from benchmarks.compare import compare as compare_records
+    from benchmarks.compare import load
+
+    for path in (before, after):
+        if not path.exists():
+            fail(f"there is no {path}")
+    changes = compare_records(load(before), load(after))
+    if not changes:
+        fail("the two have no measurement in common (experiments are compared at the same size)")
+    table = Table("experiment", "what", "before", "after", "after/before", "", box=None)
+    for change in changes:
+        numbers = f"{change.before:,.4g}", f"{change.after:,.4g}", f"{change.ratio:.3f}"
+        table.add_row(change.experiment, change.what, *numbers, change.verdict)
+    Console().print(table)
+    slower = [change for change in changes if change.verdict == "slower"]
+    print(f"{len(changes)} measurements, {len(slower)} slower beyond the noise")
+    raise SystemExit(1 if slower else 0)
+
+
+def fail(message: str) -> None:
+    print(message, file=sys.stderr)
+    raise SystemExit(2)
 
 
 def main() -> None:
-    failed = [name for name in EXPERIMENTS if subprocess.run([sys.executable, "-m", f"benchmarks.{name}"]).returncode]
-    print(f"not within bounds: {', '.join(failed)}" if failed else "all bounds hold")
-    sys.exit(1 if failed else 0)
+    words = sys.argv[1:]
+    # `python -m benchmarks` and `python -m benchmarks NAME --quick` run, as one would expect.
+    commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
+    if "--help" not in words and (not words or words[0] not in commands):
+        words = ["run", *words]
+    app(args=words)
 
 
 if __name__ == "__main__":

@@ -96,7 +96,7 @@ def main() -> None:
     experiment.bound(Bound("48 patterns over 6", seconds["48"] / seconds["6"], 4, "at most"))
     experiment.bound(Bound("1,000 patterns over 6", seconds["1,000"] / seconds["6"], 100, "at most"))
     experiment.bound(
-        Bound("compiling 1,000 patterns", experiment.numbers["compiling 1,000 patterns [s]"], 10, "at most", "s")
+        Bound("compiling 1,000 patterns", experiment.record.numbers["compiling 1,000 patterns [s]"], 10, "at most", "s")
     )
     experiment.finish()
 

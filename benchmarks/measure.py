@@ -10,35 +10,36 @@ machine is not to be quoted.
 
 from __future__ import annotations
 
-import datetime
-import json
 import os
-import platform
 import resource
 import statistics
-import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
-from importlib.metadata import version
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import NoReturn
 
-RECORDS = Path(__file__).parent / "records"
+from benchmarks.record import Bound, Figure, Record, Size, Value, begin_record
+
+__all__ = ["WAYEB", "Bound", "Experiment", "Figure", "asked_size", "start", "stay_on_one_core"]
+
 REPEATS = 5
 QUIET_CORES = 0.1  # what other processes may use before a measurement counts as disturbed
 WAYEB = str(Path(sys.executable).with_name("wayeb"))  # the command, as this environment has it
 
 
-def repeat_in_turn(tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS) -> dict[str, list[float]]:
+def repeat_in_turn(
+    tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS, warm: bool = True
+) -> dict[str, list[float]]:
     """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat.
 
     Each round begins with another task: in a fixed order, what runs after a given neighbour always does.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     names = list(tasks)
-    for repeat in range(repeats + 1):
+    for repeat in range(0 if warm else 1, repeats + 1):
         first = repeat % len(names)
         for name in names[first:] + names[:first]:
             begin = time.perf_counter()
@@ -69,112 +70,87 @@ def stay_on_one_core() -> None:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
-    """A measured value and what it must not exceed, or must reach."""
-
-    what: str
-    value: float
-    bound: float
-    sense: Literal["at most", "at least"]
-    unit: str = "x"
-
-    @property
-    def holds(self) -> bool:
-        return self.value <= self.bound if self.sense == "at most" else self.value >= self.bound
-
-    def __str__(self) -> str:
-        verdict = "pass" if self.holds else "FAIL"
-        return f"{verdict}  {self.what}: {self.value:.3g} {self.unit} ({self.sense} {self.bound:g})"
-
-
 @dataclass(slots=True)
 class Experiment:
-    """What one benchmark found: checks of the answers, numbers for the reader, bounds that decide."""
+    """One benchmark while it runs: checks of the answers, numbers for the reader, bounds that decide, all recorded."""
 
-    name: str
-    checks: list[str] = field(default_factory=list)
-    numbers: dict[str, float] = field(default_factory=dict)
-    bounds: list[Bound] = field(default_factory=list)
-    repeats_s: dict[str, list[float]] = field(default_factory=dict)
-    cores_used_by_others: float | None = None  # the greatest mean over one measurement
+    record: Record
+    began: float = field(default_factory=time.perf_counter)
 
-    def median_seconds(self, tasks: Mapping[str, Callable[[], object]]) -> dict[str, float]:
+    @property
+    def name(self) -> str:
+        return self.record.experiment
+
+    @property
+    def size(self) -> Size:
+        return self.record.size
+
+    def median_seconds(
+        self, tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS, warm: bool = True
+    ) -> dict[str, float]:
         """Each task's median over interleaved repeats; keeps all of them, and how busy others kept the machine."""
+        with self.watched():
+            seconds = repeat_in_turn(tasks, repeats, warm)
+        self.record.repeats_s |= seconds
+        return {name: statistics.median(values) for name, values in seconds.items()}
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Notes how busy other processes kept the machine meanwhile."""
         begin, busy_s, own_s = time.perf_counter(), _busy_s(), _own_s()
-        seconds = repeat_in_turn(tasks)
-        self.repeats_s |= seconds
+        yield
         wall_s, busy_after_s = time.perf_counter() - begin, _busy_s()
         if busy_s is not None and busy_after_s is not None:
             others = max(0.0, busy_after_s - busy_s - (_own_s() - own_s)) / wall_s
-            self.cores_used_by_others = max(others, self.cores_used_by_others or 0.0)
-        return {name: statistics.median(values) for name, values in seconds.items()}
-
-    @property
-    def is_disturbed(self) -> bool:
-        return self.cores_used_by_others is not None and self.cores_used_by_others > QUIET_CORES
+            self.record.cores_used_by_others = max(others, self.record.cores_used_by_others or 0.0)
 
     def check(self, what: str, holds: bool) -> None:
         """Stops the benchmark if an answer is wrong: a ratio of a wrong answer says nothing."""
         if not holds:
             raise SystemExit(f"{self.name}: wrong answer: {what}")
-        self.checks.append(what)
+        self.record.checks.append(what)
         print(f"  answers agree: {what}", flush=True)
 
     def report(self, what: str, value: float, unit: str) -> None:
-        self.numbers[f"{what} [{unit}]"] = value
+        self.record.numbers[f"{what} [{unit}]"] = value
         print(f"  {what}: {value:,.4g} {unit}", flush=True)
 
+    def row(self, **values: Value) -> None:
+        """A line of the record's table, which its figures are drawn from."""
+        self.record.rows.append(values)
+        told = ", ".join(
+            f"{name} {value:,.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()
+        )
+        print(f"  {told}", flush=True)
+
+    def note(self, sentence: str) -> None:
+        self.record.notes.append(sentence)
+        print(f"  {sentence}", flush=True)
+
+    def figure(self, figure: Figure) -> None:
+        self.record.figures.append(figure)
+
     def bound(self, bound: Bound) -> None:
-        self.bounds.append(bound)
+        self.record.bounds.append(bound)
         print(f"{bound}", flush=True)
 
-    def finish(self) -> None:
+    def finish(self) -> NoReturn:
         """Writes the record and ends the process, with 1 if a bound does not hold."""
-        if self.is_disturbed:
-            others = f"{self.cores_used_by_others:.1f} of {os.cpu_count()} cores"
+        record = self.record
+        record.seconds = time.perf_counter() - self.began
+        record.disturbed = record.cores_used_by_others is not None and record.cores_used_by_others > QUIET_CORES
+        if record.disturbed:
+            others = f"{record.cores_used_by_others:.1f} of {os.cpu_count()} cores"
             print(f"  NOT TO BE QUOTED: other processes used {others} meanwhile; repeat on a quiet machine", flush=True)
-        RECORDS.mkdir(exist_ok=True)
-        now = datetime.datetime.now(datetime.UTC)
-        record = {
-            "experiment": self.name,
-            "date": now.isoformat(timespec="seconds"),
-            "commit": _commit(),
-            "machine": _machine(),
-            "versions": {name: version(name) for name in ("numpy", "numba", "pyarrow", "polars")},
-            "checks": self.checks,
-            "numbers": self.numbers,
-            "repeats_s": self.repeats_s,
-            "cores_used_by_others": self.cores_used_by_others,
-            "disturbed": self.is_disturbed,
-            "bounds": [asdict(bound) | {"holds": bound.holds} for bound in self.bounds],
-        }
-        path = RECORDS / f"{now:%Y%m%dT%H%M%SZ}-{self.name}.json"
-        path.write_text(json.dumps(record, indent=2) + "\n")
-        sys.exit(0 if all(bound.holds for bound in self.bounds) else 1)
+        print(f"  record: {record.write()}", flush=True)
+        sys.exit(0 if all(bound.holds for bound in record.bounds) else 1)
 
 
-def start(name: str, sentence: str) -> Experiment:
+def start(name: str, sentence: str, seed: int | None = None) -> Experiment:
+    """An experiment of the size that the process's arguments ask for: `--quick`, `--full`, or the usual one."""
     print(f"{name}: {sentence}", flush=True)
-    return Experiment(name)
+    return Experiment(begin_record(name, sentence, asked_size(), seed))
 
 
-def _commit() -> str:
-    shown = subprocess.run(
-        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent
-    )
-    return shown.stdout.strip() or "unknown"
-
-
-def _machine() -> dict[str, object]:
-    model = platform.processor()
-    cpuinfo = Path("/proc/cpuinfo")
-    if cpuinfo.exists():
-        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
-        model = names[0] if names else model
-    return {
-        "processor": model,
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-    }
+def asked_size() -> Size:
+    return "quick" if "--quick" in sys.argv else "full" if "--full" in sys.argv else "usual"

@@ -1,0 +1,78 @@
+"""Two records, or two folders of them, become a list of what became slower or faster beyond the noise.
+
+Noise is what the repeats of both sides show: a change counts when the intervals between the second smallest and the
+second largest repeat do not overlap and the medians differ by more than the tolerance. Instruction counts have next
+to no noise, so there the tolerance alone decides.
+"""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.record import Record, newest_records, read_record
+
+TOLERANCE = 0.05
+COUNT_TOLERANCE = 0.01
+COUNTS = "[instructions]"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One measurement on both sides; `ratio` is after by before, so more than 1 is slower."""
+
+    experiment: str
+    what: str
+    before: float
+    after: float
+    beyond_noise: bool
+
+    @property
+    def ratio(self) -> float:
+        return self.after / self.before if self.before else float("inf")
+
+    @property
+    def verdict(self) -> str:
+        if not self.beyond_noise:
+            return "same"
+        return "slower" if self.ratio > 1 else "faster"
+
+
+def load(path: Path) -> dict[str, Record]:
+    """A record by its file, or the newest of each experiment in a folder."""
+    records = newest_records(path) if path.is_dir() else [read_record(path)]
+    return {record.experiment: record for record in records}
+
+
+def compare(before: dict[str, Record], after: dict[str, Record]) -> list[Change]:
+    """What both sides measured, in the order of the first."""
+    changes = []
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None or new.size != old.size:
+            continue
+        for task, seconds in old.repeats_s.items():
+            if seconds and new.repeats_s.get(task):
+                changes.append(_compare_repeats(name, task, seconds, new.repeats_s[task]))
+        for what, value in old.numbers.items():
+            if what.endswith(COUNTS) and what in new.numbers:
+                differs = abs(new.numbers[what] - value) > COUNT_TOLERANCE * value
+                changes.append(Change(name, what, value, new.numbers[what], differs))
+    return changes
+
+
+def _compare_repeats(experiment: str, what: str, before: list[float], after: list[float]) -> Change:
+    middle_before, middle_after = statistics.median(before), statistics.median(after)
+    low_before, high_before = _core(before)
+    low_after, high_after = _core(after)
+    apart = low_after > high_before or low_before > high_after
+    differs = abs(middle_after - middle_before) > TOLERANCE * middle_before
+    return Change(experiment, what, middle_before, middle_after, apart and differs)
+
+
+def _core(seconds: list[float]) -> tuple[float, float]:
+    """The repeats without the smallest and the largest, where there are enough of them."""
+    ordered = sorted(seconds)
+    kept = ordered[1:-1] if len(ordered) >= 4 else ordered
+    return kept[0], kept[-1]

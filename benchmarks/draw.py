@@ -1,0 +1,100 @@
+"""The rows of a record become its figure, as PNG for a page and SVG for a paper."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+from benchmarks.record import Figure, Record, Value
+
+PANEL_INCHES = (4.6, 3.4)
+MARKERS = "osD^vPX*<>hp"
+
+
+def draw(figure: Figure, record: Record, stem: Path) -> list[Path]:
+    """Draws a figure beside its record, and returns the files."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    import matplotlib.pyplot as plt
+
+    rows = [row for row in record.rows if _number(row.get(figure.y)) is not None and row.get(figure.x) is not None]
+    panels = _distinct(rows, figure.panel)
+    n_columns = min(3, len(panels))
+    n_lines = math.ceil(len(panels) / n_columns)
+    with plt.rc_context(
+        {"font.size": 9, "axes.spines.top": False, "axes.spines.right": False, "svg.hashsalt": "wayeb"}
+    ):
+        sheet, axes = plt.subplots(
+            n_lines,
+            n_columns,
+            figsize=(PANEL_INCHES[0] * n_columns, PANEL_INCHES[1] * n_lines),
+            squeeze=False,
+            sharey="row",
+            layout="constrained",
+        )
+        for axis in axes.flat[len(panels) :]:
+            axis.remove()
+        for panel, axis in zip(panels, axes.flat, strict=False):
+            _draw_panel(axis, figure, [row for row in rows if figure.panel is None or row.get(figure.panel) == panel])
+            if figure.panel is not None:
+                axis.set_title(f"{figure.panel}: {panel}", fontsize=9)
+        note = f"{record.date[:10]}, {record.machine.get('processor', '')}, {record.machine.get('cores')} cores"
+        sheet.suptitle(figure.title, fontsize=10)
+        sheet.supxlabel(note + (" · disturbed" if record.disturbed else ""), fontsize=6, color="0.5")
+        paths = [stem.with_name(f"{stem.name}.{ending}") for ending in ("png", "svg")]
+        for path in paths:
+            sheet.savefig(path, dpi=150, metadata={"Date": None} if path.suffix == ".svg" else None)
+        plt.close(sheet)
+    return paths
+
+
+def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None:
+    labels = _distinct(rows, figure.series)
+    ticks = _distinct(rows, figure.x)
+    as_names = figure.kind == "bars" or any(isinstance(tick, str) for tick in ticks)
+    for number, label in enumerate(labels):
+        chosen = [row for row in rows if figure.series is None or row.get(figure.series) == label]
+        ys = [_number(row[figure.y]) or 0.0 for row in chosen]
+        xs = [float(ticks.index(row[figure.x])) if as_names else _number(row[figure.x]) or 0.0 for row in chosen]
+        spread = _spread(figure, chosen, ys)
+        name = None if label is None else str(label)
+        if figure.kind == "bars":
+            width = 0.8 / len(labels)
+            shifted = [x + (number - (len(labels) - 1) / 2) * width for x in xs]
+            axis.bar(shifted, ys, width, yerr=spread, label=name, capsize=2)
+        else:
+            marker = MARKERS[number % len(MARKERS)]
+            axis.errorbar(xs, ys, yerr=spread, label=name, marker=marker, markersize=4, linewidth=1.2, capsize=2)
+    if as_names:
+        axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks], rotation=30, ha="right")
+    if "x" in figure.log and not as_names:
+        axis.set_xscale("log")
+    if "y" in figure.log:
+        axis.set_yscale("log")
+    elif all((_number(row[figure.y]) or 0.0) >= 0 for row in rows):
+        axis.set_ylim(bottom=0)
+    if figure.limit is not None:
+        axis.axhline(figure.limit, color="0.6", linestyle="--", linewidth=0.8)
+    axis.set_xlabel(figure.x)
+    axis.set_ylabel(figure.y)
+    axis.grid(alpha=0.25)
+    if figure.series is not None:
+        axis.legend(fontsize=7, frameon=False)
+
+
+def _spread(figure: Figure, rows: list[dict[str, Value]], ys: list[float]) -> list[list[float]] | None:
+    if figure.low is None or figure.high is None:
+        return None
+    lows = [max(0.0, y - (_number(row.get(figure.low)) or y)) for row, y in zip(rows, ys, strict=True)]
+    highs = [max(0.0, (_number(row.get(figure.high)) or y) - y) for row, y in zip(rows, ys, strict=True)]
+    return [lows, highs]
+
+
+def _distinct(rows: list[dict[str, Value]], column: str | None) -> list[Value]:
+    return [None] if column is None else list(dict.fromkeys(row.get(column) for row in rows)) or [None]
+
+
+def _number(value: Value) -> float | None:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else None

@@ -1,0 +1,31 @@
+"""The experiments by name: what each shows and how long it takes on two cores, so that a run can say what remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A module of this package; no seconds for a size means that it is not part of that size."""
+
+    name: str
+    shows: str
+    usual_s: int | None
+    quick_s: int | None = None
+
+    def seconds(self, size: str) -> int | None:
+        return self.quick_s if size == "quick" else self.usual_s
+
+
+EXPERIMENTS = (
+    Entry("in_memory", "six patterns over columns in memory, against a numpy sum", 30),
+    Entry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80),
+    Entry("many_patterns", "48 and 1,000 distinct patterns, against six", 80),
+    Entry("start_up", "from the command to its first result", 15),
+    Entry("resident_memory", "memory of a long run", 10),
+    Entry("places", "220 ports for each, against 220 patterns", 60),
+    Entry("spatial", "inside and near, against shapely", 90),
+    Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90),
+    Entry("map_page", "a map of 50,000 points answers", 40),
+)

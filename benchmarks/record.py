@@ -1,0 +1,191 @@
+"""What an experiment found, as a dated file that others can read, draw, compare and quote.
+
+A record is JSON, with its table beside it as CSV, and holds whatever is needed to draw its figure and to repeat it:
+machine, versions, commit, seed of the data, size, every single repeat. Reports and the README are made from records
+alone, never from a run.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import json
+import os
+import platform
+import subprocess
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Literal
+
+RECORDS = Path(__file__).parent / "records"
+PACKAGES = ("wayeb-py", "numpy", "numba", "pyarrow", "polars", "pyspark", "shapely", "duckdb", "confluent-kafka")
+
+Size = Literal["quick", "usual", "full"]
+Value = float | int | str | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """A measured value and what it must not exceed, or must reach."""
+
+    what: str
+    value: float
+    bound: float
+    sense: Literal["at most", "at least"]
+    unit: str = "x"
+
+    @property
+    def holds(self) -> bool:
+        return self.value <= self.bound if self.sense == "at most" else self.value >= self.bound
+
+    def __str__(self) -> str:
+        verdict = "pass" if self.holds else "FAIL"
+        return f"{verdict}  {self.what}: {self.value:.3g} {self.unit} ({self.sense} {self.bound:g})"
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """How the rows of a record become a picture: columns by name; one panel for each value of `panel`."""
+
+    title: str
+    x: str
+    y: str
+    series: str | None = None
+    panel: str | None = None
+    low: str | None = None  # the spread of y, from here
+    high: str | None = None  # to here
+    kind: Literal["lines", "bars"] = "lines"
+    log: str = ""  # which axes are logarithmic: "", "x", "y", "xy"
+    limit: float | None = None  # a line across at this y
+
+
+@dataclass(slots=True)
+class Record:
+    """One run of one experiment."""
+
+    experiment: str
+    sentence: str
+    size: Size = "usual"
+    date: str = ""
+    commit: str = ""
+    machine: dict[str, Any] = field(default_factory=dict)
+    versions: dict[str, str] = field(default_factory=dict)
+    seed: int | None = None
+    seconds: float = 0.0
+    checks: list[str] = field(default_factory=list)
+    numbers: dict[str, float] = field(default_factory=dict)
+    rows: list[dict[str, Value]] = field(default_factory=list)
+    figures: list[Figure] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)  # what a reader of the figure must know
+    repeats_s: dict[str, list[float]] = field(default_factory=dict)
+    bounds: list[Bound] = field(default_factory=list)
+    cores_used_by_others: float | None = None
+    disturbed: bool = False
+
+    @property
+    def name(self) -> str:
+        return f"{self.date.replace('-', '').replace(':', '')[:15]}Z-{self.experiment}"
+
+    @property
+    def command(self) -> str:
+        """What repeats it."""
+        return f"wayeb bench {self.experiment}" + ("" if self.size == "usual" else f" --{self.size}")
+
+    def write(self, folder: Path = RECORDS) -> Path:
+        """Puts the record, its table and its figures into a folder."""
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.name}.json"
+        kept = asdict(self)
+        kept["bounds"] = [asdict(bound) | {"holds": bound.holds} for bound in self.bounds]
+        path.write_text(json.dumps(kept, indent=2) + "\n")
+        if self.rows:
+            columns = list(dict.fromkeys(column for row in self.rows for column in row))
+            with path.with_suffix(".csv").open("w", newline="") as file:
+                writer = csv.DictWriter(file, columns)
+                writer.writeheader()
+                writer.writerows(self.rows)
+        if self.figures:
+            from benchmarks.draw import draw
+
+            for number, figure in enumerate(self.figures):
+                draw(figure, self, path.with_name(figure_name(path.stem, number)))
+        return path
+
+
+def figure_name(stem: str, number: int) -> str:
+    """The name, without its ending, of a record's figure."""
+    return stem if number == 0 else f"{stem}-{number + 1}"
+
+
+def read_record(path: Path) -> Record:
+    """The record that was written; what older ones lack is empty."""
+    kept = json.loads(path.read_text())
+    known = {name: kept[name] for name in Record.__dataclass_fields__ if name in kept}
+    known.setdefault("sentence", "")
+    known["bounds"] = [Bound(**{k: v for k, v in bound.items() if k != "holds"}) for bound in kept.get("bounds", [])]
+    known["figures"] = [Figure(**figure) for figure in kept.get("figures", [])]
+    return Record(**known)
+
+
+def newest_records(folder: Path = RECORDS, size: Size | None = None) -> list[Record]:
+    """The newest record of each experiment; a disturbed one only where there is no other."""
+    newest: dict[str, Record] = {}
+    for path in sorted(folder.glob("*.json")):
+        record = read_record(path)
+        known = newest.get(record.experiment)
+        if size is not None and record.size != size:
+            continue
+        if known is None or known.disturbed or not record.disturbed:
+            newest[record.experiment] = record
+    return list(newest.values())
+
+
+def begin_record(experiment: str, sentence: str, size: Size, seed: int | None = None) -> Record:
+    """An empty record that knows where and when it is made."""
+    now = datetime.datetime.now(datetime.UTC)
+    return Record(
+        experiment,
+        sentence,
+        size,
+        now.strftime("%Y-%m-%dT%H:%M:%S+00:00"),
+        _commit(),
+        describe_machine(),
+        _versions(),
+        seed,
+    )
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def _commit() -> str:
+    shown = subprocess.run(
+        ["git", "describe", "--always", "--dirty"], capture_output=True, text=True, cwd=Path(__file__).parent
+    )
+    return shown.stdout.strip() or "unknown"
+
+
+def describe_machine() -> dict[str, Any]:
+    model = platform.processor()
+    cpuinfo, meminfo = Path("/proc/cpuinfo"), Path("/proc/meminfo")
+    if cpuinfo.exists():
+        names = [line.split(":", 1)[1].strip() for line in cpuinfo.read_text().splitlines() if "model name" in line]
+        model = names[0] if names else model
+    memory_gb = None
+    if meminfo.exists():
+        memory_gb = round(int(meminfo.read_text().split()[1]) / 2**20, 1)
+    return {
+        "processor": model,
+        "cores": os.cpu_count(),
+        "memory_gb": memory_gb,
+        "system": platform.platform(),
+        "python": platform.python_version(),
+    }
