@@ -1,0 +1,152 @@
+"""Records of experiments: written, read, drawn, reported, compared. What they measure is not a matter of tests."""
+
+from __future__ import annotations
+
+import csv
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from benchmarks.compare import compare, load
+from benchmarks.experiments import EXPERIMENTS
+from benchmarks.record import Bound, Figure, Record, begin_record, newest_records, read_record
+from benchmarks.report import write_report
+
+ROOT = Path(__file__).parent.parent
+
+
+def record(
+    experiment: str = "workers", date: str = "2026-01-02T03:04:05+00:00", seconds: tuple[float, ...] = (1.0, 1.1, 1.2)
+) -> Record:
+    made = begin_record(experiment, "Time against <workers>.", "usual", seed=7)
+    made.date = date
+    made.rows = [
+        {"workers": n, "seconds": 8.0 / n, "scheme": scheme, "low": 7.0 / n, "high": 9.0 / n}
+        for scheme in ("source", "partition")
+        for n in (1, 2, 4)
+    ]
+    made.figures = [Figure("Time against workers", "workers", "seconds", "scheme", low="low", high="high", log="xy")]
+    made.repeats_s = {"ours": list(seconds)}
+    made.bounds = [Bound("a ratio", 2.0, 1.5, "at least")]
+    return made
+
+
+def test_a_record_is_read_as_it_was_written(tmp_path: Path) -> None:
+    written = record()
+    assert read_record(written.write(tmp_path)) == written
+
+
+def test_a_record_says_where_and_on_what_it_was_made() -> None:
+    made = record()
+    assert made.machine["cores"] == os.cpu_count()
+    assert {"numpy", "pyarrow"} <= set(made.versions)
+    assert made.commit
+    assert made.seed == 7
+
+
+def test_a_record_has_its_table_and_its_figure_beside_it(tmp_path: Path) -> None:
+    path = record().write(tmp_path)
+    with path.with_suffix(".csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [row["workers"] for row in rows] == ["1", "2", "4"] * 2
+    assert path.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in path.with_suffix(".svg").read_text()
+
+
+@pytest.mark.parametrize("kind", ["lines", "bars"])
+def test_figures_have_panels_names_and_gaps(tmp_path: Path, kind: str) -> None:
+    made = record()
+    made.rows = [
+        {"peer": "Polars", "rate": 3.0, "patterns": 6},
+        {"peer": "DuckDB", "rate": None, "patterns": 6},  # missing here
+        {"peer": "DuckDB", "rate": 1.0, "patterns": 48},
+    ]
+    made.figures = [Figure("Peers", "peer", "rate", panel="patterns", kind=kind, limit=2.0)]  # type: ignore[arg-type]
+    svg = made.write(tmp_path).with_suffix(".svg").read_text()
+    assert "Polars" in svg
+    assert "patterns: 48" in svg
+
+
+def test_the_newest_record_counts_and_a_disturbed_one_only_where_there_is_no_other(tmp_path: Path) -> None:
+    old, new, disturbed = (record(date=f"2026-01-0{day}T00:00:00+00:00") for day in (1, 2, 3))
+    disturbed.disturbed = True
+    lonely = record("latency")
+    lonely.disturbed = True
+    for made in (new, old, disturbed, lonely):
+        made.write(tmp_path)
+    assert {found.experiment: found.date[:10] for found in newest_records(tmp_path)} == {
+        "workers": "2026-01-02",
+        "latency": "2026-01-02",
+    }
+
+
+def test_the_report_needs_nothing_beside_it_and_says_how_to_repeat(tmp_path: Path) -> None:
+    made = record()
+    made.size = "quick"
+    made.write(tmp_path)
+    write_report(newest_records(tmp_path), tmp_path, tmp_path / "report.html")
+    page = (tmp_path / "report.html").read_text()
+    assert "wayeb bench workers --quick" in page
+    assert "<svg" in page
+    assert "&lt;workers&gt;" in page
+    assert "src=" not in page
+    assert 'href="http' not in page.split("<svg")[0]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict"),
+    [
+        ((1.0, 1.01, 1.02, 1.03, 1.04), (1.2, 1.21, 1.22, 1.23, 1.24), "slower"),
+        ((1.2, 1.21, 1.22, 1.23, 1.24), (1.0, 1.01, 1.02, 1.03, 1.04), "faster"),
+        ((1.0, 1.01, 1.02, 1.03, 1.04), (1.01, 1.02, 1.03, 1.04, 1.05), "same"),  # overlaps
+        ((1.0, 1.0, 1.0, 1.0, 1.0), (1.02, 1.02, 1.02, 1.02, 1.02), "same"),  # apart, but within the tolerance
+        ((1.0, 1.0, 1.0, 1.0, 9.0), (1.2, 1.2, 1.2, 1.2, 1.2), "slower"),  # one odd repeat hides nothing
+    ],
+)
+def test_a_change_counts_beyond_the_noise(before: tuple[float, ...], after: tuple[float, ...], verdict: str) -> None:
+    changes = compare({"x": record("x", seconds=before)}, {"x": record("x", seconds=after)})
+    assert [change.verdict for change in changes] == [verdict]
+
+
+def test_instruction_counts_are_compared_without_noise() -> None:
+    before, after = record("x", seconds=()), record("x", seconds=())
+    before.numbers = {"encode [instructions]": 1000.0, "rate [million events/s]": 5.0}
+    after.numbers = {"encode [instructions]": 1020.0, "rate [million events/s]": 1.0}
+    assert [(change.what, change.verdict) for change in compare({"x": before}, {"x": after})] == [
+        ("encode [instructions]", "slower")
+    ]
+
+
+def test_records_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
+    other = record()
+    other.size = "quick"
+    assert compare({"x": record()}, {"x": other}) == []
+    assert list(load(record().write(tmp_path))) == ["workers"] == list(load(tmp_path))
+
+
+def test_every_experiment_that_is_named_is_there_and_every_one_there_is_named() -> None:
+    there = {
+        path.stem
+        for path in (ROOT / "benchmarks").glob("*.py")
+        if not path.stem.startswith("__") and "= start(" in path.read_text()
+    }
+    assert {entry.name for entry in EXPERIMENTS} == there
+
+
+def test_the_command_compares_and_refuses_what_is_not_there(tmp_path: Path) -> None:
+    one = record(seconds=(1.0, 1.0, 1.0, 1.0)).write(tmp_path / "a")
+    two = record(seconds=(2.0, 2.0, 2.0, 2.0)).write(tmp_path / "b")
+
+    def bench(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "wayeb_py.cli", "bench", *words]
+        return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+    slower = bench("compare", str(one), str(two))
+    assert slower.returncode == 1
+    assert "1 slower beyond the noise" in slower.stdout
+    unknown = bench("nonsense")
+    assert unknown.returncode == 2
+    assert "no experiment is called nonsense" in unknown.stderr
