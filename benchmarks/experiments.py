@@ -22,6 +22,8 @@ EXPERIMENTS = (
     Entry("in_memory", "six patterns over columns in memory, against a numpy sum", 30),
     Entry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80),
     Entry("many_patterns", "48 and 1,000 distinct patterns, against six", 80),
+    Entry("scaling", "cost against patterns, entities, events, window, share detected", 150, 25),
+    Entry("latency", "from an event offered to its detection out, in process", 30, 8),
     Entry("start_up", "from the command to its first result", 15),
     Entry("resident_memory", "memory of a long run", 10),
     Entry("places", "220 ports for each, against 220 patterns", 60),

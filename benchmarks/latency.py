@@ -1,0 +1,57 @@
+"""From an event offered to its detection out, in process: batches of 1, 100 and 10,000 events.
+
+Every batch is offered when the one before is done, and an event's latency is the time until `feed` has returned the
+detections of its batch. What an event waits for its batch to fill is the caller's choice and not counted.
+
+analysis: a call costs some hundred microseconds whatever it carries (arrays are wrapped, columns looked up); batches
+of 100 share that among them, and from 10,000 on the events themselves are what costs.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import numpy as np
+
+import wayeb_py
+from benchmarks.events import SIX_PATTERNS, read_fleet
+from benchmarks.measure import Figure, start, stay_on_one_core
+
+SIZES = (1, 100, 10_000)
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+
+def main() -> None:
+    stay_on_one_core()
+    experiment = start("latency", "from an event offered to its detection out, six patterns, in process, one core")
+    n_events = 200_000 if experiment.size == "quick" else 2_000_000
+    events = read_fleet(2_000_000).slice(0, n_events)
+    patterns = wayeb_py.compile(SIX_PATTERNS)
+    expected = len(wayeb_py.Recogniser(patterns, order="sorted").feed(events))
+    for size in SIZES:
+        offered = events.slice(0, min(n_events, 20_000)) if size == 1 else events
+        batches = [offered.slice(at, size).combine_chunks().to_batches()[0] for at in range(0, len(offered), size)]
+        recogniser = wayeb_py.Recogniser(patterns, order="sorted")
+        seconds = np.empty(len(batches))
+        n_found = np.empty(len(batches), np.int64)
+        gc.collect()
+        with experiment.watched():
+            for number, batch in enumerate(batches):
+                begin = time.perf_counter()
+                found = recogniser.feed(batch)
+                seconds[number] = time.perf_counter() - begin
+                n_found[number] = len(found)
+        whole = len(wayeb_py.Recogniser(patterns, order="sorted").feed(offered)) if offered is not events else expected
+        experiment.check(f"{whole:,} detections in batches of {size:,}", int(n_found.sum()) == whole > 0)
+        latency_ms = 1e3 * seconds[len(seconds) // 20 :]  # the first ones load what is loaded once
+        for name, quantile in QUANTILES.items():
+            value = float(np.quantile(latency_ms, quantile))
+            experiment.row(**{"batch size": str(size), "quantile": name, "ms": value})
+        experiment.report(f"batches of {size:,}", len(offered) / float(seconds.sum()) / 1e6, "million events/s")
+    experiment.figure(Figure("Latency in process", "batch size", "ms", "quantile", kind="bars", log="y"))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()
