@@ -46,10 +46,10 @@ def main() -> None:
         experiment.check(f"{whole:,} detections in batches of {size:,}", int(n_found.sum()) == whole > 0)
         latency_ms = 1e3 * seconds[len(seconds) // 20 :]  # the first ones load what is loaded once
         for name, quantile in QUANTILES.items():
-            value = float(np.quantile(latency_ms, quantile))
-            experiment.row(**{"batch size": str(size), "quantile": name, "ms": value})
+            value_ms = float(np.quantile(latency_ms, quantile))
+            experiment.row(batch_size=str(size), quantile=name, ms=value_ms)
         experiment.report(f"batches of {size:,}", len(offered) / float(seconds.sum()) / 1e6, "million events/s")
-    experiment.figure(Figure("Latency in process", "batch size", "ms", "quantile", kind="bars", log="y"))
+    experiment.figure(Figure("Latency in process", "batch_size", "ms", "quantile", kind="bars", log="y"))
     experiment.finish()
 
 
