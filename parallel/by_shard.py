@@ -1,0 +1,153 @@
+"""Event parcels by shard go through Spark's stateful operator and come out as parcels of what was found.
+
+    parcels of one shard and batch ──▶ arrival order ──▶ Live (from the shard's state) ──▶ parcels, the next state
+
+Besides events a shard may be sent an *epoch*, which tells it what the plan of the batch says of all shards: which
+patterns hold from now on, that silent entities are to be given up, that the input has ended. Parcels of any other kind
+pass unchanged.
+
+The number of shards is kept in the state. Whoever packs events sends shard 0 something in every batch, so that shard 0
+is asked in every batch: a query with another number of shards than its checkpoint would look for the state of most
+entities where it is not, and is stopped here before it has written anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
+from wayeb_py.parallel import parcel
+from wayeb_py.parallel.arrival import in_arrival_order
+from wayeb_py.parallel.harvest import Harvest
+from wayeb_py.parallel.live import TICKS_OF_SILENCE, Live
+from wayeb_py.parallel.parcel import Parcel
+from wayeb_py.parallel.shards import routes
+from wayeb_py.parallel.snapshots import Epoch, Snapshot
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.state import GroupState
+
+    from wayeb_py.patterns import Patterns
+
+STATE_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch then writes what has changed; the whole is written now and again, behind the query.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+_STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
+_ROUTE = "route"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a shard is to look for, in events of which types."""
+
+    patterns: Patterns
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """What all shards of a query share; it is pickled."""
+
+    n_shards: int
+    order: Callable[[int], Order]  # by era
+    episodes: bool
+    idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
+    listens: bool = False  # silence is told by the epochs
+
+    @property
+    def tick_ms(self) -> int:
+        return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // TICKS_OF_SILENCE)
+
+
+def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
+    """Parcels of events become parcels of detections or episodes, of rows set aside, and of counts."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    numbers = sql.array(*(sql.lit(route) for route in routes(shards.n_shards)))
+    routed = events.withColumn(_ROUTE, sql.element_at(numbers, sql.col("split").cast("int") + 1))
+
+    def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
+        yield _as_pandas(_step(shards, arrived, state))
+
+    return routed.groupBy(_ROUTE).applyInPandasWithState(
+        step,
+        outputStructType=parcel.DDL,
+        stateStructType=_STATE_DDL,
+        outputMode="append",
+        timeoutConf=GroupStateTimeout.ProcessingTimeTimeout if shards.tick_ms else GroupStateTimeout.NoTimeout,
+    )
+
+
+def epoch_parcel(shard: int, epoch: Epoch) -> Parcel:
+    """Tells a shard which epoch a batch ends in."""
+    return Parcel("epoch", shard, 0, json.dumps(asdict(epoch)).encode())
+
+
+def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parcel]:
+    before = state.get if state.exists else None
+    if before is not None and before[0] != shards.n_shards:
+        raise DataError(
+            f"the checkpoint holds the state of {before[0]} shards, and the query has {shards.n_shards}",
+            hint=f"pass shards={before[0]}, or begin with a new checkpoint",
+        )
+    assert arrived or before is not None  # a shard that times out has a state
+    shard = arrived[0].split if before is None else before[1]
+    was = Epoch() if before is None else Epoch(**json.loads(before[2]))
+    now = _epoch(shards, arrived, was, state)
+    order = shards.order(now.era)
+    snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
+    live = Live(order.patterns, order.schema, shards.episodes, snapshot)
+    harvest = Harvest(live.recogniser, f"shard-{shard}", 0, shard, shards.episodes)
+    found = [one for one in arrived if one.kind not in ("events", "epoch")]
+    for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
+        found += harvest.feed(Block([batch]))
+        if shards.listens or shards.tick_ms:
+            live.hear([batch], now.tick)
+    if now.tick != was.tick:
+        found += harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
+    if now.ended_at != was.ended_at:
+        found += harvest.take(live.recogniser.finish())
+    after = live.snapshot()
+    found += harvest.finish(state_bytes=len(after.saved))
+    state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))
+    if shards.tick_ms:
+        state.setTimeoutDuration(shards.tick_ms)
+    return found
+
+
+def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> Epoch:
+    """The epoch that the batch ends in: as it is told, or by the clock of the batch."""
+    told = [Epoch(**json.loads(one.payload)) for one in arrived if one.kind == "epoch"]
+    if told:
+        return max(told)
+    if shards.tick_ms:
+        return Epoch(tick=max(was.tick, state.getCurrentProcessingTimeMs() // shards.tick_ms))
+    return was
+
+
+def _as_pandas(parcels: list[Parcel]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "kind": [one.kind for one in parcels],
+            "split": [one.split for one in parcels],
+            "number": [one.number for one in parcels],
+            "payload": [one.payload for one in parcels],
+        }
+    )
