@@ -1,79 +1,124 @@
 """A Spark session that our jobs run in, made in this one place; or one clear message why there can be none.
 
-Python workers must be the interpreter that runs us, or they find neither us nor our dependencies. Ports are
-ephemeral and, for a local master, on loopback only.
+The master is the one that is given, or else SPARK_MASTER's, or else what spark-submit and spark-defaults.conf say, or
+else this machine. Python workers must be the interpreter that runs us, or they find neither us nor our dependencies.
+Ports are ephemeral; with a local master everything is bound to loopback. What a user has configured stays, but for
+the few settings that parcels need.
 """
 
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.java import OLDEST_JAVA, find_java, require_java
+from wayeb_py.parallel.launch import start_jvm
 
 if TYPE_CHECKING:
+    from pyspark import SparkConf
     from pyspark.sql import SparkSession
 
-OLDEST_JAVA = 17
+__all__ = ["OLDEST_JAVA", "find_java", "open_session", "require_java", "require_spark"]
 
-_ALWAYS = {
-    "spark.ui.enabled": "false",
+# Without these our jobs would be wrong or slow.
+_NEEDED = {
     "spark.sql.session.timeZone": "UTC",
     # Parcels are few and large: a batch of them must not grow with their number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
     "spark.sql.adaptive.enabled": "false",
 }
 
+# What a user would choose; whoever configured something else gets that.
+_PREFERRED = {
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+
+_LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
+
 
 def open_session(
-    master: str | None = None, *, workers: int | None = None, name: str = "wayeb", settings: Mapping[str, str] = {}
+    master: str | None = None,
+    *,
+    workers: int | None = None,
+    name: str = "wayeb",
+    settings: Mapping[str, str] = {},
+    quick: bool | None = None,
 ) -> SparkSession:
-    """A session on the master that is given, or configured, or on this machine with as many threads as workers."""
-    require_java()
-    try:
-        from pyspark.sql import SparkSession
-    except ImportError as error:
-        raise DataError(
-            "--engine spark needs pyspark, which is not installed", hint="pip install 'wayeb-py[spark]'"
-        ) from error
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    chosen = master or os.environ.get("SPARK_MASTER") or os.environ.get("MASTER") or f"local[{workers or '*'}]"
-    builder = SparkSession.builder.appName(name).master(chosen)
-    for key, value in (_ALWAYS | dict(settings)).items():
-        builder = builder.config(key, value)
+    """A session on the master that is given, or configured, or on this machine with as many threads as workers.
+
+    A `quick` JVM compiles soon rather than well: right for a short job, or one in which it only moves bytes. The
+    environment's WAYEB_SPARK_QUICK=1 asks for it where the caller does not say.
+    """
+    require_spark()
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    asked = master or os.environ.get("SPARK_MASTER")
+    with ThreadPoolExecutor(1) as meanwhile:  # the JVM takes its time
+        compiling = meanwhile.submit(_compile_kernels)
+        conf = _start(asked, settings, os.environ.get("WAYEB_SPARK_QUICK") == "1" if quick is None else quick)
+        compiling.result()
+    chosen = asked or conf.get("spark.master", None) or f"local[{workers or '*'}]"
+    conf.setMaster(chosen).setAppName(name)
+    for key, value in _PREFERRED.items():
+        conf.setIfMissing(key, value)
+    for key, value in {**_NEEDED, **settings}.items():
+        conf.set(key, value)
     if chosen.startswith("local"):
-        builder = builder.config("spark.driver.bindAddress", "127.0.0.1").config("spark.driver.host", "127.0.0.1")
-    session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+        _stay_here(conf)
+    if not conf.contains("spark.pyspark.python"):
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    session: SparkSession = SparkSession.builder.config(conf=conf).getOrCreate()
     return session
 
 
-def require_java() -> None:
-    """Raises DataError with the remedy where there is no Java that Spark can run on."""
-    remedy = (
-        f"install Java {OLDEST_JAVA} or newer (sudo apt-get install openjdk-{OLDEST_JAVA}-jre-headless), "
-        "or run with --engine local, which needs none"
-    )
-    program = find_java()
-    if program is None:
-        raise DataError("Spark needs Java, and there is none here", hint=remedy)
-    told = subprocess.run([program, "-version"], capture_output=True, text=True).stderr
-    version = re.search(r'version "(?:1\.)?(\d+)', told)
-    if version is None or int(version[1]) < OLDEST_JAVA:
-        found = version[1] if version else "of unknown version"
-        raise DataError(f"Spark needs Java {OLDEST_JAVA} or newer; {program} is Java {found}", hint=remedy)
+def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> SparkConf:
+    """Starts the JVM, unless there is one; what spark-submit and spark-defaults.conf say."""
+    from pyspark import SparkConf, SparkContext
+
+    if SparkContext._gateway is None:
+        gateway = start_jvm(settings, is_local=asked is None or asked.startswith("local"), quick=quick)
+        SparkContext._ensure_initialized(gateway=gateway)
+    return SparkConf()
 
 
-def find_java() -> str | None:
-    """The Java that Spark would start: that of JAVA_HOME, or else of the PATH."""
-    home = os.environ.get("JAVA_HOME")
-    if home and (Path(home) / "bin" / "java").exists():
-        return str(Path(home) / "bin" / "java")
-    return shutil.which("java")
+def require_spark() -> None:
+    """Raises DataError with the remedy where Spark cannot run."""
+    try:
+        import pyspark  # noqa: F401
+    except ImportError as error:
+        raise DataError(
+            "Spark needs pyspark, which is not installed",
+            hint="pip install 'wayeb-py[spark]', or run with --engine local",
+        ) from error
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else spark-submit has a JVM already
+        require_java()
+
+
+def _stay_here(conf: SparkConf) -> None:
+    """Loopback only; and since the workers run here, from here, they can be forked from a process that knows us."""
+    for key, value in _LOOPBACK.items():
+        conf.set(key, value)
+    if not conf.contains("spark.python.daemon.module"):
+        root = Path(wayeb_py.__file__).parent.parent
+        conf.set("spark.python.daemon.module", "wayeb_py.parallel.daemon")
+        found = [conf.get("spark.executorEnv.PYTHONPATH", None), str(root)]
+        conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(path for path in found if path))
+
+
+def _compile_kernels() -> None:
+    """Kernels that are not in the cache are compiled once here, not in every worker."""
+    from wayeb_py.startup import compile_kernels, spare_pandas
+
+    spare_pandas()
+    compile_kernels()
