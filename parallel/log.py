@@ -2,6 +2,9 @@
 
 What can be read again needs no buffer of ours: the state after an offset is a function of the log up to it, so a
 stretch that was lost in the middle is read once more, from the state of its start.
+
+All events of an entity are in one partition, in the order of their arrival; whoever writes the log sees to it. A log
+of one partition always keeps that promise.
 """
 
 from __future__ import annotations
@@ -32,6 +35,10 @@ class Log(Protocol):
 
     The same stretch always gives the same events in the same order. Offsets count events, bad ones among them.
     """
+
+    @property
+    def name(self) -> str:
+        """What is read, such as `kafka://host:9092/positions`: a checkpoint belongs to the log of this name."""
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns, from a sample of what is there; None while nothing is."""

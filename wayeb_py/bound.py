@@ -215,6 +215,11 @@ class Bound:
         known = rows.entity < len(self.floor_ts)
         return known & (rows.ts < self.floor_ts[np.where(known, rows.entity, 0)])
 
+    def raise_floor(self) -> None:
+        """Lets no event come before those that have been recognised by now."""
+        n = len(self.entities)
+        self.floor_ts = np.where(self.count[:n] > 0, self.last_ts[:n], kernels.NEVER)
+
     def columns(self, rows: Rows) -> dict[str, Column]:
         """The attributes that predicates look at, and the time."""
         columns = {

@@ -23,6 +23,7 @@ from wayeb_py import kernels
 from wayeb_py.bound import Bound, Disorder, Part, has_null_word, join_parts, plain
 from wayeb_py.columns import Column, column_of, ticks_of
 from wayeb_py.detections import Detections
+from wayeb_py.entities import Entities
 from wayeb_py.episodes import Detected, EpisodeJoiner
 from wayeb_py.order import Rows
 from wayeb_py.patterns import Patterns
@@ -109,6 +110,7 @@ class Recogniser:
             return self._nothing()
         rows = bound.reorderer.finish() if self.order == "arrival" else None
         table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
+        bound.raise_floor()
         closed = bound.closed_episodes
         if self._joiner is not None:
             closed += self._joiner.finish()
@@ -124,7 +126,16 @@ class Recogniser:
         keys = bound.entities.keys()
         silent[pc.is_in(keys, value_set=entities.cast(keys.type)).to_numpy(zero_copy_only=False)] = True
         rows = bound.reorderer.finish(silent)
-        return self._announce(self._result(rows))
+        result = self._result(rows)
+        bound.raise_floor()
+        return self._announce(result)
+
+    @property
+    def entities(self) -> Entities:
+        """The entities by number; there are none before the first batch has told the type of their keys."""
+        if self._bound is None:
+            raise ValueError("no batch has been fed yet")
+        return self._bound.entities
 
     def _nothing(self) -> Detections:
         empty = pa.schema([("pattern", pa.string())]).empty_table()
@@ -196,15 +207,20 @@ class Recogniser:
         self.counts.entities = n_entities = len(bound.entities)
         bound.grow(n_entities)
         rows = Rows(batch, entity, ticks.values)
+        # What comes before something that was recognised without waiting any longer is late, whatever the lateness.
+        before = bound.are_before_the_floor(rows)
+        if before.any():
+            self._set_late(rows.take(np.flatnonzero(before)))
+            rows = rows.where(~before)
         if self.order == "arrival":
             rows, late = bound.reorderer.take(rows, n_entities)
-        else:
-            is_late = bound.are_before_the_floor(rows)
-            rows, late = rows.where(~is_late), rows.take(np.flatnonzero(is_late))
+            self._set_late(late)
+        return rows
+
+    def _set_late(self, late: Rows) -> None:
         if len(late):
             self.counts.late += len(late)
             self.aside.append(("late", late.batch))
-        return rows
 
     def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
         bad = batch.filter(mask)

@@ -21,6 +21,13 @@ from wayeb_py.files.write import WholeFile
 LATE = "late"
 
 
+def render_aside(row: AsideRow) -> bytes:
+    """A row set aside as a line of NDJSON."""
+    fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
+    fields |= {"text": row.text} if row.text is not None else {"values": row.values}
+    return (json.dumps(fields, ensure_ascii=False, default=str) + "\n").encode()
+
+
 @dataclass(frozen=True, slots=True)
 class BadLimit:
     """How many rows may be set aside: the greater of a number and a share of the rows read."""
@@ -87,9 +94,7 @@ class Aside:
             return
         if self._whole is None:
             self._whole = WholeFile(self.path)
-        fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
-        fields |= {"text": row.text} if row.text is not None else {"values": row.values}
-        self._whole.write((json.dumps(fields, ensure_ascii=False, default=str) + "\n").encode())
+        self._whole.write(render_aside(row))
 
     def _too_many(self) -> DataError:
         first = self.first

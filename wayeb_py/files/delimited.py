@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -60,32 +61,29 @@ class DelimitedEvents:
             if column.name in self.read
         }
         self.n_rows: int | None = None
+        self._is_careful = False  # a block had a fault: the next ones are likely to have some too
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
         """One call a block of lines."""
-        careful: list[bool] = []  # not empty once a block had a fault: the next ones are likely to have some too
-
-        def parse(lines: Lines) -> Callable[[], Block]:
-            def parse_block() -> Block:
-                block = None if careful else self._read_typed(lines, selection, constants)
-                if block is None:
-                    careful.append(True)
-                    block = Block(n_bytes=lines.n_bytes)
-                    columns, places, held = self._read_texts(lines, block)
-                    for name, constant in constants.items():
-                        columns[name] = pa.array([constant.as_py()] * len(places), pa.string())
-                    settle(columns, places, held, selection, self.file.path, block)
-                    block.batches = _slices(block.batches, selection.batch_rows)
-                return block
-
-            return parse_block
-
         for index, lines in enumerate(read_lines(self.file)):
             if index == 0 and not self.file.header:
                 rows = lines.data.partition(b"\n")[2]
                 lines = Lines(rows, 2, lines.n_bytes)
             if lines.data:
-                yield parse(lines)
+                yield partial(self.parse, lines, selection, constants)
+
+    def parse(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
+        """The events of some lines, none of them the header."""
+        block = None if self._is_careful else self._read_typed(lines, selection, constants)
+        if block is None:
+            self._is_careful = True
+            block = Block(n_bytes=lines.n_bytes)
+            columns, places, held = self._read_texts(lines, block)
+            for name, constant in constants.items():
+                columns[name] = pa.array([constant.as_py()] * len(places), pa.string())
+            settle(columns, places, held, selection, self.file.path, block)
+            block.batches = _slices(block.batches, selection.batch_rows)
+        return block
 
     def _names(self) -> list[str]:
         """Column names as Arrow takes them; those that nobody wants may repeat."""

@@ -49,6 +49,7 @@ class EventFile:
     partitions: tuple[tuple[str, str | None], ...] = ()
     n_bytes: int = 0
     header: tuple[str, ...] = ()  # the columns of a CSV file that does not begin with their names
+    groups: tuple[int, int] | None = None  # of a Parquet file: only the row groups from the first to before the second
 
 
 def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
@@ -86,12 +87,12 @@ def _find_at(text: str) -> Iterator[EventFile]:
 def _find_below(folder: str) -> Iterator[EventFile]:
     found = passed_over = 0
     for path in sorted(_walk(Path(folder))):
-        name_format, compression = _told_by_name(path.name)
+        name_format, compression = told_by_name(path.name)
         if name_format is None:
             passed_over += 1
             continue
         found += 1
-        partitions = tuple(_partitions(path.parent.relative_to(folder)))
+        partitions = tuple(partitions_of(path.parent.relative_to(folder)))
         yield EventFile(str(path), name_format, compression, partitions, path.stat().st_size)
     if not found:
         other = f" ({passed_over} of other kinds)" if passed_over else ""
@@ -108,7 +109,8 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def _partitions(folders: Path) -> Iterator[tuple[str, str | None]]:
+def partitions_of(folders: Path) -> Iterator[tuple[str, str | None]]:
+    """The columns that folders named `name=value` add."""
     for part in folders.parts:
         name, equals, value = part.partition("=")
         if equals:
@@ -120,7 +122,8 @@ def compression_of(name: str) -> str | None:
     return _COMPRESSIONS.get(os.path.splitext(name.lower())[1])
 
 
-def _told_by_name(name: str) -> tuple[Format | None, str | None]:
+def told_by_name(name: str) -> tuple[Format | None, str | None]:
+    """Format and compression by the extension; no format where it says nothing."""
     stem, extension = os.path.splitext(name.lower())
     compression = _COMPRESSIONS.get(extension)
     if compression is not None:
@@ -131,7 +134,7 @@ def _told_by_name(name: str) -> tuple[Format | None, str | None]:
 
 
 def _describe(path: str) -> EventFile:
-    told, compression = _told_by_name(path)
+    told, compression = told_by_name(path)
     if told is None:
         told = _told_by_bytes(path)
     return EventFile(path, told, compression, (), os.stat(path).st_size)

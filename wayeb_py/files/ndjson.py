@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -62,16 +63,17 @@ class NdjsonEvents:
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
         """One call a block of lines; on standard input, one for all that has arrived."""
 
-        def parse(lines: Lines) -> Callable[[], Block]:
-            return lambda: self._read_typed(lines, selection, constants) or self._read_each(lines, selection, constants)
-
         if self.arriving is None:
             for lines in read_lines(self.file, quotes=False):
-                yield parse(lines)
+                yield partial(self.parse, lines, selection, constants)
         elif self.first is not None:
-            yield parse(self.first)
+            yield partial(self.parse, self.first, selection, constants)
             for lines in self.arriving:
-                yield parse(lines)
+                yield partial(self.parse, lines, selection, constants)
+
+    def parse(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
+        """The events of some lines."""
+        return self._read_typed(lines, selection, constants) or self._read_each(lines, selection, constants)
 
     def _read_typed(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
         """The block as Arrow reads it, or None if something in it is not as it should be."""

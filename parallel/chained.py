@@ -1,0 +1,192 @@
+"""A log becomes parcels of detections: a Spark source that recognises where it reads.
+
+Spark plans batches by offsets and runs `read` in its executors; only what was found leaves them. Besides the offsets of
+the log's partitions, an offset of ours holds everything else that the answer depends on (the era of the patterns, the
+tick of the wall clock by which silent entities are given up, whether the input was declared to have ended), so what
+Spark has written down before a batch is all that it takes to repeat it.
+
+*Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `stateful`), which turn every
+event into a row of the JVM and back.
+"""
+
+from __future__ import annotations
+
+import base64
+import pickle
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from wayeb_py.parallel import faults
+from wayeb_py.parallel.live import TICKS_OF_SILENCE
+from wayeb_py.parallel.log import Offsets, Stretch
+from wayeb_py.parallel.parcel import DDL, to_batch
+from wayeb_py.parallel.snapshots import Epoch, Point
+from wayeb_py.parallel.stretch import Errand, Setting, recognise_stretch
+
+SOURCE = "wayeb_chained"
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """What the source is told: travels as an option."""
+
+    setting: Setting
+    era: int  # of the batches that are planned from now on
+    origin: Offsets  # where reading began; a partition that came later begins at 0
+    max_rows: int | None  # of a batch, over all partitions
+    idle_s: float | None
+    ends: bool  # whether the input has ended once everything available is read
+
+    def encode(self) -> str:
+        from pyspark import cloudpickle
+
+        return base64.b64encode(cloudpickle.dumps(self)).decode()
+
+    @staticmethod
+    def decode(text: str) -> Chain:
+        chain: Chain = pickle.loads(base64.b64decode(text))
+        return chain
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """An offset of ours: where each partition is, and the epoch."""
+
+    at: Offsets
+    epoch: Epoch
+    quiet: bool = False  # whether nothing has come since silent entities were given up
+
+    @classmethod
+    def from_json(cls, offset: Mapping[str, Any]) -> Mark:
+        return cls(dict(offset["at"]), Epoch(offset["era"], offset["tick"], offset["ended_at"]), offset["quiet"])
+
+    def to_json(self) -> dict[str, Any]:
+        epoch = self.epoch
+        counters = {"era": epoch.era, "tick": epoch.tick, "ended_at": epoch.ended_at}
+        return {"at": self.at, **counters, "quiet": self.quiet}
+
+
+class _Task(InputPartition):
+    def __init__(self, errand: Errand) -> None:
+        self.errand = errand
+
+
+class ChainedSource(DataSource):
+    """The source as Spark knows it; `chain` is its only option."""
+
+    @classmethod
+    def name(cls) -> str:
+        return SOURCE
+
+    def schema(self) -> str:
+        return DDL
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
+        return ChainedReader(Chain.decode(self.options["chain"]))
+
+
+class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in the driver, and reads their stretches in the executors."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._target: Offsets | None = None  # frozen: what is beyond it is for the next run
+
+    # In the driver.
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802
+        return Mark(self._chain.origin, Epoch()).to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadAllAvailable() if self._chain.max_rows is None else ReadMaxRows(self._chain.max_rows)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
+        self._target = self._chain.setting.log.latest()
+
+    def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """How far the log goes: what the batches' end offsets lag behind."""
+        return {"at": self._chain.setting.log.latest()}
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends: `start` itself if there is nothing to do."""
+        before = Mark.from_json(start)
+        latest = self._chain.setting.log.latest() if self._target is None else self._target
+        max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
+        has_events = any(at[partition] > self._start(before, partition) for partition in at)
+        epoch, tick = before.epoch, self._tick(before, has_events)
+        if has_events:
+            after = Mark(at, Epoch(self._chain.era, tick, epoch.ended_at))
+        else:
+            n_events = sum(at[partition] - self._chain.origin.get(partition, 0) for partition in at)
+            ends = self._chain.ends and self._target is not None and n_events > epoch.ended_at
+            if not ends and tick == epoch.tick:
+                return start
+            after = Mark(at, Epoch(self._chain.era, tick, n_events if ends else epoch.ended_at), quiet=True)
+        faults.reach("plan")
+        return after.to_json()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        before, after = Mark.from_json(start), Mark.from_json(end)
+        n_groups = len(self._chain.setting.era(after.epoch.era).groups)
+        tasks: list[InputPartition] = []
+        for place, (partition, until) in enumerate(sorted(after.at.items())):
+            since = self._start(before, partition)
+            if since == until and before.epoch == after.epoch:
+                continue
+            origin = self._chain.origin.get(partition, 0)
+            for group in range(n_groups):
+                stretch = Stretch(partition, since, until)
+                tasks.append(_Task(Errand(stretch, group, place * n_groups + group, origin, before.epoch, after.epoch)))
+        return tasks
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Everything up to `end` is in the sink: older states are not needed any more."""
+        faults.reach("commit")
+        done = Mark.from_json(end)
+        setting = self._chain.setting
+        for group in range(len(setting.era(done.epoch.era).groups)):
+            for partition, offset in done.at.items():
+                setting.snapshots.collect(group, partition, Point(done.epoch, offset))
+        setting.log.forget(done.at)
+
+    def _start(self, before: Mark, partition: str) -> int:
+        return before.at.get(partition, self._chain.origin.get(partition, 0))
+
+    def _tick(self, before: Mark, has_events: bool) -> int:
+        """The interval of the wall clock; without events it moves on only while somebody may have fallen silent."""
+        tick = before.epoch.tick
+        if self._chain.idle_s is None:
+            return tick
+        now = max(tick, int(time.time() * TICKS_OF_SILENCE / self._chain.idle_s))
+        return now if has_events or (not before.quiet and now >= tick + TICKS_OF_SILENCE) else tick
+
+    # In the executors.
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, _Task)
+        for parcel in recognise_stretch(self._chain.setting, partition.errand):
+            yield to_batch([parcel])
+
+
+def share_out(start: Offsets, latest: Offsets, max_rows: int | None) -> Offsets:
+    """Where a batch ends that takes at most so many rows, from each partition in proportion to what waits there."""
+    waiting = {p: max(0, end - start.get(p, 0)) for p, end in latest.items()}
+    total = sum(waiting.values())
+    if max_rows is None or total <= max_rows:
+        taken = waiting
+    else:
+        taken = {p: max_rows * n // total for p, n in waiting.items()}
+        rest = max_rows - sum(taken.values())
+        for partition in sorted(waiting, key=lambda p: (taken[p] - waiting[p], p)):
+            more = min(rest, waiting[partition] - taken[partition])
+            taken[partition] += more
+            rest -= more
+    return start | {p: start.get(p, 0) + n for p, n in taken.items()}

@@ -1,0 +1,148 @@
+"""What a batch of a stream found goes to where it is wanted: a folder of Parquet, standard output, a user's function.
+
+A batch may come twice: the driver died after writing it and before Spark knew. A sink that can replace what it wrote
+does so (Parquet: a file a batch, under the batch's number), and is exactly once. Others write it again, and
+`detection_id` tells what is there twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any, Protocol
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.render import render_ndjson
+from wayeb_py.files.write import ParquetOutput, WholeFile, telling_faults
+from wayeb_py.parallel import faults
+
+
+@dataclass(slots=True)
+class Batch:
+    """What one micro-batch found: detections, or episodes where those were asked for; None where there were none."""
+
+    number: int
+    found: pa.Table | None = None
+    aside: bytes = b""  # NDJSON
+    counts: list[dict[str, Any]] = field(default_factory=list)  # one a partition and group
+
+
+class Sink(Protocol):
+    """Takes batches in the order of their numbers; the last one may come again after a restart."""
+
+    exactly_once: bool
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        """Is called once, before the first batch; raises DataError if nothing can be written there."""
+
+    def write(self, batch: Batch) -> None:
+        """Returns when the batch is safe."""
+
+    def close(self) -> None:
+        """Is called once, after the last batch."""
+
+
+class ParquetSink:
+    """A folder of Parquet files, one for each batch that found something; anybody can read it as one table."""
+
+    exactly_once = True
+
+    def __init__(self, folder: str | os.PathLike[str], stem: str = "detections") -> None:
+        self.folder, self.stem = Path(folder), stem
+        self._stream_id = ""
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        with telling_faults(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        if is_new and any(path.suffix == ".parquet" for path in self.folder.iterdir()):
+            raise DataError(
+                "the folder already holds Parquet files, and this stream has just begun: its detections would be "
+                "mixed with them",
+                str(self.folder),
+                hint="name another folder, or move the old files away; to go on with a stream name its --checkpoint",
+            )
+        self._stream_id = stream_id
+        for left in self.folder.glob(f".{self.stem}-{stream_id}-*.tmp"):  # of a run that was killed
+            left.unlink(missing_ok=True)
+
+    def write(self, batch: Batch) -> None:
+        path = self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet"
+        if batch.found is None:
+            path.unlink(missing_ok=True)
+            return
+        output = ParquetOutput(path)
+        try:
+            output.write(batch.found)
+            output.commit()
+        finally:
+            output.discard()
+        faults.reach("sink:after-rename")
+
+    def close(self) -> None:
+        """Everything is in its place."""
+
+
+class NdjsonSink:
+    """Lines on standard output, or on another stream."""
+
+    exactly_once = False
+
+    def __init__(self, stream: IO[bytes] | None = None) -> None:
+        self._stream = sys.stdout.buffer if stream is None else stream
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        """There is nothing to prepare."""
+
+    def write(self, batch: Batch) -> None:
+        if batch.found is not None:
+            with telling_faults(None):
+                self._stream.write(render_ndjson(batch.found))
+                self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+class FunctionSink:
+    """A function of the user's, called with a table and the batch's number for every batch that found something."""
+
+    exactly_once = False
+
+    def __init__(self, function: Callable[[pa.Table, int], None]) -> None:
+        self._function = function
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        """There is nothing to prepare."""
+
+    def write(self, batch: Batch) -> None:
+        if batch.found is not None:
+            self._function(batch.found, batch.number)
+
+    def close(self) -> None:
+        """The function's own affair."""
+
+
+class AsideFolder:
+    """Late events and rows that are no events: NDJSON, a file for each batch that had some, replaced if repeated."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def write(self, stream_id: str, number: int, lines: bytes) -> None:
+        path = self.folder / f"aside-{stream_id}-{number:09}.ndjson"
+        if not lines:
+            path.unlink(missing_ok=True)
+            return
+        with telling_faults(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+        whole = WholeFile(path)
+        try:
+            whole.write(lines)
+            whole.commit()
+        finally:
+            whole.discard()

@@ -1,0 +1,147 @@
+"""A stretch of a log and the state of its start become parcels and the state of its end; runs in the executors.
+
+    snapshot of the start ──▶ recogniser ◀── blocks of the log        ──▶ detections · episodes · aside · counts
+                                  └──▶ snapshot of the end, after the last parcel is handed on
+
+A recogniser stays alive in its worker process, so that the next stretch of its partition, if it comes to the same
+process, need not restore it. Where the snapshot is gone or damaged, the state is made again from an older one, or from
+the beginning of the log, by reading on without a word.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from wayeb_py.errors import DataError
+from wayeb_py.parallel import faults
+from wayeb_py.parallel.buffer import ReadAhead
+from wayeb_py.parallel.eras import Era, load_era
+from wayeb_py.parallel.harvest import Harvest
+from wayeb_py.parallel.live import Live
+from wayeb_py.parallel.log import Log, Stretch
+from wayeb_py.parallel.parcel import Parcel
+from wayeb_py.parallel.snapshots import Epoch, Point, Snapshot, Snapshots
+
+ALIVE = 16  # recognisers that a worker process keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What all stretches of a running stream share."""
+
+    log: Log
+    folder: Path  # of the checkpoint; shared by driver and executors
+    episodes: bool
+    listens: bool  # whether it is kept in mind when each entity was last heard of
+
+    @property
+    def snapshots(self) -> Snapshots:
+        return Snapshots(self.folder / "snapshots")
+
+    def era(self, number: int) -> Era:
+        return load_era(self.folder / "eras", number)
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """One task of a micro-batch: a stretch, for one group of patterns, from one epoch into the next."""
+
+    stretch: Stretch
+    group: int
+    split: int
+    origin: int  # where the partition began to be read, without any state
+    before: Epoch
+    after: Epoch
+
+
+_alive: OrderedDict[tuple[Path, int, str], tuple[Point, Live]] = OrderedDict()
+
+
+def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
+    """The parcels of an errand; the state of its end is on the disk when the last one has been taken."""
+    faults.reach("read:begin")
+    stretch, before, after = errand.stretch, errand.before, errand.after
+    began = time.perf_counter()
+    live = _take_alive(setting, errand) or _restore(setting, errand)
+    restore_s = time.perf_counter() - began
+    recogniser = live.recogniser
+    harvest = Harvest(recogniser, stretch.partition, errand.group, errand.split, setting.episodes)
+    era = setting.era(after.era)
+    blocks = setting.log.read(stretch, era.wanted(errand.group), era.schema_of(errand.group))
+    with ReadAhead(blocks) as ahead:
+        for block in ahead:
+            for parcel in harvest.feed(block):
+                faults.reach("read:yield")
+                yield parcel
+            if setting.listens:
+                live.hear(block.batches, after.tick)
+    if after.tick != before.tick:
+        yield from harvest.take(recogniser.flush_idle(live.silent(after.tick)))
+    if after.ended_at != before.ended_at:
+        yield from harvest.take(recogniser.finish())
+    snapshot = live.snapshot()
+    for parcel in harvest.finish(
+        state_bytes=len(snapshot.saved),
+        restore_s=restore_s,
+        start=stretch.start,
+        end=stretch.end,
+        **asdict(ahead.waits),
+    ):
+        faults.reach("read:yield")
+        yield parcel
+    point = Point(after, stretch.end)
+    setting.snapshots.write(errand.group, stretch.partition, point, snapshot)
+    _keep_alive(setting, errand, point, live)
+
+
+def _live(setting: Setting, era: Era, group: int, snapshot: Snapshot | None) -> Live:
+    return Live(era.groups[group], era.schema_of(group), setting.episodes, snapshot)
+
+
+def _take_alive(setting: Setting, errand: Errand) -> Live | None:
+    """The recogniser that this process has at the start of the stretch; it is nobody else's from now on."""
+    known = _alive.pop((setting.folder, errand.group, errand.stretch.partition), None)
+    if known is None or errand.before.era != errand.after.era:
+        return None
+    point, live = known
+    return live if point == Point(errand.before, errand.stretch.start) else None
+
+
+def _keep_alive(setting: Setting, errand: Errand, point: Point, live: Live) -> None:
+    _alive[(setting.folder, errand.group, errand.stretch.partition)] = (point, live)
+    while len(_alive) > ALIVE:
+        _alive.popitem(last=False)
+
+
+def _restore(setting: Setting, errand: Errand) -> Live:
+    """A recogniser in the state of the start: from its snapshot, or made again from an older one."""
+    stretch, group = errand.stretch, errand.group
+    start = Point(errand.before, stretch.start)
+    era = setting.era(errand.after.era)
+    if stretch.start == errand.origin:
+        return _live(setting, era, group, None)
+    known = setting.snapshots.nearest(group, stretch.partition, start)
+    if known is not None and known[0] == start:
+        return _live(setting, era, group, known[1])
+    if known is None and errand.before != Epoch():
+        raise DataError(
+            f"the state of partition {stretch.partition} at offset {stretch.start} is gone, and it cannot be made "
+            "again, since patterns were exchanged, silent entities given up or the input ended before it",
+            str(setting.snapshots.folder),
+            hint="restore the checkpoint's snapshots from a copy, or begin anew: --restart beginning, or --restart now",
+        )
+    older, snapshot = (Point(errand.before, errand.origin), None) if known is None else known
+    before = setting.era(errand.before.era)
+    live = _live(setting, before, group, snapshot)
+    again = Stretch(stretch.partition, older.offset, stretch.start)
+    for block in setting.log.read(again, before.wanted(group), before.schema_of(group)):
+        for batch in block.batches:
+            live.recogniser.feed(batch)
+        live.recogniser.aside.clear()
+        if setting.listens:
+            live.hear(block.batches, errand.before.tick)
+    return live if errand.before.era == errand.after.era else _live(setting, era, group, live.snapshot())
