@@ -66,6 +66,7 @@ class Summary:
     seconds: float = 0.0
     out: str | None = None
     aside_file: str | None = None
+    engine: str | None = None  # where it ran and why, if there was a choice
 
     @property
     def events_per_s(self) -> float:
@@ -100,13 +101,13 @@ def run(
         state = None if state_dir is None else stack.enter_context(StateFolder(Path(state_dir)))
         stem = "episodes" if episodes else "detections"
         target = find_target(out, stem if state is None else f"{stem}-{state.n_runs + 1:06}")
-        _refuse_own_input(target, paths)
+        refuse_own_input(target, paths)
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         reader = open_events(
             paths, wanted, since_s=since_s, until_s=until_s, threads=max(1, workers), before=_schema_before(state)
         )
         aside_path = target.aside_path if aside is None else Path(aside)
-        positions = _Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
+        positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
         job = _Job(
             patterns, reader, target, aside_path, max_bad or BadLimit(), episodes, workers, on_progress, state,
             positions,
@@ -125,7 +126,8 @@ def _schema_before(state: StateFolder | None) -> pa.Schema | None:
     return saved_schema(state.saved)
 
 
-def _refuse_own_input(target: Target, paths: Sequence[str | os.PathLike[str]]) -> None:
+def refuse_own_input(target: Target, paths: Sequence[str | os.PathLike[str]]) -> None:
+    """Raises DataError where the output is one of the files that are read."""
     if target.path is None or not target.path.exists():
         return
     for file in find_files(paths):
@@ -133,7 +135,7 @@ def _refuse_own_input(target: Target, paths: Sequence[str | os.PathLike[str]]) -
             raise DataError("the output would replace its own input", file.path)
 
 
-class _Positions:
+class Positions:
     """Where the events were: read once more, when it is known whose are wanted."""
 
     def __init__(
@@ -174,7 +176,7 @@ class _Job:
     workers: int
     on_progress: Callable[[Progress], None] | None
     state: StateFolder | None
-    positions: _Positions | None
+    positions: Positions | None
 
     def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""

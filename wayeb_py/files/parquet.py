@@ -51,14 +51,15 @@ class ParquetEvents:
             for column in wanted.columns
             if column.name in self.read
         }
-        self.n_rows: int | None = self.metadata.num_rows
+        self.groups = range(*(file.groups or (0, self.metadata.num_row_groups)))
+        self.n_rows: int | None = sum(self.metadata.row_group(group).num_rows for group in self.groups)
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
         """One call a row group; what it gives is in the file's order."""
         first_row = 1
         for group in range(self.metadata.num_row_groups):
             facts = self.metadata.row_group(group)
-            if not self._misses(facts, selection):
+            if group in self.groups and not self._misses(facts, selection):
                 if self._is_large(facts):
                     yield from self._stream(group, first_row, selection, constants)
                 else:

@@ -41,7 +41,7 @@ class EventReader:
     """Events that can be read: their schema is known; iterating reads them, each time from the start."""
 
     def __init__(self, files: list[OpenedFile], selection: Selection, threads: int) -> None:
-        self._files, self._selection, self._threads = files, selection, threads
+        self.files, self.selection, self._threads = files, selection, threads
         self.schema: pa.Schema = selection.schema
         self.wanted = selection.wanted
         self.n_bytes = sum(opened.file.n_bytes for opened in files)
@@ -60,13 +60,13 @@ class EventReader:
             yield from block.batches
 
     def _calls(self) -> Iterator[Callable[[], Block]]:
-        for opened in self._files:
+        for opened in self.files:
             constants = {
                 name: pa.scalar(value, pa.string())
                 for name, value in opened.file.partitions
                 if name in self.schema.names and name not in opened.types
             }
-            yield from opened.calls(self._selection, constants)
+            yield from opened.calls(self.selection, constants)
 
 
 def open_events(

@@ -1,0 +1,86 @@
+"""Patterns become bytes that carry all they need to an executor which has none of their files.
+
+Places and `lookup` tables go as they were loaded here, and a user's functions by value, not by the name of a module
+that only the driver can import. A worker process opens the same bytes once, however many tasks it runs.
+"""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from wayeb_py.patterns import Patterns
+
+KEPT = 8  # sets of patterns that a worker process keeps open
+
+
+def pack_patterns(patterns: Patterns) -> bytes:
+    """The patterns with everything that they name; DataError where a file of theirs is at fault."""
+    from pyspark import cloudpickle
+
+    patterns.knowledge.load_for(patterns.meaning.patterns)
+    with _by_value(_modules_of(patterns)):
+        payload: bytes = cloudpickle.dumps(patterns)
+    return payload
+
+
+def open_patterns(payload: bytes, names: tuple[str, ...] = (), accounts: bool = True) -> Patterns:
+    """The patterns that were packed, or of them those of the names.
+
+    Whoever `accounts` for the events reads all columns that the whole set needs, and so do all where values are
+    cleaned: what is set aside and counted must not depend on how the patterns were split.
+    """
+    patterns = _open(payload)
+    return patterns if not names else _select(payload, names, accounts)
+
+
+@lru_cache(KEPT)
+def _open(payload: bytes) -> Patterns:
+    patterns: Patterns = pickle.loads(payload)
+    return patterns
+
+
+@lru_cache(KEPT)
+def _select(payload: bytes, names: tuple[str, ...], accounts: bool) -> Patterns:
+    return select(_open(payload), names, accounts)
+
+
+def select(patterns: Patterns, names: tuple[str, ...], accounts: bool) -> Patterns:
+    """Some of the patterns, with the needs of all of them where that decides what is counted."""
+    chosen = patterns.select(names)
+    if accounts or patterns.meaning.stream.clean is not None:
+        return replace(chosen, needs=patterns.needs)
+    return chosen
+
+
+def _modules_of(patterns: Patterns) -> list[ModuleType]:
+    """The modules that user functions would otherwise be looked up in."""
+    found = {inspect.getmodule(function.function) for function in patterns.functions.values()}
+    return [
+        module
+        for module in found
+        if module is not None and sys.modules.get(module.__name__) is module and module.__name__ != "__main__"
+    ]
+
+
+@contextmanager
+def _by_value(modules: list[ModuleType]) -> Iterator[None]:
+    from pyspark import cloudpickle
+
+    known = cloudpickle.list_registry_pickle_by_value()
+    registered = [module for module in modules if module.__name__ not in known]
+    for module in registered:
+        cloudpickle.register_pickle_by_value(module)
+    try:
+        yield
+    finally:
+        for module in registered:
+            cloudpickle.unregister_pickle_by_value(module)

@@ -1,0 +1,122 @@
+"""Part files become an output folder that appears whole or not at all.
+
+Tasks write below a hidden folder beside the output. Once all of them are done the parts that they report are all that
+is left there, a manifest `_wayeb.json` is added, and the folder changes places with the output in one step of the file
+system; the old one, if it was one of ours, goes. A run that fails leaves the old output, or none; a rerun replaces it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import secrets
+import shutil
+import socket
+from pathlib import Path
+from typing import Any
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.write import telling_faults
+
+MANIFEST = "_wayeb.json"
+
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+
+
+class OutputFolder:
+    """The folder of a run that has not ended yet."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._refuse_others()
+        host = socket.gethostname()
+        self._prefix = f".{path.name}.{host}-"
+        self.aside = path.with_name(f"{self._prefix}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+
+    def open(self) -> Path:
+        """Makes the hidden folder that tasks write to, and removes those that killed runs have left."""
+        with telling_faults(self.path):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            for left in self.path.parent.glob(f"{self._prefix}*.tmp"):
+                if not _is_alive(left.name.removeprefix(self._prefix).split("-")[0]):
+                    shutil.rmtree(left, ignore_errors=True)
+            self.aside.mkdir()
+        return self.aside
+
+    def commit(self, parts: dict[str, int], record: dict[str, Any]) -> None:
+        """Puts the folder with these parts, and no others, in its place."""
+        with telling_faults(self.path):
+            for name in parts:
+                if not (self.aside / name).is_file():
+                    raise DataError(
+                        "the parts that the executors wrote are not here",
+                        str(self.path),
+                        hint="the output folder must be on a file system that the driver and all executors share; "
+                        "a single file (--out x.parquet) needs none",
+                    )
+            for path in [path for path in self.aside.rglob("*") if path.is_file()]:
+                if path.relative_to(self.aside).as_posix() not in parts:
+                    path.unlink()  # of an attempt that did not count
+                else:
+                    _sync(path)
+            manifest = {"parts": dict(sorted(parts.items())), **record}
+            (self.aside / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n")
+            _sync(self.aside / MANIFEST)
+            _sync(self.aside)
+            self._refuse_others()
+            if self.path.exists():
+                _exchange(self.aside, self.path)
+                shutil.rmtree(self.aside)
+            else:
+                os.rename(self.aside, self.path)
+            _sync(self.path.parent)
+
+    def discard(self) -> None:
+        """Leaves nothing behind; after `commit` there is nothing to discard."""
+        shutil.rmtree(self.aside, ignore_errors=True)
+
+    def _refuse_others(self) -> None:
+        """A folder is replaced only if it is empty or one of ours."""
+        if not self.path.exists() or (self.path / MANIFEST).is_file():
+            return
+        if not self.path.is_dir() or any(self.path.iterdir()):
+            raise DataError(
+                "the output would replace what is not an output of an earlier run",
+                str(self.path),
+                hint="name a new folder, or an empty one; a single file ends in .parquet, .csv or .ndjson",
+            )
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _exchange(one: Path, other: Path) -> None:
+    """Lets two folders change places: in one step where the system can, else in two."""
+    try:
+        rename = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        rename = None
+    if rename is not None:
+        paths = (os.fsencode(one), os.fsencode(other))
+        if rename(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+            return
+    between = one.with_name(one.name + ".old")
+    os.rename(other, between)
+    os.rename(one, other)
+    os.rename(between, one)
+
+
+def _is_alive(pid: str) -> bool:
+    try:
+        os.kill(int(pid), 0)
+    except (ProcessLookupError, ValueError):
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -1,0 +1,302 @@
+"""Patterns and paths become an output and a summary, as `wayeb_py.runner` does it, on Spark.
+
+    open all files ──▶ plan ──▶ scheme: parcels ──▶ part files below the output folder, or the driver's own writer
+
+What can be wrong with the input as a whole is told before Spark is asked for anything. A folder is written by the
+tasks; a single file by the driver, from parcels that Spark keeps until they are wanted, in the order of time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py import __version__
+from wayeb_py.errors import DataError
+from wayeb_py.files.aside import Aside, BadLimit
+from wayeb_py.files.block import Block
+from wayeb_py.files.find import STDIN
+from wayeb_py.files.read import EventReader, open_events
+from wayeb_py.files.sort import sort_events
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.write import Output, Target, find_target, open_output
+from wayeb_py.parallel import schemes
+from wayeb_py.parallel.bundle import pack_patterns
+from wayeb_py.parallel.folder import OutputFolder
+from wayeb_py.parallel.outlets import By
+from wayeb_py.parallel.parcel import Parcel, unpack
+from wayeb_py.parallel.plans import Plan, make_plan
+from wayeb_py.parallel.recognition import Account, SetAside, Work
+from wayeb_py.parallel.session import open_session
+from wayeb_py.parallel.task_errors import watched
+from wayeb_py.recogniser import Recogniser
+from wayeb_py.runner import Positions, Progress, Summary, refuse_own_input
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from wayeb_py.patterns import Patterns
+
+AT_ONCE_BYTES = 64 << 20  # of parcels that the driver takes in one go
+
+Paths = Sequence[str | os.PathLike[str]]
+
+
+def run(
+    patterns: Patterns,
+    paths: Paths,
+    out: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    scheme: Literal["auto", "source", "partition", "pattern"] = "auto",
+    workers: int | None = None,
+    by: Sequence[By] = (),
+    episodes: bool = False,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
+    max_bad: BadLimit | None = None,
+    aside: str | os.PathLike[str] | None = None,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_plan: Callable[[str], None] | None = None,
+) -> Summary:
+    """Recognises the patterns in the events of the paths on Spark, and writes what they find to `out`.
+
+    Without a session one is opened, on the master that is given or configured, and stopped at the end. `on_plan` is
+    told in one line what was chosen and why.
+    """
+    began = time.perf_counter()
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    target, folder = _find_target(out, by, "episodes" if episodes else "detections")
+    refuse_own_input(target, paths)
+    if any(os.fspath(path) == STDIN for path in paths):
+        raise DataError(
+            "Spark cannot read standard input", hint="keep the events in a file, or run with --engine local"
+        )
+    reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
+    found = _schema_of_found(patterns, reader, episodes)
+    positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
+    with ExitStack() as stack:
+        if spark is None:
+            spark = open_session(master, workers=workers)
+            stack.callback(spark.stop)
+        n_workers = workers or spark.sparkContext.defaultParallelism
+        plan = make_plan(patterns, reader, scheme, n_workers)
+        if on_plan is not None:
+            on_plan(str(plan))
+        work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
+        sink = _FolderSink(folder, by) if folder is not None else _FileSink(_open_output(target, positions), found)
+        aside_path = target.aside_path if aside is None else Path(aside)
+        job = _Job(spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or BadLimit()), sink)
+        job.on_progress = on_progress
+        summary = job.run()
+    summary.out = None if target.path is None else str(target.path)
+    summary.engine = f"spark: {plan}"
+    summary.seconds = time.perf_counter() - began
+    return summary
+
+
+def _find_target(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tuple[Target, OutputFolder | None]:
+    """The file that is meant, or the folder: one that ends in a slash or is there, as well as any name for `by`."""
+    text = os.fspath(out)
+    is_folder = text != "-" and (text.endswith(("/", os.sep)) or Path(text).is_dir() or bool(by))
+    if not is_folder:
+        return find_target(text, stem), None
+    if Path(text).is_file() or text == "-":
+        raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
+    path = Path(os.path.abspath(text))
+    return Target(path, "parquet"), OutputFolder(path)
+
+
+def _schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
+    """The columns of what will be found; binds the patterns to the events here, where a fault is told at once."""
+    nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+    detections = Recogniser(patterns, episodes=episodes).feed(nothing)
+    return (detections.episodes() if episodes else detections.to_arrow()).schema
+
+
+def _open_output(target: Target, positions: Positions | None) -> Output:
+    if positions is None:
+        return open_output(target, held=True)
+    from wayeb_py.view.geo import GeoOutput
+
+    assert target.path is not None
+    return GeoOutput(target.path, target.format, positions.layout, positions.read)
+
+
+class _FolderSink:
+    """Tasks write parts; the folder appears when the parts are complete."""
+
+    def __init__(self, folder: OutputFolder, by: Sequence[By]) -> None:
+        self._folder, self._by = folder, tuple(by)
+
+    def prepared(self, work: Work) -> Work:
+        return replace(work, folder=str(self._folder.open()), by=self._by)
+
+    def write(self, tables: Iterator[pa.Table]) -> None:
+        for _ in tables:
+            raise AssertionError("detections for a folder went to the driver")
+
+    def commit(self, account: Account, summary: Summary) -> None:
+        self._folder.commit(account.parts, {"version": __version__, "by": self._by, "summary": asdict(summary)})
+
+    def discard(self) -> None:
+        self._folder.discard()
+
+
+class _FileSink:
+    """The driver writes a single file, in the order of time."""
+
+    def __init__(self, output: Output, schema: pa.Schema) -> None:
+        self._output, self._schema = output, schema
+
+    def prepared(self, work: Work) -> Work:
+        self._output.open()
+        return work
+
+    def write(self, tables: Iterator[pa.Table]) -> None:
+        self._output.write(self._schema.empty_table())
+        time_column = "ts" if "ts" in self._schema.names else "start_ts"
+        batches = (batch for table in tables for batch in table.to_batches())
+        for batch in sort_events(batches, self._schema, time_column):
+            self._output.write(pa.Table.from_batches([batch]).cast(self._schema))
+
+    def commit(self, account: Account, summary: Summary) -> None:
+        self._output.commit()
+
+    def discard(self) -> None:
+        self._output.discard()
+
+
+@dataclass(slots=True)
+class _Job:
+    spark: SparkSession
+    patterns: Patterns
+    reader: EventReader
+    plan: Plan
+    work: Work
+    aside: Aside
+    sink: _FolderSink | _FileSink
+    on_progress: Callable[[Progress], None] | None = None
+
+    def run(self) -> Summary:
+        tools = schemes.Tools.make(self.spark, self.work)
+        frame: DataFrame | None = None
+        try:
+            with watched(self.spark.sparkContext, tools.errors, lambda: self._tell(tools)):
+                frame = self.plan.start(self.spark, tools).persist()
+                sizes, account = self._recognise(frame)
+            with watched(self.spark.sparkContext, tools.errors, lambda: None):
+                parcels = _others(frame, sizes)
+                summary = self._conclude(account, parcels)
+        except DataError:
+            self.sink.discard()
+            if self.aside.n_bad:  # too many bad rows are best understood by looking at them
+                self.aside.commit()
+            raise
+        finally:
+            self.sink.discard()
+            self.aside.discard()
+            if frame is not None:
+                frame.unpersist()
+            tools.work.unpersist()
+        return summary
+
+    def _recognise(self, frame: DataFrame) -> tuple[dict[str, int], Account]:
+        """Runs everything; what tasks count comes at once, of the rest the size by kind."""
+        from pyspark.sql import functions as f
+
+        counted = f.when(f.col("kind") == "counts", f.col("payload"))
+        rows = frame.select("kind", "split", f.length("payload").alias("n_bytes"), counted.alias("counted")).collect()
+        sizes: dict[str, int] = {}
+        total = Account()
+        for row in rows:
+            if row.kind == "counts":
+                total.add(Account.from_parcel(Parcel("counts", row.split, 0, bytes(row.counted))))
+            else:
+                sizes[row.kind] = sizes.get(row.kind, 0) + row.n_bytes
+        return sizes, total
+
+    def _conclude(self, account: Account, others: _Others) -> Summary:
+        self.aside.add_block(Block(n_rows=account.rows))
+        for parcel in others.of("aside"):
+            self._set_aside(SetAside.from_parcel(parcel))
+        self._refuse_scattered(others)
+        kind: Any = "episodes" if self.work.episodes else "detections"
+        self.sink.write(unpack(parcel.payload) for parcel in others.of(kind))
+        summary = self._summarise(account)
+        self.sink.commit(account, summary)
+        self.aside.commit()
+        return summary
+
+    def _set_aside(self, note: SetAside) -> None:
+        self.aside.add_block(Block(aside=note.rows, unreadable=note.unreadable))
+        for reason, values in note.refused:
+            self.aside.add_rows(reason, [values])
+
+    def _refuse_scattered(self, others: _Others) -> None:
+        """Raises DataError where an entity was in two splits: its events were recognised apart."""
+        seen = [(parcel.split, unpack(parcel.payload).column(0)) for parcel in others.of("entities")]
+        if not seen:
+            return
+        keys = pa.chunked_array([chunk for _, column in seen for chunk in column.chunks], seen[0][1].type)
+        if len(pc.unique(keys)) == len(keys):
+            return
+        counted = pc.value_counts(keys)
+        twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0]
+        places = [split for split, column in seen if pc.is_in(twice, value_set=column.combine_chunks()).as_py()]
+        first, second = (self.plan.splits[split].files[0].path for split in places[:2])
+        raise DataError(
+            f"--scheme source needs each entity in one split, and `{twice.as_py()}` is in {first} and in {second}",
+            hint="use --scheme partition, or partition the files by entity once: wayeb data convert",
+        )
+
+    def _summarise(self, account: Account) -> Summary:
+        return Summary(
+            events=account.events,
+            entities=account.entities,
+            detections={name: account.detections.get(name, 0) for name in self.patterns.names},
+            episodes=account.episodes if self.work.episodes else None,
+            aside=dict(self.aside.reasons),
+            unreadable={name: asdict(unreadable) for name, unreadable in self.aside.unreadable.items()},
+            duplicates=account.duplicates,
+            cleaned=account.cleaned,
+            sorted_on_disk=account.sorted,
+            aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,
+        )
+
+    def _tell(self, tools: schemes.Tools) -> None:
+        if self.on_progress is not None:
+            n_bytes = self.reader.n_bytes * self.plan.n_readings
+            self.on_progress(Progress("recognising", tools.n_events.value, tools.n_bytes.value, n_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """The parcels that are no counts, kind by kind."""
+
+    frame: DataFrame
+    sizes: dict[str, int]
+
+    def of(self, kind: str) -> Iterator[Parcel]:
+        """The parcels of a kind in the order of their tasks; few at once, many by a partition at a time."""
+        if not self.sizes.get(kind):
+            return
+        chosen = self.frame.where(self.frame["kind"] == kind)
+        few = self.sizes[kind] <= AT_ONCE_BYTES
+        rows = chosen.collect() if few else chosen.toLocalIterator(prefetchPartitions=True)
+        for row in rows:
+            yield Parcel(row.kind, row.split, row.number, bytes(row.payload))
+
+
+def _others(frame: DataFrame, sizes: dict[str, int]) -> _Others:
+    return _Others(frame, sizes)

@@ -1,0 +1,161 @@
+"""Where the detections of a task go: back to the driver as parcels, or into part files of an output folder.
+
+Either is held until the task has recognised everything: events that turn out to be in disorder make it begin again,
+and a task that dies has written nothing that counts. Parts of an output folder have names of their own for each
+attempt; the driver keeps those that finished tasks report and nothing else.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Protocol
+from urllib.parse import quote
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
+
+from wayeb_py.files.block import TICKS_PER_S
+from wayeb_py.files.render import plain_table
+from wayeb_py.files.wanted import TimeUnit
+from wayeb_py.files.write import telling_faults
+from wayeb_py.parallel.parcel import Kind, Parcel, pack
+from wayeb_py.parallel.spool import Spool
+
+By = Literal["pattern", "day"]
+
+PARCEL_ROWS = 1 << 16
+OPEN_PARTS = 64
+DAY_S = 86_400
+
+
+class Outlet(Protocol):
+    """Takes tables of one schema; may be told to forget them all; ends once."""
+
+    def write(self, table: pa.Table) -> None: ...
+    def forget(self) -> None: ...
+    def finish(self) -> Iterator[Parcel]: ...
+
+
+class ParcelOutlet:
+    """Gathers detections into parcels for the driver."""
+
+    def __init__(self, kind: Kind, task: int) -> None:
+        self._kind, self._task = kind, task
+        self._spool = Spool()
+        self._gathered: list[pa.Table] = []
+        self._n_gathered = 0
+
+    def write(self, table: pa.Table) -> None:
+        if table.num_rows:
+            self._gathered.append(table)
+            self._n_gathered += table.num_rows
+            if self._n_gathered >= PARCEL_ROWS:
+                self._flush()
+
+    def _flush(self) -> None:
+        table = pa.concat_tables(self._gathered).unify_dictionaries().combine_chunks()
+        for start in range(0, table.num_rows, PARCEL_ROWS):
+            self._spool.add(pack(table.slice(start, PARCEL_ROWS)))
+        self._gathered, self._n_gathered = [], 0
+
+    def forget(self) -> None:
+        self._spool.clear()
+        self._gathered, self._n_gathered = [], 0
+
+    def finish(self) -> Iterator[Parcel]:
+        if self._gathered:
+            self._flush()
+        for number, payload in enumerate(self._spool):
+            yield Parcel(self._kind, self._task, number, payload)
+        self._spool.close()
+
+
+@dataclass(slots=True)
+class PartOutlet:
+    """Writes detections as Parquet parts below a folder, in `pattern=…/day=…` folders if asked."""
+
+    folder: Path
+    task: int
+    by: Sequence[By]
+    time_unit: TimeUnit | None
+    parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the folder
+    _token: str = field(default_factory=lambda: secrets.token_hex(4))
+    _writers: OrderedDict[str, tuple[str, Any]] = field(default_factory=OrderedDict)  # by folder of the part
+
+    def write(self, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
+        table = plain_table(table)
+        with telling_faults(self.folder):
+            for place, rows in _parted(table, self.by, self.time_unit):
+                name, writer = self._writer(place, rows.schema)
+                writer.write_table(rows)
+                self.parts[name] += rows.num_rows
+
+    def _writer(self, place: str, schema: pa.Schema) -> tuple[str, Any]:
+        import pyarrow.parquet as pq
+
+        if place not in self._writers:
+            if len(self._writers) >= OPEN_PARTS:
+                self._writers.popitem(last=False)[1][1].close()
+            name = f"{place}part-{self.task:05}-{self._token}-{len(self.parts)}.parquet"
+            path = self.folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self.parts[name] = 0
+            self._writers[place] = name, pq.ParquetWriter(path, schema, compression="zstd")
+        self._writers.move_to_end(place)
+        return self._writers[place]
+
+    def forget(self) -> None:
+        self._close()
+        for name in self.parts:
+            (self.folder / name).unlink(missing_ok=True)
+        self.parts = {}
+
+    def finish(self) -> Iterator[Parcel]:
+        with telling_faults(self.folder):
+            self._close()
+        return iter(())
+
+    def _close(self) -> None:
+        while self._writers:
+            self._writers.popitem()[1][1].close()
+
+
+def _parted(table: pa.Table, by: Sequence[By], time_unit: TimeUnit | None) -> Iterator[tuple[str, pa.Table]]:
+    """The rows of each folder; what the folder's name says is not in them again."""
+    if not by:
+        yield "", table
+        return
+    keys = pa.table({name: table.column("pattern") if name == "pattern" else days_of(table, time_unit) for name in by})
+    kept = table.drop_columns(["pattern"]) if "pattern" in by else table
+    for place in keys.group_by(list(by)).aggregate([]).to_pylist():
+        mask = None
+        for name in by:
+            equal = pc.equal(keys.column(name), pa.scalar(place[name], keys.column(name).type))
+            mask = equal if mask is None else pc.and_(mask, equal)
+        folders = "".join(f"{name}={quote(str(place[name]), safe='')}/" for name in by)
+        yield folders, kept.filter(mask)
+
+
+def days_of(table: pa.Table, time_unit: TimeUnit | None) -> pa.Array:
+    """The day, in UTC, of each detection; of an episode, that of its start."""
+    times = table.column("ts" if "ts" in table.column_names else "start_ts").combine_chunks()
+    if pt.is_date(times.type):
+        return times.cast(pa.date32())
+    if pt.is_timestamp(times.type):
+        per_day = DAY_S * TICKS_PER_S[times.type.unit]
+        ticks = times.cast(pa.int64()).to_numpy(zero_copy_only=False)
+        days = ticks // per_day
+    else:
+        per_day = DAY_S * TICKS_PER_S[time_unit or "s"]
+        days = np.floor_divide(times.cast(pa.float64()).to_numpy(zero_copy_only=False), per_day)
+        if pt.is_integer(times.type):
+            days = times.cast(pa.int64()).to_numpy(zero_copy_only=False) // per_day
+    return pa.array(days.astype(np.int32), pa.int32()).cast(pa.date32())

@@ -1,0 +1,107 @@
+"""A scheme becomes a plan: which task reads what, where events are sent, which patterns run together.
+
+The planner says which scheme suits the patterns and the input; whoever asks for one by name gets that one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from wayeb_py.files.read import EventReader
+from wayeb_py.parallel import schemes
+from wayeb_py.parallel.sample import equal_groups, measure_costs, sample_events, sample_keys
+from wayeb_py.parallel.schemes import Scheme
+from wayeb_py.parallel.shuffle import SHARDS_A_WORKER, Routing, route
+from wayeb_py.parallel.splits import Layout, Split, entity_splits, pack_splits, stretches, whole
+from wayeb_py.patterns import Patterns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+SPLIT_BYTES = 32 << 20  # that a task should have at least; less is not worth its start
+MOST_TASKS_A_WORKER = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How a job is done, and why so."""
+
+    scheme: Scheme
+    why: str
+    splits: tuple[Split, ...]
+    routing: Routing | None = None  # for `partition`
+    groups: tuple[tuple[str, ...], ...] = ()  # of patterns
+
+    @property
+    def n_readings(self) -> int:
+        """How often the input is read."""
+        return len(self.groups) if self.scheme == "pattern" else 1
+
+    def start(self, spark: SparkSession, tools: schemes.Tools) -> DataFrame:
+        """The parcels of the job; nothing is done until they are asked for."""
+        if self.scheme == "source":
+            return schemes.source(spark, tools, self.splits)
+        if self.scheme == "pattern":
+            return schemes.pattern(spark, tools, self.splits[0], len(self.groups))
+        assert self.routing is not None
+        return schemes.partition(spark, tools, self.splits, self.routing)
+
+    def __str__(self) -> str:
+        return f"scheme {self.scheme}, {self.why}"
+
+
+def make_plan(
+    patterns: Patterns, reader: EventReader, scheme: Literal["auto", "source", "partition", "pattern"], n_workers: int
+) -> Plan:
+    """The plan for a scheme; `auto` is the one that the input's layout allows to be the cheapest."""
+    layout = entity_splits(reader.files, reader.wanted.key.name)
+    why = "as asked for"
+    if scheme == "auto":
+        scheme, why = _choose(layout, n_workers)
+    if scheme == "source":
+        return _by_source(layout, reader, why, n_workers)
+    if scheme == "pattern":
+        return _by_pattern(patterns, reader, why, n_workers)
+    return _by_partition(patterns, reader, why, n_workers)
+
+
+def _choose(layout: Layout, n_workers: int) -> tuple[Scheme, str]:
+    if layout.promise is not None and len(layout.splits) >= min(2, n_workers):
+        return "source", f"because {layout.promise}"
+    if layout.promise is None:
+        return "partition", "because an entity's events may be anywhere in the input"
+    return "partition", f"because there is only one split of its own, and {n_workers} workers"
+
+
+def _n_tasks(reader: EventReader, n_workers: int) -> int:
+    """Enough tasks to keep workers busy to the end, but none that is over before it has begun."""
+    by_size = -(-reader.n_bytes // SPLIT_BYTES)
+    return max(n_workers, min(by_size, MOST_TASKS_A_WORKER * n_workers))
+
+
+def _by_source(layout: Layout, reader: EventReader, why: str, n_workers: int) -> Plan:
+    packed = pack_splits(layout.splits, _n_tasks(reader, n_workers))
+    return Plan("source", f"{why}: {_count(len(packed), 'task')} on {_count(n_workers, 'worker')}", tuple(packed))
+
+
+def _by_pattern(patterns: Patterns, reader: EventReader, why: str, n_workers: int) -> Plan:
+    costs = measure_costs(patterns, sample_events(reader))
+    groups = equal_groups(patterns, costs, n_workers)
+    return Plan("pattern", f"{why}: {_count(len(groups), 'group')} of patterns", (whole(reader.files),), None, groups)
+
+
+def _by_partition(patterns: Patterns, reader: EventReader, why: str, n_workers: int) -> Plan:
+    n_distinct = len(patterns.distinct)
+    routing, n_groups = route(sample_keys(reader), n_workers, n_distinct, SHARDS_A_WORKER * n_workers)
+    groups: tuple[tuple[str, ...], ...] = ()
+    if n_groups > 1:
+        groups = equal_groups(patterns, measure_costs(patterns, sample_events(reader)), n_groups)
+    heavy = f", {_count(len(routing.heavy), 'entity', 'entities')} with a shard of its own" if routing.heavy else ""
+    apart = f" and {_count(len(groups), 'group')} of patterns" if groups else ""
+    splits = tuple(stretches(reader.files, _n_tasks(reader, n_workers)))
+    return Plan("partition", f"{why}: {_count(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups)
+
+
+def _count(number: int, one: str, several: str | None = None) -> str:
+    return f"{number} {one if number == 1 else several or one + 's'}"
