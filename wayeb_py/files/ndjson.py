@@ -7,8 +7,9 @@ if that fails, or a key or a time is missing, the block is read again line by li
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from wayeb_py.files.texts import settle
 from wayeb_py.files.wanted import Column, TimeUnit, Wanted
 
 STDIN_NAME = "standard input"
+SAMPLE_ROWS = 20_000
 
 
 class _Number(str):
@@ -48,16 +50,12 @@ class NdjsonEvents:
             sample = b"" if self.first is None else self.first.data
         else:
             sample = read_sample(file)
-        objects = [value for value in map(_parse, sample.split(b"\n")[:20_000]) if isinstance(value, dict)]
+        objects = read_objects(sample.split(b"\n"))
         self.is_empty = not sample.strip()
         seen = dict.fromkeys(name for value in objects for name in value)
         # A line on standard input may leave out what is missing, and there is no second line yet to ask.
         self.columns: tuple[str, ...] = tuple(seen) if file.path != STDIN else (*seen, *wanted.names)
-        self.types: dict[str, pa.DataType] = {
-            column.name: _guess(column, [value.get(column.name) for value in objects], wanted.time_unit, self.name)
-            for column in wanted.columns
-            if column.name in self.columns
-        }
+        self.types: dict[str, pa.DataType] = guess_types(objects, self.columns, wanted, self.name)
         self.n_rows: int | None = None
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
@@ -73,65 +71,91 @@ class NdjsonEvents:
 
     def parse(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
         """The events of some lines."""
-        return self._read_typed(lines, selection, constants) or self._read_each(lines, selection, constants)
-
-    def _read_typed(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
-        """The block as Arrow reads it, or None if something in it is not as it should be."""
-        fields = [
-            pa.field(field.name, pa.string() if field.type == TEXT else field.type)
-            for field in selection.schema
-            if field.name not in constants
-        ]
-        try:
-            lines.data.decode("utf-8")
-            table = pjson.read_json(
-                pa.BufferReader(lines.data),
-                read_options=pjson.ReadOptions(use_threads=False, block_size=len(lines.data) + 1),
-                parse_options=pjson.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"),
-            )
-        except (pa.ArrowException, UnicodeDecodeError):
-            return None
         n_lines = lines.data.count(b"\n") + (not lines.data.endswith(b"\n"))
-        if table.num_rows != n_lines:
-            return None  # empty lines, two objects on a line, or one on several: the careful path tells which
-        block = Block(n_rows=table.num_rows, n_bytes=lines.n_bytes)
-        for batch in table.combine_chunks().to_batches():
-            arranged = arrange(batch, selection, constants)
-            for column in (selection.wanted.time, selection.wanted.key):
-                if find_lacking(arranged.column(column.name)) is not None:
-                    return None
-            inside = selection.time_range.inside(arranged.column(selection.wanted.time.name))
-            if inside is not None:
-                arranged = arranged.filter(pa.array(inside))
-            if arranged.num_rows:
-                block.batches.append(arranged)
+        # Empty lines, two objects on a line, or one on several: the careful path tells which.
+        block = read_typed(lines.data, n_lines, selection, constants)
+        if block is None:
+            block = read_each(enumerate(lines.data.split(b"\n"), lines.first_line), self.name, selection, constants)
+        block.n_bytes = lines.n_bytes
         return block
 
-    def _read_each(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
-        block = Block(n_bytes=lines.n_bytes)
-        objects: list[dict[str, Any]] = []
-        places: list[int] = []
-        for line, raw in enumerate(lines.data.split(b"\n"), start=lines.first_line):
-            if not raw.strip():
-                continue
-            value = _parse(raw)
-            if isinstance(value, dict):
-                objects.append(value)
-                places.append(line)
-            else:
-                reason = value if isinstance(value, _Fault) else "not a JSON object"
-                block.n_rows += 1
-                text = raw.decode("utf-8", "replace").rstrip("\r")
-                block.aside.append(AsideRow(self.name, line, str(reason), None, text))
-        columns = {}
-        for field in selection.schema:
-            if field.name in constants:
-                texts = [constants[field.name].as_py()] * len(objects)
-            else:
-                texts = [_text(value.get(field.name)) for value in objects]
-            columns[field.name] = pa.array(texts, pa.string())
-        settle(columns, np.array(places, np.int64), lambda row: _plain(objects[row]), selection, self.name, block)
-        return block
+
+def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
+    """The objects as Arrow reads them, or None if they are not so many, or something in them is not as it should be."""
+    fields = [
+        pa.field(field.name, pa.string() if field.type == TEXT else field.type)
+        for field in selection.schema
+        if field.name not in constants
+    ]
+    try:
+        data.decode("utf-8")
+        table = pjson.read_json(
+            pa.BufferReader(data),
+            read_options=pjson.ReadOptions(use_threads=False, block_size=len(data) + 1),
+            parse_options=pjson.ParseOptions(explicit_schema=pa.schema(fields), unexpected_field_behavior="ignore"),
+        )
+    except (pa.ArrowException, UnicodeDecodeError):
+        return None
+    if table.num_rows != n_objects:
+        return None
+    block = Block(n_rows=table.num_rows)
+    for batch in table.combine_chunks().to_batches():
+        arranged = arrange(batch, selection, constants)
+        for column in (selection.wanted.time, selection.wanted.key):
+            if find_lacking(arranged.column(column.name)) is not None:
+                return None
+        inside = selection.time_range.inside(arranged.column(selection.wanted.time.name))
+        if inside is not None:
+            arranged = arranged.filter(pa.array(inside))
+        if arranged.num_rows:
+            block.batches.append(arranged)
+    return block
+
+
+def read_each(
+    placed: Iterable[tuple[int, bytes]], name: str, selection: Selection, constants: dict[str, pa.Scalar]
+) -> Block:
+    """Objects one by one, each with its place in what is called `name`; blank ones are passed over."""
+    block = Block()
+    objects: list[dict[str, Any]] = []
+    places: list[int] = []
+    for place, raw in placed:
+        if not raw.strip():
+            continue
+        value = _parse(raw)
+        if isinstance(value, dict):
+            objects.append(value)
+            places.append(place)
+        else:
+            reason = value if isinstance(value, _Fault) else "not a JSON object"
+            block.n_rows += 1
+            text = raw.decode("utf-8", "replace").rstrip("\r")
+            block.aside.append(AsideRow(name, place, str(reason), None, text))
+    columns = {}
+    for field in selection.schema:
+        if field.name in constants:
+            texts = [constants[field.name].as_py()] * len(objects)
+        else:
+            texts = [_text(value.get(field.name)) for value in objects]
+        columns[field.name] = pa.array(texts, pa.string())
+    settle(columns, np.array(places, np.int64), lambda row: _plain(objects[row]), selection, name, block)
+    return block
+
+
+def read_objects(sample: Iterable[bytes]) -> list[dict[str, Any]]:
+    """The objects at the beginning of a sample, numbers as they are spelt."""
+    return [value for value in map(_parse, islice(sample, SAMPLE_ROWS)) if isinstance(value, dict)]
+
+
+def guess_types(
+    objects: list[dict[str, Any]], present: Sequence[str], wanted: Wanted, name: str
+) -> dict[str, pa.DataType]:
+    """The types that a sample suggests for the wanted columns that are present."""
+    return {
+        column.name: _guess(column, [value.get(column.name) for value in objects], wanted.time_unit, name)
+        for column in wanted.columns
+        if column.name in present
+    }
 
 
 class _Fault(str):
