@@ -113,7 +113,8 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parc
     snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
     live = Live(order.patterns, order.schema, shards.episodes, snapshot)
     harvest = Harvest(live.recogniser, f"shard-{shard}", 0, shard, shards.episodes)
-    found = [one for one in arrived if one.kind not in ("events", "epoch")]
+    others = (one for one in arrived if one.kind not in ("events", "epoch"))
+    found = sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
     for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
         found += harvest.feed(Block([batch]))
         if shards.listens or shards.tick_ms:

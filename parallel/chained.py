@@ -26,6 +26,7 @@ from pyspark.sql.types import StructType
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.live import TICKS_OF_SILENCE
 from wayeb_py.parallel.log import Offsets, Stretch
+from wayeb_py.parallel.packing import cut_stretches, pack_stretch
 from wayeb_py.parallel.parcel import DDL, to_batch
 from wayeb_py.parallel.snapshots import Epoch, Point
 from wayeb_py.parallel.stretch import Errand, Setting, recognise_stretch
@@ -43,6 +44,8 @@ class Chain:
     max_rows: int | None  # of a batch, over all partitions
     idle_s: float | None
     ends: bool  # whether the input has ended once everything available is read
+    shards: int = 0  # that events are packed for, to be recognised behind the source; 0: they are recognised in it
+    readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
 
     def encode(self) -> str:
         from pyspark import cloudpickle
@@ -135,6 +138,8 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = Mark.from_json(start), Mark.from_json(end)
+        if self._chain.shards:
+            return self._packing_tasks(before, after)
         n_groups = len(self._chain.setting.era(after.epoch.era).groups)
         tasks: list[InputPartition] = []
         for place, (partition, until) in enumerate(sorted(after.at.items())):
@@ -146,6 +151,12 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 stretch = Stretch(partition, since, until)
                 tasks.append(_Task(Errand(stretch, group, place * n_groups + group, origin, before.epoch, after.epoch)))
         return tasks
+
+    def _packing_tasks(self, before: Mark, after: Mark) -> Sequence[InputPartition]:
+        """Tasks that hand events on; one at least, which tells the shards of the epoch."""
+        whole = [Stretch(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
+        pieces = cut_stretches([one for one in whole if one.start < one.end], self._chain.readers) or whole[:1]
+        return [_Task(Errand(piece, 0, n, 0, before.epoch, after.epoch)) for n, piece in enumerate(pieces)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is in the sink: older states are not needed any more."""
@@ -172,7 +183,8 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)
-        for parcel in recognise_stretch(self._chain.setting, partition.errand):
+        setting, errand, shards = self._chain.setting, partition.errand, self._chain.shards
+        for parcel in pack_stretch(setting, errand, shards) if shards else recognise_stretch(setting, errand):
             yield to_batch([parcel])
 
 
