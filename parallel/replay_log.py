@@ -76,7 +76,7 @@ class ReplayLog:
             raise DataError("there is no replay", str(folder))
         self.folder, self.speed, self.capacity = folder, speed, capacity
         self._ends = {str(partition): rows for partition, rows in enumerate(stored.rows)}
-        self._began_s = stored.began_s
+        self._began_s, self._name = stored.began_s, stored.name
         self._schedules: dict[str, Schedule] = {}
         self.states: dict[str, SourceState] = {}  # of the copy whose clock runs
 
@@ -127,7 +127,24 @@ class ReplayLog:
         """How many events would have been offered by now if the clock had never stood still."""
         return self.schedule(partition).n_due(state.clock_s + state.waited_s)
 
+    def behind_s(self, states: Mapping[str, SourceState], newest_s: float) -> float | None:
+        """How far an event's time is behind the time that the replay has reached on its schedule, in the data's time.
+
+        A schedule whose events are all over is not followed any further; at the speed `max` there is none.
+        """
+        if self.speed == MAX or not states:
+            return None
+        lasts = [
+            self._began_s + self.speed * self.schedule(p).due_s(rows - 1) for p, rows in self._ends.items() if rows
+        ]
+        reached_s = self._began_s + self.speed * max(state.clock_s + state.waited_s for state in states.values())
+        return max(0.0, min(reached_s, max(lasts, default=newest_s)) - newest_s)
+
     # The log.
+
+    @property
+    def name(self) -> str:
+        return self._name
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         with pa.memory_map(str(self.folder / "0.arrow")) as source:

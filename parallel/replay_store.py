@@ -52,6 +52,7 @@ F64 = npt.NDArray[np.float64]
 class Stored:
     """What is in a store: the number of rows of each partition, and when the first event of all is due."""
 
+    name: str
     rows: tuple[int, ...]
     began_s: float
     data: dict[str, Any]  # what offsets depend on
@@ -84,7 +85,8 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     for path in unfinished.iterdir():
         path.replace(folder / path.name)
     unfinished.rmdir()
-    stored = Stored(rows, began_s, data, list(wanted.names), wanted.time_unit)
+    name = "replay:" + ",".join(os.path.abspath(path) for path in paths)
+    stored = Stored(name, rows, began_s, data, list(wanted.names), wanted.time_unit)
     whole = WholeFile(folder / RECORD)
     try:
         whole.write(json.dumps(asdict(stored)).encode())
@@ -100,7 +102,7 @@ def read_store(folder: Path) -> Stored | None:
         fields = json.loads((folder / RECORD).read_text())
     except FileNotFoundError:
         return None
-    return Stored(tuple(fields.pop("rows")), **fields)
+    return Stored(rows=tuple(fields.pop("rows")), **fields)
 
 
 def _changed(known: dict[str, Any], data: dict[str, Any], folder: Path) -> DataError:

@@ -1,0 +1,65 @@
+"""Stands between a log and whoever plans batches: knows what was offered and taken, and for how long the log waited.
+
+Planning happens in a process of Spark's that nobody else can ask, so what is known goes to a small file that `health`
+reads. A log with a clock of its own (`ReplayLog`) is told what is taken, and its clock stands while its buffer is
+full; of any other it is seen when its events arrived.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from wayeb_py.parallel.log import Log, Offsets
+from wayeb_py.parallel.pressure import Capacity, LivePressure, SourceState, write_states
+from wayeb_py.parallel.replay_log import ReplayLog
+
+WRITE_EVERY_S = 0.2  # while nothing is planned Spark asks several times a second
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeSetting:
+    """Where states are written, and how much may be offered ahead."""
+
+    file: Path
+    capacity: Capacity
+
+
+class Gauge:
+    """The gauge of one query; lives where its batches are planned."""
+
+    def __init__(self, log: Log, setting: GaugeSetting, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._setting, self._clock_s = log, setting, clock_s
+        self._live = LivePressure(setting.capacity)
+        self._written_s = -WRITE_EVERY_S
+
+    @property
+    def states(self) -> Mapping[str, SourceState]:
+        return self._log.states if isinstance(self._log, ReplayLog) else self._live.states
+
+    def offered(self, taken: Offsets) -> Offsets:
+        """How far the log goes now; everything below `taken` is in batches that were planned before."""
+        now_s = self._clock_s()
+        if isinstance(self._log, ReplayLog):
+            offered = self._log.offer(now_s, taken)
+        else:
+            offered = self._log.latest()
+            self._live.look(self._clock_s(), offered, taken)
+        if now_s - self._written_s >= WRITE_EVERY_S:
+            self._write(now_s)
+        return offered
+
+    def planned(self, end: Offsets) -> None:
+        """A batch has been planned that ends there."""
+        if isinstance(self._log, ReplayLog):
+            for partition, offset in end.items():
+                self._log.take(partition, offset)
+        else:
+            self._live.take(end)
+        self._write(self._clock_s())
+
+    def _write(self, now_s: float) -> None:
+        self._written_s = now_s
+        write_states(self._setting.file, self.states)

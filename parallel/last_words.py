@@ -1,0 +1,134 @@
+"""Whatever ended a stream becomes one line, the last one: what happened, and what to do about it.
+
+Spark wraps an error of a task in text inside text, in two languages; the one that began it all is in there, and is what
+a person needs. All of the text goes to a file that the line names, for whoever needs more.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wayeb_py.errors import WayebError
+
+# What Spark's text has in it, what happened, and the remedy; the first that is found holds.
+_KNOWN = (
+    (r"No space left on device", "the disk is full", "make room, then start the stream again: it goes on where it was"),
+    (
+        r"OutOfMemoryError|GC overhead limit",
+        "Java ran out of memory",
+        "give Spark more with --memory 4g, or fewer events a batch with --max-events",
+    ),
+    (
+        r"Python worker exited unexpectedly|EOFException.*PythonRunner|ExecutorLostFailure|Worker died",
+        "a worker process was killed, by the system if memory was short",
+        "look for it in the system's log; fewer events a batch (--max-events) need less memory; then start again",
+    ),
+    (
+        r"Connection (?:to node .*|refused)|Broker transport failure|_ALL_BROKERS_DOWN|LEADER_NOT_AVAILABLE",
+        "the Kafka broker cannot be reached",
+        "check the address in --source and that the broker runs, then start again: it goes on where it was",
+    ),
+    (
+        r"Permission denied: '?([^'\n]*)",
+        "a file may not be read or written",
+        "check the permissions of the source, the output and the checkpoint",
+    ),
+)
+_ERROR_LINE = re.compile(
+    r"^(?:Caused by: )?(?P<name>(?:[A-Za-z_][\w$]*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt))(?:: (?P<said>.*))?$"
+)
+_WRAPPERS = (
+    "StreamingQueryException",
+    "SparkException",
+    "PythonException",
+    "Py4JJavaError",
+    "TaskAborted",
+    "RemoteException",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What ended a stream, and what to do."""
+
+    message: str
+    hint: str | None = None
+
+    def line(self, log_file: Path | None = None) -> str:
+        """All of it in one line."""
+        parts = [self.message, *([f"({self.hint})"] if self.hint else [])]
+        return " ".join(parts) + (f"; details: {log_file}" if log_file is not None else "")
+
+
+def find_cause(error: BaseException) -> Cause:
+    """What began it all."""
+    if isinstance(error, WayebError):
+        return _told(str(error))
+    if isinstance(error, KeyboardInterrupt):
+        return Cause("interrupted", "start it again: it goes on where it was")
+    text = _text(error)
+    ours = re.search(
+        r"wayeb_py\.errors\.\w+: (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
+    )
+    if ours is not None:
+        return _told(ours[1])
+    for pattern, message, hint in _KNOWN:
+        if re.search(pattern, text):
+            return Cause(message, hint)
+    return Cause(_innermost(text) or f"{type(error).__name__}: {_first_line(text)}", None)
+
+
+def _text(error: BaseException) -> str:
+    parts = [str(error)]
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, str):
+        parts.append(cause)
+    under = error.__cause__
+    while under is not None:
+        parts.append(str(under))
+        under = under.__cause__
+    return "\n".join(parts)
+
+
+def _told(text: str) -> Cause:
+    """The message, the place and the hint of an error of ours, from how it is shown."""
+    message, place, hint = "", None, None
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("--> "):
+            place = place or stripped[4:]
+        elif stripped.startswith("= hint: "):
+            hint = stripped[8:]
+        elif not message and stripped:
+            message = stripped
+    return Cause(f"{message} [{place}]" if place else message, hint)
+
+
+def _innermost(text: str) -> str | None:
+    """The last error in a chain of them that is not only a wrapper."""
+    found = None
+    for line in text.splitlines():
+        match = _ERROR_LINE.match(line.strip())
+        if match is not None and match["name"].rpartition(".")[2] not in _WRAPPERS:
+            found = match["name"].rpartition(".")[2] + (f": {match['said']}" if match["said"] else "")
+    return found
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+
+
+def keep_details(folder: Path, error: BaseException) -> Path | None:
+    """Writes everything that is known of an error to a file of its own; None where nothing can be written."""
+    path = folder / f"died-{datetime.now(UTC):%Y%m%dT%H%M%S}.log"
+    text = "".join(traceback.format_exception(error)) + "\n" + _text(error) + "\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError:  # the disk may be what it died of
+        return None
+    return path

@@ -1,0 +1,128 @@
+"""A running stream is looked at every second, and told of: to a person, to a log, to programs.
+
+At a terminal there is the screen; elsewhere, and with `--log`, a line a batch. Metrics are given to whoever asks, and
+to a file after every batch and at least every ten seconds. A source that falls silent is told of once, and when it
+speaks again.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from wayeb_py.parallel.exporter import MetricsFile, MetricsServer
+from wayeb_py.parallel.health import Health, View
+from wayeb_py.parallel.last_words import Cause, find_cause, keep_details
+from wayeb_py.parallel.lines import Form, Lines, duration
+
+if TYPE_CHECKING:
+    from wayeb_py.parallel.screen import Screen
+
+EVERY_S = 1.0
+LEAST_OFTEN_S = 10.0
+IDLE_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Reporting:
+    """To whom a stream is told of, as the command line says."""
+
+    title: str = "wayeb stream"
+    quiet: bool = False
+    log: Form | None = None  # lines even at a terminal
+    metrics_port: int | None = None
+    metrics_file: Path | None = None
+    idle_s: float = IDLE_S
+
+
+class Report:
+    """Looks at a stream until it is closed; a context manager whose end says how the stream ended."""
+
+    def __init__(self, health: Health, reporting: Reporting | None = None, every_s: float = EVERY_S) -> None:
+        self.health, self.reporting = health, reporting or Reporting()
+        self.lines = Lines(self.reporting.log or "text")
+        self.cause: Cause | None = None
+        self._screen: Screen | None = None
+        self._server: MetricsServer | None = None
+        self._file: MetricsFile | None = None
+        self._every_s = every_s
+        self._batch = health.totals.batch
+        self._written_s = 0.0
+        self._silent: set[str] = set()
+        self._woken, self._ended = threading.Event(), threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="wayeb-report", daemon=True)
+
+    def __enter__(self) -> Report:
+        reporting = self.reporting
+        if reporting.metrics_file is not None:
+            self._file = MetricsFile(reporting.metrics_file)
+        if reporting.metrics_port is not None:
+            self._server = MetricsServer(reporting.metrics_port, self.health.look)
+            self.lines.tell("metrics", f"metrics: {self._server.url}", url=self._server.url)
+        if not reporting.quiet and reporting.log is None and sys.stderr.isatty():
+            from wayeb_py.parallel.screen import Screen
+
+            self._screen = Screen(reporting.title)
+        self._thread.start()
+        return self
+
+    def batch_done(self) -> None:
+        """A batch has been counted: tells of it at once."""
+        self._woken.set()
+
+    def _watch(self) -> None:
+        while not self._ended.is_set():
+            self._woken.wait(self._every_s)
+            self._woken.clear()
+            self._tell(self.health.look())
+
+    def _tell(self, view: View) -> None:
+        new_batch = view.batch != self._batch
+        self._batch = view.batch
+        if self._screen is not None:
+            self._screen.show(view)
+        elif new_batch and not self.reporting.quiet:
+            self.lines.tell_batch(view)
+        if self._file is not None and (new_batch or time.monotonic() - self._written_s >= LEAST_OFTEN_S):
+            self._written_s = time.monotonic()
+            self._file.write(view)
+        self._tell_of_silence(view)
+
+    def _tell_of_silence(self, view: View) -> None:
+        for source, facts in view.sources.items():
+            name = f"source {source}" if source else "the source"
+            if facts.idle_s >= self.reporting.idle_s and source not in self._silent:
+                self._silent.add(source)
+                self._say("idle", f"{name} has had nothing new for {duration(facts.idle_s)}", "warning", source)
+            elif facts.idle_s < self.reporting.idle_s and source in self._silent:
+                self._silent.remove(source)
+                self._say("awake", f"{name} has events again", "info", source)
+
+    def _say(self, event: str, message: str, level: str, source: str) -> None:
+        if not self.reporting.quiet and self._screen is None:
+            self.lines.tell(event, message, level, source=source)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        self._ended.set()
+        self._woken.set()
+        self._thread.join()
+        self.health.close()
+        last = self.health.look(up=False)
+        self._tell(last)
+        if self._file is not None:
+            self._file.write(last)
+            self._file.close()
+        if self._screen is not None:
+            self._screen.close()
+        if self._server is not None:
+            self._server.close()
+        if error is not None and not isinstance(error, SystemExit | GeneratorExit):
+            self.cause = find_cause(error)
+
+    def last_line(self, error: BaseException, folder: Path) -> str:
+        """What a stream that died says last, its details kept in a file below the folder."""
+        return (self.cause or find_cause(error)).line(keep_details(folder, error))
