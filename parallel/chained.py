@@ -101,6 +101,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, chain: Chain) -> None:
         self._chain = chain
         self._target: Offsets | None = None  # frozen: what is beyond it is for the next run
+        self._gauge = None if chain.gauge is None else Gauge(chain.setting.log, chain.gauge)
 
     # In the driver.
 
@@ -111,7 +112,8 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if self._chain.max_rows is None else ReadMaxRows(self._chain.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        self._target = self._chain.setting.log.latest()
+        log = self._chain.setting.log
+        self._target = log.ends() if isinstance(log, ReplayLog) else log.latest()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the log goes: what the batches' end offsets lag behind."""
@@ -119,8 +121,10 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends: `start` itself if there is nothing to do."""
+        if (self._chain.setting.folder / "stop").exists():
+            return start
         before = Mark.from_json(start)
-        latest = self._chain.setting.log.latest() if self._target is None else self._target
+        latest = self._offered(before) if self._target is None else self._target
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
@@ -129,12 +133,23 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             after = Mark(at, Epoch(self._chain.era, tick, epoch.ended_at))
         else:
             n_events = sum(at[partition] - self._chain.origin.get(partition, 0) for partition in at)
-            ends = self._chain.ends and self._target is not None and n_events > epoch.ended_at
+            ends = self._chain.ends and self._has_ended(at) and n_events > epoch.ended_at
             if not ends and tick == epoch.tick:
                 return start
             after = Mark(at, Epoch(self._chain.era, tick, n_events if ends else epoch.ended_at), quiet=True)
+        if self._gauge is not None:
+            self._gauge.planned(at)
         faults.reach("plan")
         return after.to_json()
+
+    def _offered(self, before: Mark) -> Offsets:
+        """How far the log goes now, seen by the gauge if there is one."""
+        return self._chain.setting.log.latest() if self._gauge is None else self._gauge.offered(before.at)
+
+    def _has_ended(self, at: Offsets) -> bool:
+        """Whether nothing more will come in this run."""
+        log = self._chain.setting.log
+        return self._target is not None or (isinstance(log, ReplayLog) and at == log.ends())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = Mark.from_json(start), Mark.from_json(end)

@@ -1,7 +1,7 @@
 """A detection gets a name that depends on nothing but itself, so that whoever receives it twice can tell.
 
-It is a hash of pattern, place, entity, and the times and places in the word of its last and first event; an episode's is
-of both its ends. Batches, workers and restarts do not enter, nor do emitted columns.
+It is a hash of pattern, place, entity, and the times and places in the word of its last and first event; an episode's
+is of both its ends. Batches, workers and restarts do not enter, nor do emitted columns.
 """
 
 from __future__ import annotations

@@ -3,10 +3,11 @@
     folder/*.parquet, *.ndjson, …        one partition ""
     folder/part=0/…, folder/part=1/…     a partition for each sub-folder; whoever writes them keeps entities together
 
-A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows: so an offset
-means the same row after a restart, and a name that would sort before others but comes later goes to the end. Files must
-appear whole, best by renaming; those with the names of temporary files are passed over. NDJSON may also grow: whole
-lines at its end are a new piece of the same file. A file that vanished or shrank stops the stream.
+A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows: so an
+offset means the same row after a restart, and a name that would sort before others but comes later goes to the end.
+Files must appear whole, best by renaming; those with the names of temporary files are passed over. NDJSON and CSV may
+also grow: whole lines at the end are a new piece of the same file. A file that shrank, changed, or vanished before it
+was read stops the stream.
 
 *Not taken*: Spark's file source, which orders by modification time and forgets the names of old files.
 """

@@ -154,16 +154,13 @@ def _last_end(data: bytes, file_format: str) -> int:
 
 def _rows(data: bytes, file_format: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Where the rows of some lines begin and end; an empty line is no row."""
-    if file_format == "csv":
-        ends = row_ends(data)
-    else:
-        ends = np.flatnonzero(np.frombuffer(data, dtype=np.uint8) == 0x0A) + 1
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = row_ends(data) if file_format == "csv" else np.flatnonzero(octets == 0x0A) + 1
     if data and (len(ends) == 0 or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
     is_row = np.ones(len(ends), dtype=np.bool_)
     # Only what begins with white space can be empty; that is rare in rows.
-    octets = np.frombuffer(data, dtype=np.uint8)
     for row in np.flatnonzero(np.isin(octets[starts], np.frombuffer(b" \t\r\n", np.uint8))).tolist():
         is_row[row] = bool(data[starts[row] : ends[row]].strip(b"\r\n" if file_format == "csv" else None))
     return starts[is_row], ends[is_row]

@@ -1,0 +1,182 @@
+"""A checkpoint folder: what a stream is, so that a restart goes on with the same one, or says why it cannot.
+
+    stream.json   source, key and time, scheme, where reading began, the eras of patterns     lock    one run at a time
+    spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
+    snapshots/    states by group, partition and point        eras/   patterns by era         files.ndjson, aside/, …
+
+Patterns and knowledge may change between two runs: that begins an era. What decides which events there are and to
+whom they belong (source, key, time, scheme, groups) may not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.write import WholeFile, telling_faults
+from wayeb_py.parallel.log import Offsets
+from wayeb_py.patterns import Patterns
+
+VERSION = 1
+_CHOICE = (
+    "go on with what it was started with, name another --checkpoint, or begin anew with this one: --restart beginning "
+    "(reads everything again) or --restart now (only what comes from now on); either gives up its state"
+)
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What `stream.json` holds."""
+
+    stream_id: str
+    source: str
+    key: str | None
+    time: str | None
+    time_unit: str | None
+    scheme: str
+    parallelism: int  # shards, or groups of patterns: whatever the state is divided by
+    episodes: bool
+    origin: Offsets = field(default_factory=dict)  # where reading began
+    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns by name, groups of names
+    version: int = VERSION
+
+
+class Checkpoint:
+    """The folder, held by one run at a time."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder).absolute()
+        with telling_faults(self.folder):
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise DataError("another stream is using this checkpoint", str(self.folder)) from error
+        self.stop_file.unlink(missing_ok=True)
+
+    @property
+    def spark_folder(self) -> Path:
+        return self.folder / "spark"
+
+    @property
+    def stop_file(self) -> Path:
+        """While it is there no further batch is planned."""
+        return self.folder / "stop"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "files.ndjson"
+
+    def read(self) -> Manifest | None:
+        """The manifest of the stream that is kept here; None if none is."""
+        path = self.folder / "stream.json"
+        try:
+            facts = json.loads(path.read_bytes())
+            version = facts["version"]
+            manifest = Manifest(**facts) if version == VERSION else None
+        except FileNotFoundError:
+            if self.spark_folder.exists():
+                raise DataError("this is a checkpoint, but not one of wayeb", str(self.folder), hint=_CHOICE) from None
+            return None
+        except (ValueError, KeyError, TypeError) as error:
+            raise DataError(f"the checkpoint cannot be read: {error}", str(path), hint=_CHOICE) from error
+        if manifest is None:
+            raise DataError(
+                f"the checkpoint has version {version}, and this release reads version {VERSION}", str(path),
+                hint=_CHOICE,
+            )  # fmt: skip
+        return manifest
+
+    def write(self, manifest: Manifest) -> None:
+        whole = WholeFile(self.folder / "stream.json")
+        try:
+            whole.write(json.dumps(asdict(manifest), indent=2).encode())
+            whole.commit()
+        finally:
+            whole.discard()
+
+    def clear(self) -> None:
+        """Gives up everything but the lock; the manifest first, so that half a checkpoint is none."""
+        (self.folder / "stream.json").unlink(missing_ok=True)
+        for entry in self.folder.iterdir():
+            if entry.is_dir():
+                shutil.rmtree(entry)
+            elif entry.name != "lock":
+                entry.unlink()
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+
+def begin(source: str, patterns: Patterns, scheme: str, parallelism: int, episodes: bool) -> Manifest:
+    """The manifest of a stream that begins now."""
+    stream = patterns.meaning.stream
+    return Manifest(
+        secrets.token_hex(4), source, stream.key, stream.time, stream.time_unit, scheme, parallelism, episodes
+    )
+
+
+def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
+    """Raises DataError, all differences in one message, if the checkpoint is that of another stream."""
+    differences = [
+        f"{what} was {before}, and is {after}"
+        for what, before, after in (
+            ("the source", known.source, now.source),
+            ("the key", known.key, now.key),
+            ("the time", known.time, now.time),
+            ("the time's unit", known.time_unit, now.time_unit),
+            ("the scheme", known.scheme, now.scheme),
+            ("the parallelism", known.parallelism, now.parallelism),
+            ("--episodes", known.episodes, now.episodes),
+        )
+        if before != after
+    ]
+    if differences:
+        raise DataError(f"this checkpoint is of another stream: {'; '.join(differences)}", str(folder), hint=_CHOICE)
+
+
+def digest_of(patterns: Patterns, groups: list[list[str]], schema: pa.Schema) -> str:
+    """Tells one era from another: patterns, how they are run, and the files of their knowledge."""
+    digest = hashlib.sha256()
+    stream = patterns.meaning.stream
+    facts = (
+        [(p.name, p.fingerprint, list(p.emit)) for p in patterns.compiled],
+        (str(stream.lateness_s), str(stream.forget_after_s), stream.dedupe, stream.clean, stream.order),
+        stream.position, patterns.longest, groups, schema.to_string(),
+    )  # fmt: skip
+    digest.update(json.dumps(facts, default=str).encode())
+    knowledge = patterns.knowledge
+    for known in (*knowledge.declared.values(), *knowledge.lookups.values()):
+        path = knowledge.path_of(known)
+        digest.update(str(known.name).encode())
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    for name in sorted(patterns.functions):
+        from pyspark import cloudpickle
+
+        digest.update(cloudpickle.dumps(patterns.functions[name].function))
+    return digest.hexdigest()[:16]
+
+
+def changes(before: dict[str, Any], patterns: Patterns) -> str | None:
+    """What is different from the patterns of an era, in words; None if only knowledge or settings are."""
+    known: dict[str, str] = before["patterns"]
+    now = {p.name: p.fingerprint for p in patterns.compiled}
+    words = {
+        "new": sorted(set(now) - set(known)),
+        "changed": sorted(name for name in now if name in known and now[name] != known[name]),
+        "gone": sorted(set(known) - set(now)),
+    }
+    said = [f"{word}: {', '.join(names)}" for word, names in words.items() if names]
+    return "; ".join(said) or None

@@ -1,0 +1,370 @@
+"""A log, patterns and a sink become a running stream: batches without an end, or everything that is there.
+
+    log ──▶ chained source (or another scheme) ──▶ parcels of a batch ──▶ aside · sink ──▶ Spark commits the batch
+
+A restart with the same checkpoint goes on where the last committed batch ended. The driver collects what a batch
+found and writes it; events never come to it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError, WayebError
+from wayeb_py.files.kinds import plain
+from wayeb_py.files.render import plain_table
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.parallel import faults
+from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
+from wayeb_py.parallel.detection_id import with_ids
+from wayeb_py.parallel.eras import keep_era, load_era
+from wayeb_py.parallel.log import Log
+from wayeb_py.parallel.parcel import unpack
+from wayeb_py.parallel.sinks import AsideFolder, Batch, Sink
+from wayeb_py.parallel.stretch import Setting
+from wayeb_py.patterns import Patterns
+from wayeb_py.recogniser import Recogniser
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming import StreamingQuery
+
+MAX_ROWS = 2_000_000
+POLL_S = 0.25
+
+Restart = Literal["beginning", "now"]
+
+
+class Watcher(Protocol):
+    """Somebody who is told how a stream goes on, from the driver's threads; must not be slow."""
+
+    def began(self, query: StreamingQuery) -> None: ...
+    def took(self, batch: Batch) -> None:
+        """The batch is in the sink, and Spark is about to commit it."""
+
+    def ended(self, summary: StreamSummary) -> None: ...
+
+
+@dataclass(slots=True)
+class StreamSummary:
+    """What a run of a stream did, over the batches that it wrote."""
+
+    batches: int = 0
+    rows: int = 0
+    events: int = 0
+    entities: int = 0
+    detections: Counter[str] = field(default_factory=Counter)
+    episodes: int | None = None
+    late: int = 0
+    duplicates: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    unreadable: Counter[str] = field(default_factory=Counter)
+    cleaned: Counter[str] = field(default_factory=Counter)
+    state_bytes: int = 0
+    last_event_s: float | None = None
+    seconds: float = 0.0
+    end: str = ""  # why it ended
+    _levels: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, batch: Batch) -> None:
+        """Adds what a batch has counted."""
+        self.batches += 1
+        for counts in batch.counts:
+            self.rows += counts["rows"]
+            self.events += counts["events"]
+            self.late += counts["late"]
+            self.duplicates += counts["duplicates"]
+            for name in ("detections", "bad", "unreadable", "cleaned"):
+                getattr(self, name).update(counts[name])
+            if self.episodes is not None:
+                self.episodes += counts["episodes"]
+            place = (counts["partition"], counts["group"])
+            self._levels[place] = (counts["entities"], counts.get("state_bytes", 0))
+            if counts["last_s"] is not None:
+                self.last_event_s = max(counts["last_s"], self.last_event_s or counts["last_s"])
+        self.entities = sum(entities for entities, _ in self._levels.values())
+        self.state_bytes = sum(n_bytes for _, n_bytes in self._levels.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON can hold it."""
+        names = [field.name for field in fields(self) if not field.name.startswith("_")]
+        return {name: dict(v) if isinstance(v := getattr(self, name), Counter) else v for name in names}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a scheme needs to make a streaming DataFrame of parcels."""
+
+    setting: Setting
+    manifest: Manifest
+    era: int
+    max_rows: int
+    idle_s: float | None
+    ends: bool
+
+
+def chained_parcels(session: SparkSession, plan: Plan) -> DataFrame:
+    """Parcels recognised where the log is read: the schemes `source` and `pattern`."""
+    from wayeb_py.parallel.chained import SOURCE, Chain, ChainedSource
+
+    session.dataSource.register(ChainedSource)
+    chain = Chain(plan.setting, plan.era, plan.manifest.origin, plan.max_rows, plan.idle_s, plan.ends)
+    return session.readStream.format(SOURCE).option("chain", chain.encode()).load()
+
+
+def stream(
+    session: SparkSession,
+    patterns: Patterns,
+    log: Log,
+    sink: Sink,
+    checkpoint: Checkpoint,
+    *,
+    groups: Callable[[Patterns, list[list[str]]], list[list[str]]] | None = None,
+    parcels: Callable[[SparkSession, Plan], DataFrame] = chained_parcels,
+    scheme: str = "source",
+    parallelism: int = 1,
+    episodes: bool = False,
+    once: bool = False,
+    final: bool = False,
+    interval_s: float = 0.0,
+    max_rows: int = MAX_ROWS,
+    idle_s: float | None = None,
+    restart: Restart | None = None,
+    aside: str | Path | None = None,
+    watchers: Sequence[Watcher] = (),
+    say: Callable[[str], None] = lambda text: None,
+    stop: threading.Event | None = None,
+) -> StreamSummary:
+    """Recognises until it is stopped; with `once`, all that is there now, and `final` says that this is all there is.
+
+    `groups` divides the patterns' names for the pattern scheme, given how they were divided before. `stop` ends the
+    stream after the batch that is running.
+    """
+    began = time.monotonic()
+    stop = stop or threading.Event()
+    summary = StreamSummary(episodes=0 if episodes else None)
+    manifest = begin(log.name, patterns, scheme, parallelism, episodes)
+    known = None if restart is not None else checkpoint.read()
+    if known is not None:
+        refuse_other(known, manifest, checkpoint.folder)
+        manifest = known
+    sink.open(manifest.stream_id, is_new=known is None and restart != "now")
+    try:
+        if restart is not None:
+            checkpoint.clear()
+        schema = _find_schema(checkpoint, manifest, patterns, log, once, stop, say)
+        if schema is None:
+            summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
+            return summary
+        if known is None:
+            manifest.origin = log.latest() if restart == "now" else log.earliest()
+        _begin_era(checkpoint, manifest, patterns, groups, schema, say)
+        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None)
+        plan = Plan(setting, manifest, len(manifest.eras) - 1, max_rows, idle_s, once and final)
+        aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
+        run = _Run(sink, aside_folder, manifest.stream_id, _columns(patterns, schema, episodes), summary, watchers)
+        session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
+        writer = parcels(session, plan).writeStream.foreachBatch(run.take)
+        writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{interval_s} seconds")
+        query = writer.start()
+        for watcher in watchers:
+            watcher.began(query)
+        summary.end = _await(query, checkpoint, stop)
+        if run.fault is not None:
+            raise run.fault
+        failure = query.exception()
+        if failure is not None:
+            raise explained(str(failure))
+        return summary
+    except WayebError as error:
+        summary.end = str(error)
+        raise
+    finally:
+        sink.close()
+        summary.seconds = time.monotonic() - began
+        for watcher in watchers:
+            watcher.ended(summary)
+
+
+# Before the first batch.
+def _find_schema(
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    patterns: Patterns,
+    log: Log,
+    once: bool,
+    stop: threading.Event,
+    say: Callable[[str], None],
+) -> pa.Schema | None:
+    """The types of the events: those of the era before, else of a sample; None if there is nothing to sample."""
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    before = load_era(checkpoint.folder / "eras", len(manifest.eras) - 1).schema if manifest.eras else pa.schema([])
+    if set(wanted.names) <= set(before.names):
+        return before
+    sampled = log.schema(wanted)
+    if sampled is None and not once:
+        say(f"{log.name} is empty: waiting for the first events, whose types tell how to read the others")
+    while sampled is None and not once and not stop.wait(POLL_S):
+        sampled = log.schema(wanted)
+    if sampled is None:
+        return None
+    return pa.schema([*before, *(sampled.field(name) for name in wanted.names if name not in before.names)])
+
+
+def _begin_era(
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    patterns: Patterns,
+    divide: Callable[[Patterns, list[list[str]]], list[list[str]]] | None,
+    schema: pa.Schema,
+    say: Callable[[str], None],
+) -> None:
+    """Keeps the patterns, unless they are those of the last era, and tells what is new about them."""
+    last = manifest.eras[-1] if manifest.eras else None
+    before: list[list[str]] = [] if last is None else last["groups"]
+    groups = [list(patterns.names)] if divide is None else divide(patterns, before)
+    digest = digest_of(patterns, groups, schema)
+    if last is not None and last["digest"] == digest:
+        checkpoint.write(manifest)
+        return
+    keep_era(checkpoint.folder / "eras", len(manifest.eras), patterns, groups, schema)
+    if last is not None:
+        what = changes(last, patterns)
+        said = f"({what})" if what else "(knowledge or settings)"
+        say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
+    names = {p.name: p.fingerprint for p in patterns.compiled}
+    manifest.eras.append({"digest": digest, "patterns": names, "groups": groups})
+    checkpoint.write(manifest)
+
+
+def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
+    """The columns of everything that the stream finds, in the same order in every batch."""
+    nothing = Recogniser(patterns, episodes=episodes).feed(schema.empty_table())
+    columns: pa.Schema = with_ids(nothing.episodes() if episodes else nothing.to_arrow()).schema
+    return columns
+
+
+# Batch by batch.
+@dataclass(slots=True)
+class _Run:
+    """Takes what Spark hands over; what goes wrong here is kept, since Spark would only show its text."""
+
+    sink: Sink
+    aside: AsideFolder
+    stream_id: str
+    columns: pa.Schema
+    summary: StreamSummary
+    watchers: Sequence[Watcher]
+    fault: Exception | None = None
+
+    def take(self, parcels: DataFrame, number: int) -> None:
+        try:
+            batch = gather(parcels, number, self.columns)
+            faults.reach("sink:before")
+            self.aside.write(self.stream_id, number, batch.aside)
+            self.sink.write(batch)
+            self.summary.add(batch)
+            for watcher in self.watchers:
+                watcher.took(batch)
+        except Exception as error:
+            if isinstance(error, WayebError | BrokenPipeError):
+                self.fault = error
+            raise
+
+
+def gather(parcels: DataFrame, number: int, columns: pa.Schema) -> Batch:
+    """What a batch's parcels hold, in the order of splits and parcels."""
+    rows = parcels.toArrow().sort_by([("split", "ascending"), ("number", "ascending")])
+    batch = Batch(number)
+    tables = []
+    aside = bytearray()
+    for kind, payload in zip(rows.column("kind").to_pylist(), rows.column("payload"), strict=True):
+        if kind == "counts":
+            batch.counts.append(json.loads(payload.as_py()))
+        elif kind == "aside":
+            aside += payload.as_py()
+        else:
+            tables.append(_aligned(unpack(payload.as_buffer()), columns))
+    batch.aside = bytes(aside)
+    if tables:
+        batch.found = pa.concat_tables(tables)
+    return batch
+
+
+def _aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
+    """The table with the stream's columns: a group of patterns emits only its own."""
+    table = plain_table(table)
+    own = set(table.column_names)
+    arrays = {
+        field.name: table.column(field.name) if field.name in own else pa.nulls(table.num_rows, plain(field.type))
+        for field in columns
+    }
+    # A batch of an era before may have columns that nobody emits any more.
+    return pa.table(arrays | {name: table.column(name) for name in table.column_names if name not in arrays})
+
+
+# Until the end.
+def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event) -> str:
+    """Waits until the query has ended, or is asked to and has finished its batch; why it ended."""
+    from pyspark.errors import StreamingQueryException
+
+    n_quiet = 0
+    try:
+        while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds, fractions too
+            if not stop.is_set():
+                continue
+            checkpoint.stop_file.touch()
+            n_quiet = 0 if query.status["isTriggerActive"] else n_quiet + 1
+            if n_quiet >= 3:
+                query.stop()
+    except StreamingQueryException:
+        return "failed"
+    return "stopped as asked" if stop.is_set() else "read everything that was there"
+
+
+@contextmanager
+def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
+    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would have without us."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def ask(number: int, frame: object) -> None:
+        for one in numbers:
+            signal.signal(one, before[one])
+        say("stopping after the batch that is running; once more stops at once")
+        stop.set()
+
+    for number in numbers:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])
+
+
+_OURS = re.compile(r"wayeb_py\.errors\.(\w+Error): (.+?)(?:\n\s*\n|\n\tat |\nSQLSTATE|\n\nJVM|\Z)", re.DOTALL)
+
+
+def explained(failure: str) -> DataError:
+    """What made a query fail: our own message if it is one of ours, else Spark's first line."""
+    ours = _OURS.search(failure)
+    if ours is not None:
+        return DataError(ours[2].strip())
+    lines = [line.strip() for line in failure.splitlines() if line.strip()]
+    python = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception): ", line)]
+    what = python[-1] if python else lines[0] if lines else "unknown"
+    return DataError(f"the stream failed: {what}", hint="start it again with the same --checkpoint: it goes on")
