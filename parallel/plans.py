@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from wayeb_py.files.read import EventReader
-from wayeb_py.parallel import schemes
+from wayeb_py.parallel import planner, schemes
 from wayeb_py.parallel.sample import equal_groups, measure_costs, sample_events, sample_keys
 from wayeb_py.parallel.schemes import Scheme
 from wayeb_py.parallel.shuffle import SHARDS_A_WORKER, Routing, route
@@ -56,22 +56,16 @@ def make_plan(
 ) -> Plan:
     """The plan for a scheme; `auto` is the one that the input's layout allows to be the cheapest."""
     layout = entity_splits(reader.files, reader.wanted.key.name)
-    why = "as asked for"
-    if scheme == "auto":
-        scheme, why = _choose(layout, n_workers)
-    if scheme == "source":
-        return _by_source(layout, reader, why, n_workers)
-    if scheme == "pattern":
-        return _by_pattern(patterns, reader, why, n_workers)
-    return _by_partition(patterns, reader, why, n_workers)
+    choice = planner.choose(patterns, reader, layout, n_workers) if scheme == "auto" else _asked_for(patterns, scheme)
+    if choice.scheme == "source":
+        return _by_source(layout, reader, choice.why, n_workers)
+    if choice.scheme == "pattern":
+        return _by_pattern(patterns, reader, choice.why, n_workers)
+    return _by_partition(patterns, reader, choice, n_workers)
 
 
-def _choose(layout: Layout, n_workers: int) -> tuple[Scheme, str]:
-    if layout.promise is not None and len(layout.splits) >= min(2, n_workers):
-        return "source", f"because {layout.promise}"
-    if layout.promise is None:
-        return "partition", "because an entity's events may be anywhere in the input"
-    return "partition", f"because there is only one split of its own, and {n_workers} workers"
+def _asked_for(patterns: Patterns, scheme: Scheme) -> planner.Choice:
+    return planner.Choice(scheme, "as asked for", len(patterns.distinct))
 
 
 def _n_tasks(reader: EventReader, n_workers: int) -> int:
@@ -91,16 +85,17 @@ def _by_pattern(patterns: Patterns, reader: EventReader, why: str, n_workers: in
     return Plan("pattern", f"{why}: {_count(len(groups), 'group')} of patterns", (whole(reader.files),), None, groups)
 
 
-def _by_partition(patterns: Patterns, reader: EventReader, why: str, n_workers: int) -> Plan:
-    n_distinct = len(patterns.distinct)
-    routing, n_groups = route(sample_keys(reader), n_workers, n_distinct, SHARDS_A_WORKER * n_workers)
+def _by_partition(patterns: Patterns, reader: EventReader, choice: planner.Choice, n_workers: int) -> Plan:
+    routing, n_groups = route(sample_keys(reader), n_workers, choice.most_groups, SHARDS_A_WORKER * n_workers)
     groups: tuple[tuple[str, ...], ...] = ()
     if n_groups > 1:
         groups = equal_groups(patterns, measure_costs(patterns, sample_events(reader)), n_groups)
     heavy = f", {_count(len(routing.heavy), 'entity', 'entities')} with a shard of its own" if routing.heavy else ""
     apart = f" and {_count(len(groups), 'group')} of patterns" if groups else ""
     splits = tuple(stretches(reader.files, _n_tasks(reader, n_workers)))
-    return Plan("partition", f"{why}: {_count(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups)
+    return Plan(
+        "partition", f"{choice.why}: {_count(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups
+    )
 
 
 def _count(number: int, one: str, several: str | None = None) -> str:

@@ -65,14 +65,14 @@ def measure_costs(patterns: Patterns, sample: pa.Table) -> dict[str, float]:
     for start in range(0, len(sets), size):
         together = sets[start : start + size]
         names = [name for same in together for name in same]
-        seconds = _seconds(patterns.select(names), events)
+        seconds = recognition_s(patterns.select(names), events)
         for same in together:
             costs |= dict.fromkeys(same, seconds / len(together) / len(same))
     return costs
 
 
-def _seconds(patterns: Patterns, events: pa.Table) -> float:
-    """The better of two goes: the first also makes tables and touches memory."""
+def recognition_s(patterns: Patterns, events: pa.Table) -> float:
+    """What all take together, the better of two goes: the first also makes tables and touches memory."""
     best = float("inf")
     for _ in range(2):
         recogniser = Recogniser(patterns, order="arrival")

@@ -1,0 +1,157 @@
+"""The planner: facts and costs are data, and the choice follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+pytest.importorskip("pyspark")
+
+from wayeb_py.files.read import EventReader, open_events
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.parallel import planner
+from wayeb_py.parallel.planner import Choice, Costs, Facts, decide, settled
+from wayeb_py.parallel.plans import make_plan
+from wayeb_py.parallel.shuffle import route
+from wayeb_py.parallel.splits import entity_splits
+from wayeb_py.patterns import Patterns, compile_patterns
+
+FOLDER = Facts(
+    n_patterns=6, n_files=48, n_events=20_000_000, n_workers=2, n_stretches=2, promise=None, n_splits=48, fullest=0.5
+)
+CONVERTED = replace(FOLDER, promise="`wayeb data convert` partitioned it by entity")
+CHEAP = Costs(read_s=100e-9, pack_s=30e-9, recognise_s=10e-9, pattern_s=(4e-9,) * 6, heaviest=0.001)
+DEAR = replace(CHEAP, recognise_s=5e-6, pattern_s=(1e-6,) * 6)
+
+
+def choose(facts: Facts, costs: Costs) -> Choice:
+    return settled(facts) or decide(facts, costs)
+
+
+def test_what_is_partitioned_by_entity_is_recognised_where_it_is_read() -> None:
+    assert settled(CONVERTED) is not None
+    assert choose(CONVERTED, CHEAP).scheme == "source"
+
+
+def test_what_is_not_is_never_taken_as_if_it_were() -> None:
+    for costs in (CHEAP, DEAR):
+        assert "source" not in decide(FOLDER, costs).seconds
+
+
+def test_files_in_no_order_are_partitioned_by_entity_on_many_workers() -> None:
+    facts = replace(FOLDER, n_workers=16, n_stretches=16)
+    assert choose(facts, CHEAP).scheme == "partition"
+
+
+def test_one_file_that_cannot_be_cut_is_read_by_all_workers_rather_than_awaited_by_all_but_one() -> None:
+    facts = replace(FOLDER, n_files=1, n_stretches=1)
+    assert choose(facts, CHEAP).scheme == "pattern"
+
+
+def test_a_single_worker_shuffles_nothing() -> None:
+    facts = replace(FOLDER, n_workers=1, n_stretches=1)
+    assert choose(facts, CHEAP).scheme == "pattern"
+
+
+def test_one_pattern_is_no_reason_to_read_everything_twice() -> None:
+    facts = replace(FOLDER, n_patterns=1, n_workers=8, n_stretches=8)
+    assert choose(facts, replace(DEAR, pattern_s=(5e-6,))).scheme == "partition"
+
+
+def test_a_lopsided_source_gives_way_to_a_shuffle() -> None:
+    lopsided = replace(CONVERTED, n_workers=16, n_stretches=16, fullest=0.9)
+    assert settled(lopsided) is None
+    assert choose(lopsided, DEAR).scheme == "partition"
+
+
+def test_a_source_that_is_a_little_uneven_stays() -> None:
+    assert choose(replace(CONVERTED, fullest=0.6), CHEAP).scheme == "source"
+
+
+def test_patterns_are_split_for_a_heavy_entity_only_where_recognising_is_what_costs() -> None:
+    heavy = {"heaviest": 1 / 3}
+    facts = replace(FOLDER, n_workers=8, n_stretches=8)
+    assert decide(facts, replace(DEAR, **heavy)).most_groups == 6
+    assert decide(facts, replace(CHEAP, **heavy)).most_groups == 1
+
+
+def test_splitting_the_patterns_of_a_heavy_entity_ends_the_job_sooner() -> None:
+    facts = replace(FOLDER, n_workers=8, n_stretches=8)
+    costs = replace(DEAR, heaviest=1 / 3)
+    whole = planner._partition_s(facts, costs, 1)
+    split = planner._partition_s(facts, costs, 6)
+    even = planner._partition_s(facts, replace(costs, heaviest=0.0), 1)
+    assert split < 0.6 * whole
+    assert split < 1.5 * even
+
+
+def test_an_entity_with_a_third_of_all_events_has_a_shard_of_its_own_that_starts_first() -> None:
+    keys = pa.array([7] * 1000 + list(range(100, 2100)))
+    routing, n_groups = route(keys, n_workers=4, n_groups=6)
+    assert routing.heavy == (7,)
+    assert n_groups == 2
+    first = routing.targets[:2]
+    assert {target.shard for target in first} == {routing.n_hashed}
+    assert {target.group for target in first} == {0, 1}
+
+
+def test_the_reason_is_one_line_with_what_it_rests_on() -> None:
+    facts = replace(FOLDER, n_workers=16, n_stretches=16)
+    why = decide(facts, replace(CHEAP, heaviest=0.34)).why
+    assert "\n" not in why
+    for said in ("6 patterns", "48 files", "16 workers", "34% of the events", "against"):
+        assert said in why
+
+
+# Facts from real files.
+
+TEXT = "stream s { key id  time t in s }\npattern a := (v > 1)\npattern b := (v > 2) ; (v < 1)\npattern c := (v > 1)\n"
+
+
+@pytest.fixture
+def patterns() -> Patterns:
+    return compile_patterns(TEXT)
+
+
+def write(path: Path, ids: list[int], row_group_size: int = 1000) -> None:
+    table = pa.table({"id": ids, "t": list(range(len(ids))), "v": [float(i % 4) for i in range(len(ids))]})
+    pq.write_table(table, path, row_group_size=row_group_size)
+
+
+def read(patterns: Patterns, *paths: Path) -> EventReader:
+    return open_events(paths, Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit))
+
+
+def test_the_survey_counts_what_there_is_without_reading_it(tmp_path: Path, patterns: Patterns) -> None:
+    write(tmp_path / "a.parquet", [1, 2] * 2000)
+    write(tmp_path / "b.parquet", [2, 3] * 2000)
+    reader = read(patterns, tmp_path)
+    facts = planner.survey(patterns, reader, entity_splits(reader.files, "id"), n_workers=4)
+    assert (facts.n_files, facts.n_events, facts.n_patterns) == (2, 8000, 2)
+    assert (facts.n_stretches, facts.promise) == (4, None)
+
+
+def test_costs_are_measured_for_each_pattern_that_differs(tmp_path: Path, patterns: Patterns) -> None:
+    write(tmp_path / "a.parquet", [1, 1, 2, 3] * 1000)
+    costs = planner.measure(patterns, read(patterns, tmp_path))
+    assert len(costs.pattern_s) == 2
+    assert min(costs.read_s, costs.pack_s, costs.recognise_s, *costs.pattern_s) > 0
+    assert costs.heaviest == 0.5
+
+
+def test_no_events_are_no_reason_to_fail(tmp_path: Path, patterns: Patterns) -> None:
+    write(tmp_path / "a.parquet", [])
+    plan = make_plan(patterns, read(patterns, tmp_path), "auto", 2)
+    assert plan.scheme in ("source", "partition", "pattern")
+
+
+def test_auto_sees_keys_that_lie_apart(tmp_path: Path, patterns: Patterns) -> None:
+    write(tmp_path / "a.parquet", [1] * 4000)
+    write(tmp_path / "b.parquet", [2] * 4000)
+    plan = make_plan(patterns, read(patterns, tmp_path), "auto", 2)
+    assert plan.scheme == "source"
+    assert "do not overlap" in str(plan)
