@@ -131,7 +131,8 @@ class Broker:
 
     def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] = {}) -> str:
         """Makes a topic and waits until the broker has it; returns its URL."""
-        from confluent_kafka.admin import AdminClient, NewTopic
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
 
         admin = AdminClient(self._client())
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(settings))

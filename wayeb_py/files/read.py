@@ -25,13 +25,18 @@ from wayeb_py.files.wanted import Column, Wanted, absent
 BATCH_ROWS = 1 << 20
 
 
-class OpenedFile(Protocol):
-    """A file whose columns are known and whose rows can be asked for."""
+class Known(Protocol):
+    """Something whose columns are known."""
 
     file: EventFile
     columns: tuple[str, ...]
     types: dict[str, pa.DataType]  # of the wanted columns that it has
     loose: bool  # the types are only a guess: its texts can be read into another type too
+
+
+class OpenedFile(Known, Protocol):
+    """A file whose columns are known and whose rows can be asked for."""
+
     n_rows: int | None
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]: ...
@@ -107,12 +112,18 @@ def open_found(
     """The same for files that are already found."""
     opened = [open_file(file, wanted) for file in files]
     with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
+    time_range = TimeRange(since_s, until_s, wanted.time_unit)
+    selection = Selection(wanted, joined_schema(with_rows, wanted, before), time_range, batch_rows)
+    return EventReader(with_rows, selection, max(1, threads))
+
+
+def joined_schema(files: Sequence[Known], wanted: Wanted, before: pa.Schema | None = None) -> pa.Schema:
+    """The types in which all files' values of the wanted columns are handed on."""
     fields = []
     for column in wanted.columns:
         known = before.field(column.name).type if before is not None and column.name in before.names else pa.null()
-        fields.append(pa.field(column.name, _joined(column, with_rows, TEXT if is_text(known) else known)))
-    time_range = TimeRange(since_s, until_s, wanted.time_unit)
-    return EventReader(with_rows, Selection(wanted, pa.schema(fields), time_range, batch_rows), max(1, threads))
+        fields.append(pa.field(column.name, _joined(column, files, TEXT if is_text(known) else known)))
+    return pa.schema(fields)
 
 
 def column_names(paths: Sequence[str | os.PathLike[str]]) -> tuple[str, ...]:
@@ -141,7 +152,7 @@ def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
     return ArrowEvents(file, wanted)
 
 
-def _joined(column: Column, files: Sequence[OpenedFile], known: pa.DataType) -> pa.DataType:
+def _joined(column: Column, files: Sequence[Known], known: pa.DataType) -> pa.DataType:
     """The one type in which all files' values of a column are handed on: the one that is known, if it can hold them."""
     having = [opened for opened in files if column.name in opened.types]
     partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
@@ -152,7 +163,7 @@ def _joined(column: Column, files: Sequence[OpenedFile], known: pa.DataType) -> 
         raise absent(column, place, (name for opened in lacking for name in opened.columns))
     typed = [opened for opened in having if not opened.loose]
     result: pa.DataType = pa.null()
-    first: OpenedFile | None = None
+    first: Known | None = None
     for opened in typed:
         joined = joined_type(result, opened.types[column.name])
         if joined is None:
@@ -181,7 +192,7 @@ def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return TEXT if joined is None else joined
 
 
-def _partition_type(column: Column, files: Sequence[OpenedFile]) -> pa.DataType:
+def _partition_type(column: Column, files: Sequence[Known]) -> pa.DataType:
     from wayeb_py.files.guess import guess_type
 
     values = [dict(opened.file.partitions)[column.name] for opened in files]
@@ -194,9 +205,7 @@ def _default_type(column: Column) -> pa.DataType:
     return {"number": pa.float64(), "bool": pa.bool_()}.get(column.kind or "text", TEXT)
 
 
-def _mismatch(
-    column: Column, one: OpenedFile, one_type: pa.DataType, other: OpenedFile, other_type: pa.DataType
-) -> DataError:
+def _mismatch(column: Column, one: Known, one_type: pa.DataType, other: Known, other_type: pa.DataType) -> DataError:
     return DataError(
         f"column `{column.name}` is {describe(one_type)} in {one.file.path} and {describe(other_type)} in "
         f"{other.file.path}: no type holds both",

@@ -1,0 +1,226 @@
+"""A URL becomes a Kafka topic that can be asked: where it is, how its clients are set up, what its partitions are.
+
+    kafka://HOST:PORT[,HOST:PORT…]/TOPIC[?OPTION=VALUE&…]        kafka://TOPIC, on $KAFKA_BOOTSTRAP_SERVERS
+
+Options with a dot in their name are settings of librdkafka (`security.protocol=SSL`); `config=FILE` reads such settings
+from a file of `name=value` lines, so that a password need not be on a command line. Messages never show settings.
+
+Clients retry by themselves; what they cannot reach for `timeout` seconds becomes one message.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from wayeb_py.errors import DataError
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer
+
+SCHEME = "kafka://"
+FORM = "kafka://HOST:PORT/TOPIC"
+DEFAULT_SERVERS = "localhost:9092"
+_PORT = 9092
+_TOPIC = r"[A-Za-z0-9._-]{1,249}"
+_SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?"
+_RETRY_S = 0.2
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaTopic:
+    """A topic and how to get at it; can be pickled."""
+
+    servers: str
+    name: str
+    timeout_s: float = 30.0
+    lost: Literal["stop", "skip"] = "stop"  # what to do where retention was faster than we
+    absent: Literal["stop", "missing"] = "stop"  # what to do with an attribute that no message of the sample has
+    settings: tuple[tuple[str, str], ...] = ()
+
+    @classmethod
+    def parse(cls, url: str) -> KafkaTopic:
+        """The topic that a URL names; raises DataError where it names none."""
+        split = urlsplit(url)
+        if not url.startswith(SCHEME):
+            raise DataError(f"`{_shown(url)}` is no Kafka URL", hint=f"a topic is named {FORM}")
+        servers, name = unquote(split.netloc), unquote(split.path.removeprefix("/"))
+        if not split.path and ":" not in servers and "," not in servers:  # kafka://TOPIC
+            servers, name = os.environ.get("KAFKA_BOOTSTRAP_SERVERS") or DEFAULT_SERVERS, servers
+        if not name:
+            raise DataError(f"`{_shown(url)}` names no topic", hint=f"a topic is named {FORM}")
+        if not re.fullmatch(_TOPIC, name) or name in (".", ".."):
+            raise DataError(f"`{name}` cannot be the name of a topic", hint="letters, digits, `.`, `_` and `-` can be")
+        if split.fragment:
+            raise DataError(f"`{_shown(url)}` has a `#`, which means nothing here", hint=f"a topic is named {FORM}")
+        places = [_server(place, url) for place in servers.split(",")]
+        return cls(",".join(places), name, **_options(split.query, url))
+
+    @property
+    def url(self) -> str:
+        """The topic without settings, which may hold secrets."""
+        return f"{SCHEME}{self.servers}/{self.name}"
+
+    def config(self, **more: Any) -> dict[str, Any]:
+        """The settings of a client; `more` has underscores where librdkafka has dots."""
+        ours = {name.replace("_", "."): value for name, value in more.items()}
+        # What goes wrong is told by us, once, and not by a thread of the client's.
+        quiet = {"log_level": 0, "error_cb": lambda error: None}
+        return {"bootstrap.servers": self.servers, **quiet, **ours, **dict(self.settings)}
+
+    def consumer(self, **more: Any) -> Consumer:
+        """A consumer that belongs to no group and commits nothing: offsets are kept by whoever reads."""
+        from confluent_kafka import Consumer
+
+        settings = {"group_id": "wayeb", "enable_auto_commit": False, "allow_auto_create_topics": False}
+        with self.telling_faults():
+            return Consumer(self.config(**settings, **more))
+
+    def partitions(self, client: Any) -> list[int]:
+        """The numbers of its partitions now; raises DataError if there is no such topic."""
+        from confluent_kafka import KafkaError
+
+        found = self.ask(lambda timeout_s: client.list_topics(self.name, timeout=timeout_s)).topics[self.name]
+        if found.error is not None:
+            if found.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
+                raise self.missing(client)
+            raise DataError(f"the topic cannot be read: {found.error.str()}", self.url)
+        return sorted(found.partitions)
+
+    def missing(self, client: Any) -> DataError:
+        """The error for a topic that is not there, with the likeliest of those that are."""
+        known = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics
+        folded = {name.casefold(): name for name in known}
+        close = difflib.get_close_matches(self.name.casefold(), folded, n=1)
+        hint = (
+            f"did you mean `{folded[close[0]]}`?"
+            if close
+            else "create it first; `wayeb replay … --to` does so by itself"
+        )
+        return DataError(f"there is no topic `{self.name}`", self.url, hint=hint)
+
+    def ask(self, question: Callable[[float], Answer]) -> Answer:
+        """What a broker answers, asked again while none can be reached; raises DataError when that takes too long."""
+        from confluent_kafka import KafkaException
+
+        deadline = time.monotonic() + self.timeout_s
+        while True:
+            try:
+                return question(min(5.0, self.timeout_s))
+            except KafkaException as error:
+                fault = error.args[0]
+                if not is_passing(fault) or time.monotonic() + _RETRY_S >= deadline:
+                    raise self.fault(fault) from error
+                time.sleep(_RETRY_S)
+
+    def fault(self, error: Any) -> DataError:
+        """A client's error as a message."""
+        if is_passing(error):
+            return self.unreachable(error.str())
+        return DataError(f"Kafka refuses: {error.str()}", self.url)
+
+    def unreachable(self, why: str) -> DataError:
+        return DataError(
+            f"no Kafka broker has answered for {self.timeout_s:g} s: {why}",
+            self.url,
+            hint=f"is {self.servers} right, and running? ?timeout=SECONDS waits longer",
+        )
+
+    @contextmanager
+    def telling_faults(self) -> Iterator[None]:
+        """Makes a client's exception a message."""
+        from confluent_kafka import KafkaException
+
+        try:
+            yield
+        except KafkaException as error:
+            raise self.fault(error.args[0]) from error
+
+
+def is_passing(error: Any) -> bool:
+    """Whether an error is of a kind that goes away when a broker comes back."""
+    from confluent_kafka import KafkaError
+
+    passing = (
+        KafkaError._TRANSPORT,
+        KafkaError._ALL_BROKERS_DOWN,
+        KafkaError._TIMED_OUT,
+        KafkaError._MSG_TIMED_OUT,
+        KafkaError._TIMED_OUT_QUEUE,
+        KafkaError._RESOLVE,
+        KafkaError._WAIT_COORD,
+        KafkaError.NOT_LEADER_FOR_PARTITION,
+        KafkaError.LEADER_NOT_AVAILABLE,
+        KafkaError.REQUEST_TIMED_OUT,
+        KafkaError.NETWORK_EXCEPTION,
+    )
+    return error.code() in passing or (error.retriable() and not error.fatal())
+
+
+def _shown(url: str) -> str:
+    return url.partition("?")[0]
+
+
+def _server(place: str, url: str) -> str:
+    match = re.fullmatch(_SERVER, place)
+    if match is None or (match[2] and not 0 < int(match[2][1:]) < 65536):
+        raise DataError(f"`{place}` in `{_shown(url)}` is no broker's address", hint=f"a topic is named {FORM}")
+    return place if match[2] else f"{place}:{_PORT}"
+
+
+def _options(query: str, url: str) -> dict[str, Any]:
+    options: dict[str, Any] = {}
+    settings: dict[str, str] = {}
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name == "timeout":
+            options["timeout_s"] = _seconds(value)
+        elif name in ("lost", "absent"):
+            choices = {"lost": ("stop", "skip"), "absent": ("stop", "missing")}[name]
+            if value not in choices:
+                raise DataError(f"`{name}={value}` in `{_shown(url)}`: it is {' or '.join(choices)}")
+            options[name] = value
+        elif name == "config":
+            settings |= _read_settings(value)
+        elif "." in name:
+            settings[name] = value
+        else:
+            raise DataError(
+                f"`{_shown(url)}` has an option `{name}`, which is not known",
+                hint="timeout, lost, absent and config are; a setting of librdkafka has a dot in its name",
+            )
+    return options | {"settings": tuple(settings.items())}
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 1e6:
+        raise DataError(f"`timeout={text}` is no number of seconds")
+    return seconds
+
+
+def _read_settings(path: str) -> dict[str, str]:
+    try:
+        lines = Path(path).read_text(encoding="utf-8").splitlines()
+    except OSError as error:
+        raise DataError(f"settings cannot be read: {error.strerror}", path) from error
+    settings = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.lstrip().startswith(("#", "!")):
+            name, equals, value = line.partition("=")
+            if not equals:
+                raise DataError("a setting is written name=value", path, number)
+            settings[name.strip()] = value.strip()
+    return settings
