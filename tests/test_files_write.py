@@ -16,7 +16,7 @@ import pytest
 
 from wayeb_py.errors import DataError
 from wayeb_py.files import write
-from wayeb_py.files.render import iso_times, render_csv, render_ndjson
+from wayeb_py.files.render import MANY_TIMES, iso_times, render_csv, render_ndjson
 from wayeb_py.files.write import ParquetOutput, StreamOutput, Target, TextOutput, find_target, open_output
 
 TABLE = pa.table(
@@ -74,6 +74,18 @@ def test_csv_quotes_only_what_it_must() -> None:
 )
 def test_times_have_as_many_digits_as_they_need(unit: str, ticks: int, text: str) -> None:
     assert iso_times(pa.chunked_array([pa.array([ticks], pa.timestamp(unit))])).to_pylist() == [text]
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "Europe/Athens"])
+def test_many_times_are_spelt_as_few_are(unit: str, zone: str | None) -> None:
+    per_s = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    some = [-1, 0, 1, 86_399, 86_400, -86_401, 951_782_400, 9_000_000_000]
+    ticks = [s * per_s + fraction for s in some for fraction in (0, per_s // 2, per_s // 1000, per_s - 1)] + [None]
+    few = pa.chunked_array([pa.array(ticks, pa.int64()).cast(pa.timestamp(unit, zone))])
+    repeats = MANY_TIMES // len(ticks) + 1
+    many = pa.chunked_array(few.chunks * repeats)
+    assert iso_times(many).to_pylist() == iso_times(few).to_pylist() * repeats
 
 
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.ndjson"])

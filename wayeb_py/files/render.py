@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import io
 import json
+from functools import lru_cache
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
+
+MANY_TIMES = 20_000  # from so many on, looking texts up is worth making the tables to look them up in
+_DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
+_FIRST_S, _BEYOND_S = -30_610_224_000, 253_402_300_800  # the years 1000 to 9999, which have four digits
 
 
 def plain_table(table: pa.Table) -> pa.Table:
@@ -56,17 +62,21 @@ def _csv_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def render_ndjson(table: pa.Table) -> bytes:
     """The table as NDJSON, one object a row."""
-    table = plain_table(table)
     if not table.num_rows:
         return b""
+    return b"\n".join(render_objects(table)) + b"\n"
+
+
+def render_objects(table: pa.Table) -> list[bytes]:
+    """The rows as JSON objects."""
+    table = plain_table(table)
     parts: list[pa.ChunkedArray | pa.Array | str] = []
     opening = "{"
     for name, column in zip(table.column_names, table.columns, strict=True):
         parts += [opening + json.dumps(name) + ": ", pc.fill_null(_json_texts(column), "null")]
         opening = ", "
-    lines = pc.binary_join_element_wise(*parts, "}", "")
-    joined = "\n".join(lines.to_pylist())
-    return (joined + "\n").encode()
+    objects: list[bytes] = pc.binary_join_element_wise(*parts, "}", "").cast(pa.binary()).to_pylist()
+    return objects
 
 
 def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -86,9 +96,39 @@ def _json_texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def iso_times(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Timestamps as ISO 8601, with as many digits of the second as each needs."""
+    if len(column) >= MANY_TIMES:
+        ticks = column.cast(pa.timestamp(column.type.unit)).cast(pa.int64())
+        least, greatest = (value.as_py() for value in pc.min_max(ticks).values())
+        per_s = 10 ** _DIGITS[column.type.unit]
+        if least is not None and _FIRST_S * per_s <= least and greatest < _BEYOND_S * per_s:
+            return _looked_up_times(ticks, column.type)
     zone = "" if column.type.tz is None else "Z"
     texts = pc.strftime(column.cast(pa.timestamp(column.type.unit)), format="%Y-%m-%dT%H:%M:%S")
     if column.type.unit != "s":
         texts = pc.replace_substring_regex(texts, r"(\.\d*?)0+$", r"\1")
         texts = pc.replace_substring_regex(texts, r"\.$", "")
     return pc.binary_join_element_wise(texts, zone, "")
+
+
+def _looked_up_times(ticks: pa.ChunkedArray, arrow_type: pa.DataType) -> pa.ChunkedArray:
+    """Times put together from the texts of their days, of the seconds of a day, and of fractions: each spelt once."""
+    digits = _DIGITS[arrow_type.unit]
+    values = pc.fill_null(ticks, 0).to_numpy()
+    seconds, fractions = np.divmod(values, 10**digits)
+    days, seconds_of_day = np.divmod(seconds, 86_400)
+    day = pa.array(days).dictionary_encode()
+    day_texts = pc.strftime((pc.multiply(day.dictionary, 86_400)).cast(pa.timestamp("s")), format="%Y-%m-%dT")
+    parts = [day_texts.take(day.indices), _seconds_of_day().take(pa.array(seconds_of_day))]
+    if fractions.any():
+        fraction = pa.array(fractions).dictionary_encode()
+        spelt = [f".{value:0{digits}}".rstrip("0.") if value else "" for value in fraction.dictionary.to_pylist()]
+        parts.append(pa.array(spelt, pa.string()).take(fraction.indices))
+    texts = pc.binary_join_element_wise(*parts, "" if arrow_type.tz is None else "Z", "")
+    if ticks.null_count:
+        texts = pc.if_else(pc.is_valid(ticks).combine_chunks(), texts, None)
+    return texts if isinstance(texts, pa.ChunkedArray) else pa.chunked_array([texts])
+
+
+@lru_cache(maxsize=1)
+def _seconds_of_day() -> pa.Array:
+    return pa.array([f"{s // 3600:02}:{s // 60 % 60:02}:{s % 60:02}" for s in range(86_400)], pa.string())
