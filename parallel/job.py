@@ -87,8 +87,7 @@ def run(
     positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:
-            spark = open_session(master, workers=workers)
-            stack.callback(spark.stop)
+            spark = _session(stack, master, workers)
         n_workers = workers or spark.sparkContext.defaultParallelism
         plan = make_plan(patterns, reader, scheme, n_workers)
         if on_plan is not None:
@@ -103,6 +102,18 @@ def run(
     summary.engine = f"spark: {plan}"
     summary.seconds = time.perf_counter() - began
     return summary
+
+
+def _session(stack: ExitStack, master: str | None, workers: int | None) -> SparkSession:
+    """The session that is there, or one that ends with the stack."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    opened = open_session(master, workers=workers)
+    stack.callback(opened.stop)
+    return opened
 
 
 def _find_target(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tuple[Target, OutputFolder | None]:

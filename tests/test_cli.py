@@ -160,7 +160,9 @@ def test_run_writes_detections_and_a_summary(wayeb: Wayeb) -> None:
     assert ended.out == ""
     lines = [line.split() for line in ended.err.splitlines()]
     assert lines[0][:2] == ["events", "5"]
-    assert lines[1:] == [["entities", "2"], ["detections", "2"], ["Swing", "2"], ["written", "to", "d.csv"]]
+    assert lines[1:4] == [["entities", "2"], ["detections", "2"], ["Swing", "2"]]
+    assert lines[4][:5] == ["engine", "local:", "one", "process", "is"]
+    assert lines[5:] == [["written", "to", "d.csv"]]
 
 
 def test_quiet_is_quiet_and_json_is_json(wayeb: Wayeb) -> None:
@@ -226,7 +228,10 @@ def test_bad_rows_stop_a_run_beyond_the_limit(wayeb: Wayeb) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--engine", "spark"], 2, "--engine spark is not there yet"),
+        (["--engine", "local", "--scheme", "source"], 2, "--scheme is for Spark: run with --engine spark, or without"),
+        (["--engine", "spark", "--state", "s"], 2, "--state keeps state in one process, which Spark has not"),
+        (["--scheme", "source", "--data", "-"], 2, "Spark cannot read standard input: keep the events in a file"),
+        (["--by", "pattern,hour"], 2, "--by pattern,hour: write pattern, day, or pattern,day"),
         (["--lateness", "10"], 2, "`10` is not a duration; write a number with its unit"),
         (["--since", "yesterday"], 2, "`yesterday` is not a time"),
         (["--until", "12"], 2, "`12` is a number, and the stream's time is not"),

@@ -15,12 +15,13 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wayeb_py import cli_bench, cli_data, cli_view, startup
+from wayeb_py import cli_bench, cli_data, cli_spark, cli_stream, cli_view, startup
 from wayeb_py.cli_options import (
     LIMIT_FAULT,
     PATTERN_FAULT,
@@ -51,13 +52,6 @@ class Form(StrEnum):
     TABLE = "table"
     DOT = "dot"
     MERMAID = "mermaid"
-
-
-class Engine(StrEnum):
-    """Where patterns are run."""
-
-    LOCAL = "local"
-    SPARK = "spark"
 
 
 app = typer.Typer(
@@ -213,7 +207,10 @@ def run(
     map_page: Annotated[
         Path | None, typer.Option("--map", metavar="FILE.html", help="Draw what was found on a map as well.")
     ] = None,
-    engine: Annotated[Engine, typer.Option("--engine", help="Where to run.")] = Engine.LOCAL,
+    engine: cli_spark.EngineOption = cli_spark.Engine.AUTO,
+    master: cli_spark.MasterOption = None,
+    scheme: cli_spark.SchemeOption = None,
+    by: cli_spark.ByOption = None,
     episodes: Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")] = False,
     longest: Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")] = False,
     lateness: Annotated[
@@ -230,7 +227,9 @@ def run(
         Path | None, typer.Option(metavar="DIR", help="Go on where the last run with this folder ended.")
     ] = None,
     final: Annotated[bool, typer.Option("--final", help="With --state: close what is still open.")] = False,
-    workers: Annotated[int | None, typer.Option(metavar="N", min=1, help="Threads; by default one a core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Threads, or tasks at a time; by default one a core.")
+    ] = None,
     max_bad: Annotated[
         str | None,
         typer.Option(
@@ -255,12 +254,12 @@ def run(
     """Recognise patterns in events and write their detections."""
     from wayeb_py.arguments import read_bad_limit, read_duration_s, read_instant_s
 
-    if engine == Engine.SPARK:
-        misuse("--engine spark is not there yet; --engine local runs on this machine")
+    on_spark = cli_spark.read_options(master, scheme, by)
     if map_page is not None:
         cli_view.refuse_to_draw(data, out)
     if final and state is None:
         misuse("--final closes what --state keeps open: it needs --state")
+    chosen, why = cli_spark.choose_engine(engine, on_spark, data, state)
     try:
         lateness_s = None if lateness is None else read_duration_s(lateness)
         limit = None if max_bad is None else read_bad_limit(max_bad)
@@ -288,21 +287,18 @@ def run(
         misuse(str(error))
     from wayeb_py import progress, runner
 
-    with progress.shown(visible=not quiet and sys.stderr.isatty()) as on_progress:
-        summary = runner.run(
-            patterns,
-            data,
-            out,
-            episodes=episodes,
-            since_s=since_s,
-            until_s=until_s,
-            state_dir=state,
-            final=final,
-            workers=workers or _n_cores(),
-            max_bad=limit,
-            aside=aside,
-            on_progress=on_progress,
-        )
+    shared: Any = {"episodes": episodes, "since_s": since_s, "until_s": until_s, "max_bad": limit, "aside": aside}
+    with progress.shown(visible=not quiet and sys.stderr.isatty()) as shared["on_progress"]:
+        if chosen == cli_spark.Engine.SPARK:
+            tell = None if quiet else partial(print, file=sys.stderr)
+            summary = cli_spark.run_on_spark(
+                patterns, data, out, on_spark, workers=workers, why=why, on_plan=tell, **shared
+            )
+        else:
+            summary = runner.run(
+                patterns, data, out, state_dir=state, final=final, workers=workers or _n_cores(), **shared
+            )
+            summary.engine = f"local: {why}"
     if map_page is not None:
         cli_view.draw_run(patterns, data, summary.out, map_page, since_s, until_s)
     if as_json:
@@ -403,6 +399,7 @@ app.add_typer(cli_data.app)
 app.command("bench", context_settings=cli_bench.HANDED_OVER)(cli_bench.bench)
 app.command("map")(cli_view.draw_map)
 app.command("why")(cli_view.explain_why)
+app.command("stream")(cli_stream.run_stream)
 
 
 def _read(path: Path) -> str:

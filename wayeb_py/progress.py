@@ -77,6 +77,8 @@ def render_summary(summary: Summary) -> str:
         lines.append(("duplicates", f"{summary.duplicates:,}", "dropped"))
     if summary.sorted_on_disk:
         lines.append(("order", "sorted", "the events were not in the order of time"))
+    if summary.engine is not None:
+        lines.append(("engine", "", summary.engine))
     if summary.out is not None:
         lines.append(("written to", "", summary.out))
     width = max(len(name) for name, _, _ in lines)
