@@ -1,8 +1,8 @@
 """The compiled loops: arrays in, arrays out; nothing here knows what a pattern, a column or an entity's name is.
 
 One family serves every pattern, driven by tables, so a new pattern compiles nothing. Signatures are explicit and the
-machine code is cached beside the module. Code generated for each pattern was no faster when it was tried, and pays at
-every change.
+machine code is cached (`kernel_home` says where). Code generated for each pattern was no faster when it was tried,
+and pays at every change.
 
 Rows are the events of one chunk in arrival order; `entity[row]` is dense. `link[row]` is the row of the same entity's
 event before, -1 if that lies before the chunk. No fastmath: NaN must stay NaN.
@@ -12,12 +12,13 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from pathlib import Path
 from types import FunctionType
 from typing import Any, ClassVar
 
 import numba as nb
 import numpy as np
+
+from wayeb_py.kernel_home import newest_source
 
 i32, i64, u8, u16, f32, f64 = nb.int32, nb.int64, nb.uint8, nb.uint16, nb.float32, nb.float64
 two_i64: Any = nb.types.UniTuple(i64, 2)  # type: ignore[no-untyped-call]
@@ -62,7 +63,7 @@ class Kernel:
     def _load(self, kind: Any) -> Callable[..., Any]:
         # A dispatcher of its own for each signature: one that holds several would load them all.
         function = FunctionType(
-            self._function.__code__.replace(co_filename=_newest_source()),
+            self._function.__code__.replace(co_filename=newest_source()),
             self._function.__globals__,
             self._function.__name__,
         )
@@ -74,18 +75,6 @@ class Kernel:
         for kind in self._signatures:
             if kind not in self._compiled:
                 self._load(kind)
-
-
-@functools.cache
-def _newest_source() -> str:
-    """The file of kernels that was changed last.
-
-    A kernel holds code of other files, and numba asks only the file that it believes a kernel to be in whether the
-    machine code it keeps is still good. So every kernel is said to be in the newest.
-    """
-    folder = Path(__file__).parent
-    files = [*folder.glob("*kernels.py"), *folder.glob("spatial/*kernels.py")]
-    return str(max(files, key=lambda file: (file.stat().st_mtime_ns, file.name)))
 
 
 def compile_ahead() -> None:

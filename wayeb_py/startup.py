@@ -33,11 +33,11 @@ def spare_pandas() -> None:
 def compile_kernels() -> None:
     """Compiles every kernel that is not in the cache yet, so that no run has to wait for it."""
     from importlib import import_module
-    from pathlib import Path
 
+    from wayeb_py.kernel_home import kernel_modules
+
+    for name in kernel_modules():
+        import_module(name)
     from wayeb_py import kernels
 
-    folder = Path(__file__).parent
-    for path in sorted([*folder.glob("*kernels.py"), *folder.glob("spatial/*kernels.py")]):
-        import_module(".".join(("wayeb_py", *path.relative_to(folder).with_suffix("").parts)))
     kernels.compile_ahead()
