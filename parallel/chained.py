@@ -24,10 +24,12 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from wayeb_py.parallel import faults
+from wayeb_py.parallel.gauge import Gauge, GaugeSetting
 from wayeb_py.parallel.live import TICKS_OF_SILENCE
 from wayeb_py.parallel.log import Offsets, Stretch
 from wayeb_py.parallel.packing import cut_stretches, pack_stretch
 from wayeb_py.parallel.parcel import DDL, to_batch
+from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.snapshots import Epoch, Point
 from wayeb_py.parallel.stretch import Errand, Setting, recognise_stretch
 
@@ -46,6 +48,7 @@ class Chain:
     ends: bool  # whether the input has ended once everything available is read
     shards: int = 0  # that events are packed for, to be recognised behind the source; 0: they are recognised in it
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
+    gauge: GaugeSetting | None = None  # where it is told for how long the log waited
 
     def encode(self) -> str:
         from pyspark import cloudpickle

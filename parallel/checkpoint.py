@@ -16,9 +16,10 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 
@@ -28,6 +29,7 @@ from wayeb_py.parallel.log import Offsets
 from wayeb_py.patterns import Patterns
 
 VERSION = 1
+Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from now on
 _CHOICE = (
     "go on with what it was started with, name another --checkpoint, or begin anew with this one: --restart beginning "
     "(reads everything again) or --restart now (only what comes from now on); either gives up its state"
@@ -43,19 +45,18 @@ class Manifest:
     key: str | None
     time: str | None
     time_unit: str | None
-    scheme: str
-    parallelism: int  # shards, or groups of patterns: whatever the state is divided by
     episodes: bool
+    spread: dict[str, Any] = field(default_factory=dict)  # scheme, shards, groups: what the state is divided by
     origin: Offsets = field(default_factory=dict)  # where reading began
-    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns by name, groups of names
+    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns' fingerprints by name
     version: int = VERSION
 
 
 class Checkpoint:
-    """The folder, held by one run at a time."""
+    """The folder, held by one run at a time; a `restart` gives up what was kept there."""
 
-    def __init__(self, folder: str | os.PathLike[str]) -> None:
-        self.folder = Path(folder).absolute()
+    def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
+        self.folder, self.restart = Path(folder).absolute(), restart
         with telling_faults(self.folder):
             self.folder.mkdir(parents=True, exist_ok=True)
             self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -65,6 +66,8 @@ class Checkpoint:
             os.close(self._lock)
             raise DataError("another stream is using this checkpoint", str(self.folder)) from error
         self.stop_file.unlink(missing_ok=True)
+        if restart is not None:
+            self._clear()
 
     @property
     def spark_folder(self) -> Path:
@@ -107,25 +110,33 @@ class Checkpoint:
         finally:
             whole.discard()
 
-    def clear(self) -> None:
-        """Gives up everything but the lock; the manifest first, so that half a checkpoint is none."""
+    def _clear(self) -> None:
+        """Gives up everything but what was set aside; the manifest first, so that half a checkpoint is none."""
         (self.folder / "stream.json").unlink(missing_ok=True)
         for entry in self.folder.iterdir():
+            if entry.name == "replay":  # the data set that is replayed, stored again if it is another
+                continue
+            if entry.name in ("aside", "lock"):
+                continue
             if entry.is_dir():
                 shutil.rmtree(entry)
-            elif entry.name != "lock":
+            else:
                 entry.unlink()
 
     def close(self) -> None:
         os.close(self._lock)
 
+    def __enter__(self) -> Checkpoint:
+        return self
 
-def begin(source: str, patterns: Patterns, scheme: str, parallelism: int, episodes: bool) -> Manifest:
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def begin(source: str, patterns: Patterns, episodes: bool) -> Manifest:
     """The manifest of a stream that begins now."""
     stream = patterns.meaning.stream
-    return Manifest(
-        secrets.token_hex(4), source, stream.key, stream.time, stream.time_unit, scheme, parallelism, episodes
-    )
+    return Manifest(secrets.token_hex(4), source, stream.key, stream.time, stream.time_unit, episodes)
 
 
 def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
@@ -137,8 +148,6 @@ def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
             ("the key", known.key, now.key),
             ("the time", known.time, now.time),
             ("the time's unit", known.time_unit, now.time_unit),
-            ("the scheme", known.scheme, now.scheme),
-            ("the parallelism", known.parallelism, now.parallelism),
             ("--episodes", known.episodes, now.episodes),
         )
         if before != after
@@ -147,7 +156,7 @@ def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
         raise DataError(f"this checkpoint is of another stream: {'; '.join(differences)}", str(folder), hint=_CHOICE)
 
 
-def digest_of(patterns: Patterns, groups: list[list[str]], schema: pa.Schema) -> str:
+def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Schema) -> str:
     """Tells one era from another: patterns, how they are run, and the files of their knowledge."""
     digest = hashlib.sha256()
     stream = patterns.meaning.stream
@@ -158,9 +167,10 @@ def digest_of(patterns: Patterns, groups: list[list[str]], schema: pa.Schema) ->
     )  # fmt: skip
     digest.update(json.dumps(facts, default=str).encode())
     knowledge = patterns.knowledge
-    for known in (*knowledge.declared.values(), *knowledge.lookups.values()):
-        path = knowledge.path_of(known)
-        digest.update(str(known.name).encode())
+    paths = {name: knowledge.path_of(known) for name, known in knowledge.declared.items()}
+    paths |= {name: knowledge.path_of(lookup) for name, lookup in knowledge.lookups.items()}
+    for name, path in paths.items():
+        digest.update(name.encode())
         digest.update(path.read_bytes() if path.is_file() else b"")
     for name in sorted(patterns.functions):
         from pyspark import cloudpickle

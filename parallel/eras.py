@@ -7,6 +7,7 @@ was planned with, though others go on from there, and what was used can be looke
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -15,7 +16,7 @@ import pyarrow as pa
 
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.files.write import WholeFile
-from wayeb_py.parallel.bundle import open_patterns, pack_patterns
+from wayeb_py.parallel.bundle import open_patterns, pack_patterns, select
 from wayeb_py.patterns import Patterns
 
 
@@ -36,7 +37,7 @@ class Era:
         return pa.schema([self.schema.field(name) for name in self.wanted(group).names])
 
 
-def keep_era(folder: Path, number: int, patterns: Patterns, groups: list[list[str]], schema: pa.Schema) -> None:
+def keep_era(folder: Path, number: int, patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Schema) -> None:
     """Writes an era beside the checkpoint; groups are lists of patterns' names."""
     payload = pack_patterns(patterns)
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,8 +61,9 @@ def load_era(folder: Path, number: int) -> Era:
     head, _, schema = (folder / f"{number:06}.era").read_bytes().partition(b"\n")
     payload = (folder / f"{number:06}.patterns").read_bytes()
     groups = json.loads(head)["groups"]
-    opened = tuple(
-        open_patterns(payload, tuple(names) if len(groups) > 1 else (), accounts=place == 0)
-        for place, names in enumerate(groups)
-    )
+    whole = open_patterns(payload)
+    if len(groups) == 1:
+        opened: tuple[Patterns, ...] = (whole,)
+    else:
+        opened = tuple(select(whole, tuple(names), accounts=place == 0) for place, names in enumerate(groups))
     return Era(opened, pa.ipc.read_schema(pa.py_buffer(schema)))

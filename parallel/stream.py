@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
@@ -27,24 +27,27 @@ from wayeb_py.files.kinds import plain
 from wayeb_py.files.render import plain_table
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import faults
+from wayeb_py.parallel.chained import Chain
 from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_era
+from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.log import Log
 from wayeb_py.parallel.parcel import unpack
+from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.sinks import AsideFolder, Batch, Sink
+from wayeb_py.parallel.stream_schemes import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stretch import Setting
 from wayeb_py.patterns import Patterns
 from wayeb_py.recogniser import Recogniser
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-    from pyspark.sql.streaming import StreamingQuery
+    from pyspark.sql.streaming.query import StreamingQuery
 
 MAX_ROWS = 2_000_000
 POLL_S = 0.25
-
-Restart = Literal["beginning", "now"]
 
 
 class Watcher(Protocol):
@@ -103,27 +106,6 @@ class StreamSummary:
         return {name: dict(v) if isinstance(v := getattr(self, name), Counter) else v for name in names}
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a scheme needs to make a streaming DataFrame of parcels."""
-
-    setting: Setting
-    manifest: Manifest
-    era: int
-    max_rows: int
-    idle_s: float | None
-    ends: bool
-
-
-def chained_parcels(session: SparkSession, plan: Plan) -> DataFrame:
-    """Parcels recognised where the log is read: the schemes `source` and `pattern`."""
-    from wayeb_py.parallel.chained import SOURCE, Chain, ChainedSource
-
-    session.dataSource.register(ChainedSource)
-    chain = Chain(plan.setting, plan.era, plan.manifest.origin, plan.max_rows, plan.idle_s, plan.ends)
-    return session.readStream.format(SOURCE).option("chain", chain.encode()).load()
-
-
 def stream(
     session: SparkSession,
     patterns: Patterns,
@@ -131,17 +113,16 @@ def stream(
     sink: Sink,
     checkpoint: Checkpoint,
     *,
-    groups: Callable[[Patterns, list[list[str]]], list[list[str]]] | None = None,
-    parcels: Callable[[SparkSession, Plan], DataFrame] = chained_parcels,
-    scheme: str = "source",
-    parallelism: int = 1,
+    scheme: Asked = "auto",
+    workers: int | None = None,
+    source_parallelism: int | None = None,
     episodes: bool = False,
     once: bool = False,
     final: bool = False,
     interval_s: float = 0.0,
     max_rows: int = MAX_ROWS,
+    capacity: Capacity | None = None,
     idle_s: float | None = None,
-    restart: Restart | None = None,
     aside: str | Path | None = None,
     watchers: Sequence[Watcher] = (),
     say: Callable[[str], None] = lambda text: None,
@@ -149,40 +130,64 @@ def stream(
 ) -> StreamSummary:
     """Recognises until it is stopped; with `once`, all that is there now, and `final` says that this is all there is.
 
-    `groups` divides the patterns' names for the pattern scheme, given how they were divided before. `stop` ends the
-    stream after the batch that is running.
+    `workers` recognise and `source_parallelism` read, where it matters to the scheme. `stop` ends the stream after
+    the batch that is running. `capacity` is how much the log may offer ahead of the recogniser before it
+    counts as waiting for it: a batch's worth unless given, or what a replay was opened with.
     """
     began = time.monotonic()
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
-    manifest = begin(log.name, patterns, scheme, parallelism, episodes)
-    known = None if restart is not None else checkpoint.read()
+    manifest = begin(log.name, patterns, episodes)
+    known = checkpoint.read()
     if known is not None:
         refuse_other(known, manifest, checkpoint.folder)
         manifest = known
-    sink.open(manifest.stream_id, is_new=known is None and restart != "now")
+    sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
     try:
-        if restart is not None:
-            checkpoint.clear()
         schema = _find_schema(checkpoint, manifest, patterns, log, once, stop, say)
         if schema is None:
             summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
             return summary
         if known is None:
-            manifest.origin = log.latest() if restart == "now" else log.earliest()
-        _begin_era(checkpoint, manifest, patterns, groups, schema, say)
+            manifest.origin = log.latest() if checkpoint.restart == "now" else log.earliest()
+        spread = spread_stream(
+            scheme,
+            patterns,
+            log,
+            schema,
+            workers=workers,
+            source_parallelism=source_parallelism,
+            before=Spread.from_json(manifest.spread) if manifest.spread else None,
+        )
+        say(str(spread))
+        manifest.spread = spread.to_json()
+        _begin_era(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
         setting = Setting(log, checkpoint.folder, episodes, idle_s is not None)
-        plan = Plan(setting, manifest, len(manifest.eras) - 1, max_rows, idle_s, once and final)
+        ends = final and (once or isinstance(log, ReplayLog))
+        gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
+        chain = Chain(
+            setting,
+            era=len(manifest.eras) - 1,
+            origin=manifest.origin,
+            max_rows=max_rows,
+            idle_s=idle_s,
+            ends=ends,
+            shards=spread.n_shards,
+            readers=spread.n_readers if spread.n_shards else 0,
+            gauge=gauge,
+        )
         aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
         run = _Run(sink, aside_folder, manifest.stream_id, _columns(patterns, schema, episodes), summary, watchers)
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
-        writer = parcels(session, plan).writeStream.foreachBatch(run.take)
+        for name, value in spread.settings.items():
+            session.conf.set(name, value)
+        writer = make_frame(session, chain).writeStream.foreachBatch(run.take)
         writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{interval_s} seconds")
         query = writer.start()
         for watcher in watchers:
             watcher.began(query)
-        summary.end = _await(query, checkpoint, stop)
+        summary.end = _await(query, checkpoint, stop, lambda: has_ended(log, gauge))
         if run.fault is not None:
             raise run.fault
         failure = query.exception()
@@ -228,14 +233,12 @@ def _begin_era(
     checkpoint: Checkpoint,
     manifest: Manifest,
     patterns: Patterns,
-    divide: Callable[[Patterns, list[list[str]]], list[list[str]]] | None,
+    groups: Sequence[Sequence[str]],
     schema: pa.Schema,
     say: Callable[[str], None],
 ) -> None:
     """Keeps the patterns, unless they are those of the last era, and tells what is new about them."""
     last = manifest.eras[-1] if manifest.eras else None
-    before: list[list[str]] = [] if last is None else last["groups"]
-    groups = [list(patterns.names)] if divide is None else divide(patterns, before)
     digest = digest_of(patterns, groups, schema)
     if last is not None and last["digest"] == digest:
         checkpoint.write(manifest)
@@ -246,7 +249,7 @@ def _begin_era(
         said = f"({what})" if what else "(knowledge or settings)"
         say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
     names = {p.name: p.fingerprint for p in patterns.compiled}
-    manifest.eras.append({"digest": digest, "patterns": names, "groups": groups})
+    manifest.eras.append({"digest": digest, "patterns": names})
     checkpoint.write(manifest)
 
 
@@ -317,16 +320,17 @@ def _aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
 
 
 # Until the end.
-def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event) -> str:
+def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event, has_ended: Callable[[], bool]) -> str:
     """Waits until the query has ended, or is asked to and has finished its batch; why it ended."""
     from pyspark.errors import StreamingQueryException
 
     n_quiet = 0
     try:
         while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds, fractions too
-            if not stop.is_set():
+            if stop.is_set():
+                checkpoint.stop_file.touch()
+            elif not has_ended():
                 continue
-            checkpoint.stop_file.touch()
             n_quiet = 0 if query.status["isTriggerActive"] else n_quiet + 1
             if n_quiet >= 3:
                 query.stop()

@@ -1,0 +1,196 @@
+"""`wayeb stream`: arguments become a log, a sink and a checkpoint; signals become a graceful stop.
+
+Spark and everything behind it is imported by the command, after the patterns are known to be right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from enum import StrEnum
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from wayeb_py.cli_options import (
+    AsJson,
+    CleanOption,
+    Functions,
+    Key,
+    Outside,
+    Quiet,
+    Strict,
+    Time,
+    TimeUnit,
+    compile_files,
+    explained,
+    load_functions,
+    misuse,
+    show_warnings,
+)
+from wayeb_py.cli_spark import MasterOption, Scheme
+
+if TYPE_CHECKING:
+    from wayeb_py.parallel.stream import StreamSummary
+
+
+TRIES = 4  # of a task
+
+
+class Restart(StrEnum):
+    """From where a checkpoint begins anew."""
+
+    BEGINNING = "beginning"
+    NOW = "now"
+
+
+@explained()
+def run_stream(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")],
+    source: Annotated[
+        str,
+        typer.Option(metavar="SOURCE", help="A folder in which files appear, kafka://HOST:PORT/TOPIC, or replay:DATA."),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(metavar="OUT", help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, or - (NDJSON)."),
+    ],
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the stream's state is kept; the same folder goes on with it.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Read what is there now, then end.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="With --once or a replay: nothing more will come, close what is open.")
+    ] = False,
+    restart: Annotated[
+        Restart | None, typer.Option("--restart", help="Give up the checkpoint's state and begin anew from there.")
+    ] = None,
+    scheme: Annotated[
+        Scheme, typer.Option("--scheme", help="Recognise where events are read, shuffle by entity, or split patterns.")
+    ] = Scheme.AUTO,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Tasks at a time; by default one a core.")
+    ] = None,
+    source_parallelism: Annotated[
+        int | None,
+        typer.Option("--source-parallelism", metavar="M", min=1, help="Tasks that read; by default one a partition."),
+    ] = None,
+    episodes: Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")] = False,
+    longest: Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")] = False,
+    lateness: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How late an event may arrive (10min); 0 by default.")
+    ] = None,
+    forget: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Forget an entity that was not heard of for so long (30d).")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Wait no longer for an entity silent for so long, by the clock."),
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="A batch at most so often; by default as soon as it can be.")
+    ] = None,
+    max_events: Annotated[
+        int | None, typer.Option("--max-events", metavar="N", min=1, help="Events of a batch, at most.")
+    ] = None,
+    speed: Annotated[
+        float, typer.Option(metavar="X", min=0.0, help="So much faster than its own time to replay.")
+    ] = 1.0,
+    clean: CleanOption = None,
+    aside: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
+    ] = None,
+    master: MasterOption = None,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    outside: Outside = False,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Recognise patterns in a stream, on Spark, and go on after every stop or crash."""
+    if final and not once and not source.startswith("replay:"):
+        misuse("--final says that nothing more will come: it needs --once, or a replay")
+    lateness_s, forget_s, idle_s, interval_s = (
+        _duration_s(name, text)
+        for name, text in (("lateness", lateness), ("forget", forget), ("idle", idle), ("interval", interval))
+    )
+    patterns = compile_files(
+        files, key, time, time_unit, load_functions(functions),
+        outside=outside, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
+        clean=None if clean is None else clean.value,
+    )  # fmt: skip
+    show_warnings(patterns, strict)
+    from wayeb_py.engine import find_master
+    from wayeb_py.parallel.session import open_session, require_spark
+
+    require_spark()
+    from wayeb_py.parallel.checkpoint import Checkpoint
+    from wayeb_py.parallel.sources import aside_folder, open_log, open_sink
+    from wayeb_py.parallel.stream import MAX_ROWS, stopping, stream
+
+    def say(text: str) -> None:
+        if not quiet:
+            print(text, file=sys.stderr, flush=True)
+
+    stop = threading.Event()
+    with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
+        log = open_log(source, folder, patterns, speed=speed, partitions=source_parallelism)
+        sink = open_sink(out, episodes)
+        # A worker that is killed is tried again, as it would be on a cluster.
+        here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
+        session = open_session(master or here, name="wayeb stream")
+        with stopping(stop, say):  # Spark has put its own in our place
+            summary = stream(
+                session, patterns, log, sink, folder,
+                scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
+                episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
+                max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
+                aside=aside or aside_folder(out), say=say, stop=stop,
+            )  # fmt: skip
+    if as_json:
+        print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)
+    elif not quiet:
+        print(render(summary), file=sys.stderr)
+
+
+def render(summary: StreamSummary) -> str:
+    """A run of a stream in a few lines."""
+    lines = [
+        ("ended", summary.end),
+        ("batches", f"{summary.batches:,} in {summary.seconds:.1f} s"),
+        ("events", f"{summary.events:,}"),
+        ("entities", f"{summary.entities:,}, {summary.state_bytes:,} bytes of state"),
+        ("detections", f"{sum(summary.detections.values()):,}"),
+        *((f"  {name}", f"{count:,}") for name, count in sorted(summary.detections.items())),
+    ]
+    if summary.episodes is not None:
+        lines.append(("episodes", f"{summary.episodes:,}"))
+    for name, number in (("late", summary.late), ("duplicates", summary.duplicates)):
+        if number:
+            lines.append((name, f"{number:,}"))
+    for title, counts in (
+        ("set aside", summary.bad), ("unreadable values", summary.unreadable), ("cleaned", summary.cleaned)
+    ):  # fmt: skip
+        if counts:
+            lines.append((title, f"{sum(counts.values()):,}"))
+            lines += [(f"  {name}", f"{count:,}") for name, count in sorted(counts.items())]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+
+
+def _duration_s(name: str, text: str | None) -> Fraction | None:
+    from wayeb_py.arguments import read_duration_s
+
+    if text is None:
+        return None
+    try:
+        return read_duration_s(text)
+    except ValueError as error:
+        misuse(f"--{name}: {error}")
