@@ -11,9 +11,9 @@ of workers may change with every start; shards are some more than workers at fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, cast
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
@@ -25,8 +25,7 @@ from wayeb_py.parallel.sample import COSTED_ROWS, equal_groups, measure_costs
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from wayeb_py.parallel.checkpoint import Checkpoint
-    from wayeb_py.parallel.stream import Plan
+    from wayeb_py.parallel.chained import Chain
     from wayeb_py.patterns import Patterns
 
 Scheme = Literal["source", "partition", "pattern"]
@@ -36,67 +35,53 @@ UNTOLD_WORKERS = 2  # where nobody has said how many there are
 
 
 @dataclass(frozen=True, slots=True)
-class StreamScheme:
-    """A scheme with its numbers, as `stream` is told of it."""
+class Spread:
+    """A scheme with its numbers."""
 
-    name: Scheme
+    scheme: Scheme
     why: str
-    log: Log
     n_readers: int  # tasks that read the log; in `pattern` for each group
-    parallelism: int  # what the state is divided by: shards in `partition`, groups of patterns otherwise
+    n_shards: int = 0  # of `partition`
+    groups: tuple[tuple[str, ...], ...] = ()  # patterns by name, of `pattern`
 
     def __str__(self) -> str:
         readers = _count(self.n_readers, "reader")
         how = {
             "source": f"{readers} that recognise what they read",
-            "partition": f"{readers}, {_count(self.parallelism, 'shard')}",
-            "pattern": f"{_count(self.parallelism, 'group')} of patterns, {readers} each",
-        }[self.name]
-        return f"{self.name}, {self.why}: {how}"
+            "partition": f"{readers}, {_count(self.n_shards, 'shard')}",
+            "pattern": f"{_count(len(self.groups), 'group')} of patterns, {readers} each",
+        }[self.scheme]
+        return f"scheme {self.scheme}, {self.why}: {how}"
 
     @property
-    def groups(self) -> Callable[[Patterns, list[list[str]]], list[list[str]]] | None:
-        """Divides the patterns into groups of about equal cost, given how they were divided before."""
-        return self._divide if self.name == "pattern" else None
+    def settings(self) -> dict[str, str]:
+        """What the session must be told before the query starts."""
+        from wayeb_py.parallel.by_shard import STATE_SETTINGS
 
-    def _divide(self, patterns: Patterns, before: list[list[str]]) -> list[list[str]]:
-        if before:
-            return _regrouped(before, patterns, self.log)
-        costs = measure_costs(patterns, sample_log(self.log, patterns))
-        groups = [list(names) for names in equal_groups(patterns, costs, self.parallelism)]
-        return groups + [[] for _ in range(self.parallelism - len(groups))]
+        if not self.n_shards:
+            return {}
+        return STATE_SETTINGS | {"spark.sql.shuffle.partitions": str(self.n_shards)}
 
-    def parcels(self, session: SparkSession, plan: Plan) -> DataFrame:
-        """The stream as parcels of what is found, set aside and counted."""
-        from wayeb_py.parallel.by_shard import STATE_SETTINGS, Order, Shards, recognise_by_shard
-        from wayeb_py.parallel.chained import SOURCE, Chain, ChainedSource
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
 
-        n_shards, n_readers = (self.parallelism, self.n_readers) if self.name == "partition" else (0, 0)
-        setting, origin = plan.setting, plan.manifest.origin
-        chain = Chain(setting, plan.era, origin, plan.max_rows, plan.idle_s, plan.ends, n_shards, n_readers, plan.gauge)
-        session.dataSource.register(ChainedSource)
-        read = session.readStream.format(SOURCE).option("chain", chain.encode()).load()
-        if not n_shards:
-            return read
-        for name, value in STATE_SETTINGS.items():
-            session.conf.set(name, value)
-        session.conf.set("spark.sql.shuffle.partitions", n_shards)
-
-        def order(number: int) -> Order:
-            era = setting.era(number)
-            return Order(era.groups[0], era.schema_of(0))
-
-        return recognise_by_shard(read, Shards(n_shards, order, setting.episodes, listens=setting.listens))
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Spread:
+        return cls(**kept | {"groups": tuple(tuple(group) for group in kept["groups"])})
 
 
-def choose_scheme(
-    asked: str, checkpoint: Checkpoint, log: Log, workers: int | None, source_parallelism: int | None
-) -> StreamScheme:
-    """The scheme that is asked for, or that suits the log and the numbers, or that the checkpoint was begun with.
-
-    `workers` is None where nobody has said how many are to recognise.
-    """
-    before = checkpoint.read()
+def spread_stream(
+    asked: Asked,
+    patterns: Patterns,
+    log: Log,
+    schema: pa.Schema,
+    *,
+    workers: int | None,
+    source_parallelism: int | None,
+    before: Spread | None = None,
+) -> Spread:
+    """The scheme that is asked for, or that suits the log and the numbers; `before` is what the checkpoint was begun
+    with. `workers` is None where nobody has said how many are to recognise."""
     n_partitions = max(1, len(log.latest()))
     if source_parallelism is not None and log.name.startswith("kafka:") and source_parallelism != n_partitions:
         raise DataError(
@@ -106,13 +91,19 @@ def choose_scheme(
             hint="leave the option out, and say with --workers how many are to recognise; or give the topic more "
             "partitions",
         )
-    if before is not None and asked in ("auto", before.scheme):
-        scheme, why, parallelism = cast("Scheme", before.scheme), "as its checkpoint was begun", before.parallelism
+    if before is None:
+        scheme, why = _choose(asked, n_partitions, workers, source_parallelism)
+    elif asked in ("auto", before.scheme):
+        scheme, why = before.scheme, "as its checkpoint was begun"
     else:
-        scheme, why = _choose(cast("Asked", asked), n_partitions, workers, source_parallelism)
-        parallelism = _parallelism(scheme, n_partitions, workers or UNTOLD_WORKERS)
+        raise DataError(
+            f"the checkpoint was begun with --scheme {before.scheme}, and its state lies accordingly: --scheme {asked} "
+            "would not find it",
+            hint=f"go on with --scheme {before.scheme} (or auto), or begin anew: another --checkpoint, or --restart",
+        )
     if scheme == "partition":
-        return StreamScheme(scheme, why, log, source_parallelism or n_partitions, parallelism)
+        n_shards = SHARDS_A_WORKER * (workers or UNTOLD_WORKERS) if before is None else before.n_shards
+        return Spread(scheme, why, source_parallelism or n_partitions, n_shards)
     if source_parallelism is not None and source_parallelism != n_partitions:
         raise DataError(
             f"the source has {_count(n_partitions, 'partition')}, and in scheme {scheme} each is read by one task: "
@@ -120,7 +111,13 @@ def choose_scheme(
             log.name,
             hint="use --scheme partition; or split the source by entity (a folder: into part=0/, part=1/, …)",
         )
-    return StreamScheme(scheme, why, log, n_partitions, parallelism)
+    if scheme == "source":
+        return Spread(scheme, why, n_partitions)
+    if before is not None:
+        return Spread(scheme, why, n_partitions, groups=_regrouped(before.groups, patterns, log, schema))
+    n_groups = max(2, -(-(workers or UNTOLD_WORKERS) // n_partitions))
+    costs = measure_costs(patterns, sample_log(log, patterns, schema))
+    return Spread(scheme, why, n_partitions, groups=equal_groups(patterns, costs, n_groups))
 
 
 def _choose(asked: Asked, n_partitions: int, workers: int | None, source_parallelism: int | None) -> tuple[Scheme, str]:
@@ -136,16 +133,30 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
     return "source", f"because {has}, each with all events of its entities"
 
 
-def _parallelism(scheme: Scheme, n_partitions: int, n_workers: int) -> int:
-    if scheme == "partition":
-        return SHARDS_A_WORKER * n_workers
-    return max(2, -(-n_workers // n_partitions)) if scheme == "pattern" else 1
+def make_frame(spark: SparkSession, chain: Chain) -> DataFrame:
+    """The stream as parcels of what is found, set aside and counted."""
+    from wayeb_py.parallel.by_shard import Order, Shards, recognise_by_shard
+    from wayeb_py.parallel.chained import SOURCE, ChainedSource
+
+    spark.dataSource.register(ChainedSource)
+    read = spark.readStream.format(SOURCE).option("chain", chain.encode()).load()
+    if not chain.shards:
+        return read
+    setting = chain.setting
+
+    def order(number: int) -> Order:
+        era = setting.era(number)
+        return Order(era.groups[0], era.schema_of(0))
+
+    return recognise_by_shard(read, Shards(chain.shards, order, setting.episodes, listens=setting.listens))
 
 
 # ---- groups of patterns
 
 
-def _regrouped(before: Sequence[Sequence[str]], patterns: Patterns, log: Log) -> list[list[str]]:
+def _regrouped(
+    before: Sequence[Sequence[str]], patterns: Patterns, log: Log, schema: pa.Schema
+) -> tuple[tuple[str, ...], ...]:
     """The groups as they were, without patterns that are gone; new ones go where the least is to do.
 
     A pattern's state lies with its group, so it may not move; a group whose patterns are all gone stays, empty.
@@ -154,29 +165,27 @@ def _regrouped(before: Sequence[Sequence[str]], patterns: Patterns, log: Log) ->
     grouped = {name for names in groups for name in names}
     added = [name for name in patterns.names if name not in grouped]
     if added:
-        costs = measure_costs(patterns, sample_log(log, patterns))
+        costs = measure_costs(patterns, sample_log(log, patterns, schema))
         for name in sorted(added, key=lambda name: -costs[name]):
             min(groups, key=lambda names: sum(costs[other] for other in names)).append(name)
-    return groups
+    return tuple(tuple(names) for names in groups)
 
 
-def sample_log(log: Log, patterns: Patterns) -> pa.Table:
+def sample_log(log: Log, patterns: Patterns, schema: pa.Schema) -> pa.Table:
     """The first events of a log, as many as costs are measured on."""
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
-    schema = log.schema(wanted)
-    if schema is None:
-        raise DataError("the source is empty, so what patterns cost cannot be measured", log.name)
+    needed = pa.schema([schema.field(name) for name in wanted.names])
     batches: list[pa.RecordBatch] = []
     n_rows = 0
     latest = log.latest()
     for partition, start in sorted(log.earliest().items()):
         end = min(latest[partition], start + COSTED_ROWS - n_rows)
-        for block in log.read(Stretch(partition, start, end), wanted, schema):
+        for block in log.read(Stretch(partition, start, end), wanted, needed):
             batches += block.batches
             n_rows += sum(batch.num_rows for batch in block.batches)
         if n_rows >= COSTED_ROWS:
             break
-    return pa.Table.from_batches(batches, schema=schema)
+    return pa.Table.from_batches(batches, schema=needed)
 
 
 def _count(number: int, one: str) -> str:
