@@ -13,9 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.parallel.log import Log, Offsets
-from wayeb_py.parallel.pressure import Capacity, LivePressure, SourceState, write_states
+from wayeb_py.parallel.pressure import Capacity, LivePressure, SourceState, read_states, write_states
 from wayeb_py.parallel.replay_log import ReplayLog
 
+FOLDER = "health"  # beside the checkpoint
+FILE = "gauge.json"
 WRITE_EVERY_S = 0.2  # while nothing is planned Spark asks several times a second
 
 
@@ -63,3 +65,18 @@ class Gauge:
     def _write(self, now_s: float) -> None:
         self._written_s = now_s
         write_states(self._setting.file, self.states)
+
+
+def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeSetting:
+    """The gauge of a log whose checkpoint is in this folder; nothing is left of an earlier run's."""
+    file = folder / FOLDER / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    return GaugeSetting(file, log.capacity if isinstance(log, ReplayLog) else capacity)
+
+
+def has_ended(log: Log, gauge: GaugeSetting) -> bool:
+    """Whether a replay has offered everything, and all of it has been taken; other logs go on for ever."""
+    if not isinstance(log, ReplayLog):
+        return False
+    return {partition: state.taken for partition, state in read_states(gauge.file).items()} == log.ends()

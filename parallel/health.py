@@ -20,14 +20,13 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wayeb_py.parallel.gauge import FILE
 from wayeb_py.parallel.log import Log, Offsets
 from wayeb_py.parallel.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.totals import Totals, load_totals, save_totals
 
 WINDOW_S = 30.0
-FOLDER = "health"  # beside the checkpoint
-GAUGE = "gauge.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +40,7 @@ class SourceView:
     taken: int
     done: int
     lag_events: int  # offered and not done
-    idle_s: float  # since something new was offered
+    idle_s: float  # since everything that was offered is done
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,34 +101,32 @@ class Health:
     """Counts batches and looks at a stream; its methods may be called from several threads."""
 
     log: Log
-    folder: Path  # beside the checkpoint
+    folder: Path  # beside the checkpoint, `gauge.FOLDER`
     capacity: Capacity
+    afresh: bool = False  # nothing is gone on with
+    window_s: float = WINDOW_S
     clock_s: Callable[[], float] = time.monotonic
     latest: Callable[[], Offsets] | None = None  # how far a live log goes, asked of a copy of its own
     totals: Totals = field(init=False)
     last_batch_s: float | None = None
     _carried: dict[str, tuple[float, float]] = field(init=False)  # waited and watched before this start
     _looks: deque[_Look] = field(default_factory=deque)
-    _moved: dict[str, tuple[int, float]] = field(default_factory=dict)  # offered, and since when
+    _busy_s: dict[str, float] = field(default_factory=dict)  # when there was last something to do
     _began_s: float = field(init=False)
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        self.gauge_file.unlink(missing_ok=True)  # of a run that has ended
-        self.totals = load_totals(self.folder)
-        self.totals.starts += 1
-        if self.totals.starts > 1:
-            self.totals.add("restarts", "", 1)
+        self.totals = Totals() if self.afresh else load_totals(self.folder)
         waited, watched = (self.totals.sums.get(name, {}) for name in ("source_waited_s", "source_watched_s"))
         self._carried = {source: (waited.get(source, 0.0), watched[source]) for source in watched}
-        save_totals(self.folder, self.totals)
         self._began_s = self.clock_s()
 
-    @property
-    def gauge_file(self) -> Path:
-        """Where the process that plans batches says what it offered and took."""
-        return self.folder / GAUGE
+    def started(self) -> None:
+        """The stream has been started, perhaps again."""
+        with self._lock:
+            self.totals.starts += 1
+            self.totals.add("restarts", "", 1 if self.totals.starts > 1 else 0)
+            save_totals(self.folder, self.totals)
 
     def count(self, number: int, counts: Sequence[Mapping[str, Any]]) -> None:
         """A batch is in the sink."""
@@ -199,7 +196,7 @@ class Health:
 
     def _states(self, now_s: float | None = None) -> dict[str, SourceState]:
         """The sources as they were written last, carried on to a time."""
-        states = read_states(self.gauge_file)
+        states = read_states(self.folder / FILE)
         if now_s is None or not states:
             return states
         if isinstance(self.log, ReplayLog):
@@ -214,17 +211,15 @@ class Health:
     def _before(self, look: _Look) -> _Look:
         """The look that the window begins with."""
         self._looks.append(look)
-        while len(self._looks) > 2 and self._looks[1].at_s <= look.at_s - WINDOW_S:
+        while len(self._looks) > 2 and self._looks[1].at_s <= look.at_s - self.window_s:
             self._looks.popleft()
         return self._looks[0]
 
     def _source(self, source: str, state: SourceState, done: int, before: _Look, now_s: float) -> SourceView:
         watched_s = state.watched_s - before.watched_s.get(source, 0.0)
         waited_s = state.waited_s - before.waited_s.get(source, 0.0)
-        offered, since_s = self._moved.get(source, (-1, self._began_s))
-        if offered != state.offered:
-            since_s = self._began_s if offered < 0 and not state.offered else now_s
-            self._moved[source] = state.offered, since_s
+        if state.offered > done or source not in self._busy_s:
+            self._busy_s[source] = now_s if state.offered > done else self._began_s
         carried = self._carried.get(source, (0.0, 0.0))
         return SourceView(
             # The first look of all has nothing before it to compare with.
@@ -235,7 +230,7 @@ class Health:
             taken=state.taken,
             done=done,
             lag_events=max(0, state.offered - done),
-            idle_s=now_s - since_s,
+            idle_s=now_s - self._busy_s[source],
         )
 
     def _event_time_lag_s(self, states: Mapping[str, SourceState]) -> float | None:

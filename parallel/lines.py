@@ -28,9 +28,10 @@ class Lines:
             line = f"{at} {mark}{message}"
         print(line, file=self._stream or sys.stderr, flush=True)
 
-    def tell_batch(self, view: View) -> None:
-        """A batch is done."""
-        self.tell("batch", render_line(view), **(view.to_json() if self.form == "json" else {}))
+    def tell_batch(self, view: View, more: str = "") -> None:
+        """How things are after a batch."""
+        message = render_line(view) + (f"; {more}" if more else "")
+        self.tell("progress" if more else "batch", message, **(view.to_json() if self.form == "json" else {}))
 
 
 def render_line(view: View) -> str:

@@ -71,7 +71,7 @@ _SOURCE = {
     "offered": Metric("offset_offered", "gauge", "source", "Where the source ends now."),
     "taken": Metric("offset_taken", "gauge", "source", "Where the batch ends that is being recognised."),
     "done": Metric("offset_done", "gauge", "source", "Up to where everything is recognised and written."),
-    "idle_s": Metric("source_idle_seconds", "gauge", "source", "Time since the source had something new."),
+    "idle_s": Metric("source_idle_seconds", "gauge", "source", "Time since the source had something to do."),
 }
 
 _WHOLE = {

@@ -20,10 +20,15 @@ from wayeb_py.parallel.last_words import Cause, find_cause, keep_details
 from wayeb_py.parallel.lines import Form, Lines, duration
 
 if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
     from wayeb_py.parallel.screen import Screen
+    from wayeb_py.parallel.sinks import Batch
+    from wayeb_py.parallel.stream import StreamSummary
 
 EVERY_S = 1.0
 LEAST_OFTEN_S = 10.0
+LONG_BATCH_S = 30.0  # after which a batch is told of though it is not done
 IDLE_S = 60.0
 
 
@@ -51,7 +56,10 @@ class Report:
         self._file: MetricsFile | None = None
         self._every_s = every_s
         self._batch = health.totals.batch
+        self._timed = -1
+        self._query: StreamingQuery | None = None
         self._written_s = 0.0
+        self._told_s = time.monotonic()
         self._silent: set[str] = set()
         self._woken, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="wayeb-report", daemon=True)
@@ -70,23 +78,57 @@ class Report:
         self._thread.start()
         return self
 
-    def batch_done(self) -> None:
-        """A batch has been counted: tells of it at once."""
+    # As a watcher of the stream.
+
+    def began(self, query: StreamingQuery) -> None:
+        self._query = query
+        self.health.started()
+
+    def took(self, batch: Batch) -> None:
+        self.health.count(batch.number, batch.counts)
         self._woken.set()
+
+    def ended(self, summary: StreamSummary) -> None:
+        self._time_batches()
+        self._query = None
+
+    # Once a second.
 
     def _watch(self) -> None:
         while not self._ended.is_set():
             self._woken.wait(self._every_s)
             self._woken.clear()
+            self._time_batches()
             self._tell(self.health.look())
+
+    def _time_batches(self) -> None:
+        """Takes over how long batches took, which Spark knows."""
+        query = self._query
+        if query is None:
+            return
+        from py4j.protocol import Py4JError, Py4JNetworkError
+
+        try:
+            progress = query.recentProgress
+        except (Py4JError, Py4JNetworkError, OSError):  # Spark is gone, and whoever waits for the query says why
+            return
+        for one in progress:
+            if one.batchId > self._timed and "addBatch" in one.durationMs:
+                self._timed = one.batchId
+                self.health.timed(one.durationMs["triggerExecution"] / 1000)
 
     def _tell(self, view: View) -> None:
         new_batch = view.batch != self._batch
         self._batch = view.batch
+        if new_batch:
+            self._told_s = time.monotonic()
         if self._screen is not None:
             self._screen.show(view)
-        elif new_batch and not self.reporting.quiet:
+        elif not self.reporting.quiet and new_batch:
             self.lines.tell_batch(view)
+        elif not self.reporting.quiet and view.lag_events and time.monotonic() - self._told_s >= LONG_BATCH_S:
+            self._told_s = time.monotonic()
+            self.lines.tell_batch(view, "since then a batch is running")
         if self._file is not None and (new_batch or time.monotonic() - self._written_s >= LEAST_OFTEN_S):
             self._written_s = time.monotonic()
             self._file.write(view)
