@@ -173,11 +173,11 @@ def test_a_folder_of_parts_is_recognised_like_the_whole(tmp_path: Path) -> None:
 def test_a_survey_counts_what_is_in_the_sample() -> None:
     found = survey([ROOT / "data/maritime_sample.parquet"])
     lies = json.loads(pq.read_metadata(ROOT / "data/maritime_sample.parquet").metadata[b"lies"])
-    assert (found.events, found.entities, found.disordered) == (12_000, 30, 0)
+    assert (found.events, found.entities, found.disordered) == (16_000, 36, 0)
     assert found.interval_s == pytest.approx(60, rel=0.03)
     assert found.impossible["speed out of range"] == lies["speed"]
     assert found.impossible["position out of range"] == lies["position"]
-    assert found.gaps == 2
+    assert found.gaps == 3
     heading = next(facts for facts in found.columns if facts.name == "heading")
     assert (heading.missing > 0, heading.least, heading.greatest) == (True, 0, 511)
 

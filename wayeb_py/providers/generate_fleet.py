@@ -6,8 +6,8 @@ idles, or moves along a road to the next city and on along another road; a parke
 about every forty minutes; messages drop out now and then. A vehicle that is low on fuel stops at the next gas station.
 Some nights there is ice on some roads, and vehicles drive slowly there.
 
-What the patterns of `patterns/fleet` look for occurs at a known rate and is recorded: faults take over a vehicle for
-a few messages, trips and refuelling stops happen by themselves. Some attributes are null, as real ones are.
+Every pattern of `patterns/fleet` occurs at a known rate and is recorded: the scenes of `fleet_scenes` take over a
+vehicle for some minutes, and `fleet_witness` sees what happens by itself. Some attributes are null, as real ones are.
 
 Vehicles are entries of arrays, and a tick is a handful of vector operations: simulating vehicle by vehicle would read
 better, but needs either all events in memory or a merge to put them in order of time.
@@ -16,24 +16,30 @@ better, but needs either all events in memory or a merge to put them in order of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.providers.invented_roads import BEND, CITIES, ROADS
+from wayeb_py.providers.fleet_roads import Roads
+from wayeb_py.providers.fleet_scenes import (
+    DEPOT_VISIT,
+    IDLE,
+    MOVING,
+    PARKED,
+    REFUELLING,
+    SCENES,
+    SHORT_TRIP,
+    SPEEDING_IN_CITY,
+    STATUSES,
+    SceneTables,
+)
+from wayeb_py.providers.fleet_witness import WITNESSED, Witness
+from wayeb_py.providers.invented_roads import CITIES, DEPOTS, ROADS
 from wayeb_py.providers.invented_sea import METRES_A_DEGREE
-from wayeb_py.providers.occurrences import OCCURRENCES, Generated
+from wayeb_py.providers.occurrences import Generated
+from wayeb_py.providers.traffic import F64, I64, Bool, Columns, Diary, in_batches, metres_between, to_events
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-
-STATUSES = ("parked", "idle", "moving")
-PARKED, IDLE, MOVING = range(3)
-
-# Each fault takes over a vehicle for this many messages; so does a stop for fuel.
+# Those of which benchmarks count on a good number.
 FAULTS = (
     "ParkedMovingSwing",
     "IdleParkedSwing",
@@ -43,10 +49,11 @@ FAULTS = (
     "PossibleTheft",
     "DangerousDriving",
 )
-REFUEL, ROUTE = len(FAULTS), len(FAULTS) + 1
-OCCURRENCE_NAMES = (*FAULTS, "RefuelOpportunity", "Route")
-FAULT_LENGTH = 4
-FAULT_RATE = 0.002  # faults that begin, per message
+OCCURRENCE_NAMES = tuple(dict.fromkeys([*(name for scene in SCENES for name in scene.patterns), *WITNESSED]))
+SCENE_RATE = 0.0003  # of a scene of weight 1, per message; where it does not fit it is not begun
+SHORT_TRIP_RATE = 0.15  # of the times that a vehicle is switched on
+LONG_HAUL_RATE = 0.08  # of the times that a vehicle is switched on
+LONG_HAUL_TICKS = 290
 NULL_RATE = 0.003  # of each of speed and satellites
 DROPOUT_RATE = 0.01  # messages that never arrive
 LOW_FUEL = 0.35  # stop at the next gas station
@@ -55,11 +62,12 @@ GPS_NOISE_M = 6.0
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 TICK_MS = 60_000
+LATE_MS = 4_000  # from a message to a second one in the same minute
 HEARTBEAT_TICKS = (33, 48)  # beyond half an hour, so that a heartbeat tells "off for more than 30 minutes"
-LONG_OFF_MS = 30 * TICK_MS
 TICKS_A_DAY = 24 * 60
 ICE_UNTIL_TICK = 9 * 60  # of the day
 CITY_LIMIT_KMH, ROAD_LIMIT_KMH = 50.0, 100.0
+MOVED_FAR_M = 6_000.0
 
 SCHEMA = pa.schema(
     [
@@ -80,69 +88,41 @@ SCHEMA = pa.schema(
 )
 
 
-class _Roads:
-    """The roads as arrays, and which roads leave a city."""
-
-    def __init__(self) -> None:
-        self.city_lon: F64 = np.array([city[1] for city in CITIES])
-        self.city_lat: F64 = np.array([city[2] for city in CITIES])
-        self.city_radius_m: F64 = np.array([city[3] for city in CITIES]) * METRES_A_DEGREE
-        ends: I64 = np.array(ROADS)
-        self.ends = ends  # [road, end] -> city
-        lon, lat = self.city_lon[ends], self.city_lat[ends]
-        self.length_m: F64 = 1.05 * METRES_A_DEGREE * np.hypot((lon[:, 1] - lon[:, 0]) * 0.675, lat[:, 1] - lat[:, 0])
-        leaving = [[road for road, pair in enumerate(ROADS) if city in pair] for city in range(len(CITIES))]
-        most = max(map(len, leaving))
-        # [city, choice]: padded by going round, so that any choice below a multiple of all degrees is fair enough.
-        self.leaving: I64 = np.array([[roads[i % len(roads)] for i in range(most)] for roads in leaving])
-
-    def position(self, road: I64, share: F64) -> tuple[F64, F64]:
-        """Longitude and latitude at a share of a road; `invented_roads.road_point` for arrays."""
-        one, other = self.ends[road].T
-        lon_a, lat_a = self.city_lon[one], self.city_lat[one]
-        east, north = self.city_lon[other] - lon_a, self.city_lat[other] - lat_a
-        aside = BEND * np.sin(2 * np.pi * share)
-        return lon_a + east * share - north * aside, lat_a + north * share + east * aside
-
-    def in_city(self, road: I64, share: F64) -> Bool:
-        """Whether a share of a road is in the city at one of its ends."""
-        length_m = self.length_m[road]
-        one, other = self.ends[road].T
-        first = share * length_m < self.city_radius_m[one]
-        return np.asarray(first | ((1 - share) * length_m < self.city_radius_m[other]))
-
-
 class Fleet:
     """The vehicles as they are at the present tick; `tick` moves them and returns what they send."""
 
     def __init__(self, n_vehicles: int, seed: int) -> None:
         self.random = random = np.random.default_rng(seed)
-        self.roads = _Roads()
+        self.roads = Roads()
+        self.tables = SceneTables()
+        self.diary = Diary(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)])
+        self.witness = Witness(n_vehicles, self.roads, self.diary)
         self.vehicle_id = 10_000_000 + random.permutation(7 * n_vehicles)[:n_vehicles].astype(np.int64)
         self.offset_ms = random.integers(0, TICK_MS, n_vehicles)
         self.status = random.choice([PARKED, IDLE, MOVING], n_vehicles, p=[0.3, 0.1, 0.6])
         self.remaining = random.integers(1, 40, n_vehicles)  # ticks until the status changes
         self.heartbeat = random.integers(1, 40, n_vehicles)  # ticks until a sleeping vehicle reports
+        self.hauls_until = np.zeros(n_vehicles, np.int64)  # the tick before which it is not switched off
         self.speed_kmh = np.where(self.status == MOVING, random.uniform(20, 90, n_vehicles), 0.0)
         self.road = random.integers(0, len(ROADS), n_vehicles)
         self.share = random.uniform(0, 1, n_vehicles)
         self.sense = np.where(random.random(n_vehicles) < 0.5, -1.0, 1.0)  # the way along the road
         self.fuel = random.uniform(0.3, 1.0, n_vehicles)
-        self.fault = np.full(n_vehicles, -1)  # index into OCCURRENCE_NAMES, or -1
-        self.fault_step = np.zeros(n_vehicles, np.int64)
-        self.fault_began_ms = np.zeros(n_vehicles, np.int64)
-        self.last_ms = np.zeros(n_vehicles, np.int64)  # of the last message
-        self.trip_began_ms = np.zeros(n_vehicles, np.int64)  # of the heartbeat before a trip; 0 if it is no plain one
-        self.trip_length = np.zeros(n_vehicles, np.int64)  # messages since that heartbeat
+        self.scene = np.full(n_vehicles, -1)
+        self.step = np.zeros(n_vehicles, np.int64)  # of the scene
+        self.scene_began_ms = np.zeros(n_vehicles, np.int64)
+        self.scene_kmh = np.full(n_vehicles, np.nan)  # how fast it really goes in a scene
+        self.scene_place = np.full(n_vehicles, -1)  # number of a city, or of a depot after them
+        self.aim_lon, self.aim_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where its messages see it go
+        self.from_lon, self.from_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where the scene began
         self.now = 0
 
-    def tick(self) -> dict[str, Any]:
+    def tick(self) -> Columns:
         """The messages of the next minute, in order of time."""
         random, n = self.random, len(self.status)
         self.remaining -= 1
         self.heartbeat -= 1
-        changing = np.flatnonzero((self.remaining <= 0) & (self.fault < 0))
-        fell_asleep = self._change_status(changing)
+        fell_asleep, woke = self._change_status(np.flatnonzero((self.remaining <= 0) & (self.scene < 0)))
         before_kmh = self.speed_kmh
         icy, limit_kmh = self._conditions()
         travelled_m = self._drive(icy, limit_kmh)
@@ -151,38 +131,49 @@ class Fleet:
         due = asleep & (self.heartbeat <= 0)
         # Half of the vehicles report that they were switched off; the others simply fall silent.
         says_off = fell_asleep & (self.vehicle_id % 2 == 0)
-        awake = ~asleep | due | says_off
         self.heartbeat[due | fell_asleep] = random.integers(*HEARTBEAT_TICKS, n)[due | fell_asleep]
-        sends = (awake & (random.random(n) >= DROPOUT_RATE)) | (self.fault >= 0)
+        sends = (~asleep | due | says_off) & (random.random(n) >= DROPOUT_RATE)
         ts = START_MS + self.now * TICK_MS + self.offset_ms
-        starting = sends & (self.fault < 0) & (random.random(n) < FAULT_RATE)
-        self.fault[starting] = random.integers(0, len(FAULTS), n)[starting]
-        self.fault_step[starting] = 0
-        first = (self.fault >= 0) & (self.fault_step == 0)
-        self.fault_began_ms[first] = ts[first]
+        self._begin_scenes(sends, woke, ts)
 
-        who = np.flatnonzero(sends)
-        who = who[np.argsort(self.offset_ms[who], kind="stable")]
+        acting = np.flatnonzero(self.scene >= 0)
+        scene, step = self.scene[acting], self.step[acting]
+        sends[acting] = ~self.tables.silent[scene, step]
+        self.fuel[acting] += self.tables.fuel[scene, step]
+        late = acting[~np.isnan(self.tables.late[scene, step, 0])]
+        main = np.flatnonzero(sends)
+        who = np.concatenate([main, late])
         message = self._measure(who, before_kmh, travelled_m, icy, limit_kmh)
         message["ts"] = ts[who]
-        message["ended"], message["since_ms"] = np.full(len(who), -1), np.zeros(len(who), np.int64)
-        self._follow_trips(who, message)
-        self._distort(who, message)
-        self.last_ms[who] = ts[who]
+        message["ts"][len(main) :] += LATE_MS
+        self._act(who, message, len(main))
+        self.witness.see(self.now, main, message, np.arange(len(main)), self.road, self.share, self.scene)
+        self.witness.see(self.now, late, message, np.arange(len(main), len(who)), self.road, self.share, self.scene)
+        self._end_scenes(who, message)
+        order = np.argsort(message["ts"], kind="stable")
+        rank = np.empty(len(order), np.int64)
+        rank[order] = np.arange(len(order))
+        self.diary.end_tick(rank)
+        self.step[acting] += 1
         self.now += 1
-        return message
+        return {name: values[order] for name, values in message.items()}
 
-    def _change_status(self, changing: I64) -> Bool:
+    def _change_status(self, changing: I64) -> tuple[Bool, Bool]:
+        """Which vehicles were switched off, and which on."""
         random, k = self.random, len(changing)
         old, lot = self.status[changing], random.random(k)
         new = np.where(old == MOVING, np.where(lot < 0.55, IDLE, PARKED), np.where(lot < 0.8, MOVING, PARKED))
         new = np.where((old == PARKED) & (new == PARKED), MOVING, new)
+        new = np.where((new == PARKED) & (self.hauls_until[changing] > self.now), IDLE + MOVING - old, new)
         lasts = np.where(new == MOVING, random.integers(10, 90, k), random.integers(2, 12, k))
         lasts = np.where(new == PARKED, random.integers(35, 400, k), lasts)
         self.status[changing], self.remaining[changing] = new, lasts
-        fell_asleep = np.zeros(len(self.status), np.bool_)
+        fell_asleep, woke = np.zeros(len(self.status), np.bool_), np.zeros(len(self.status), np.bool_)
         fell_asleep[changing] = (old != PARKED) & (new == PARKED)
-        return fell_asleep
+        woke[changing] = (old == PARKED) & (new == MOVING)
+        hauls = changing[(old == PARKED) & (random.random(k) < LONG_HAUL_RATE)]
+        self.hauls_until[hauls] = self.now + LONG_HAUL_TICKS
+        return fell_asleep, woke
 
     def _conditions(self) -> tuple[Bool, F64]:
         """Where there is ice, and what the speed limit is."""
@@ -197,6 +188,7 @@ class Fleet:
         drift = self.speed_kmh + random.normal(0, 12, n)
         highest = np.where(icy, 0.9 * limit_kmh, 1.3 * limit_kmh)
         wanted = np.clip(np.where(self.speed_kmh > 0, drift, 30.0), 5, highest)
+        wanted = np.where(np.isnan(self.scene_kmh), wanted, self.scene_kmh)
         self.speed_kmh = np.where(self.status == MOVING, wanted, 0.0)
         step_m = np.round(self.speed_kmh / 3.6 * 60 * random.uniform(0.9, 1.1, n), 1)
         before = self.share
@@ -204,11 +196,10 @@ class Fleet:
         passes_half_way = (before < 0.5) != (after < 0.5)
         reaches_city = (after <= 0) | (after >= 1)
         self.share = np.clip(after, 0.0, 1.0)
-        stops = (self.status == MOVING) & (passes_half_way | reaches_city) & (self.fuel < LOW_FUEL) & (self.fault < 0)
+        stops = (self.status == MOVING) & (passes_half_way | reaches_city) & (self.fuel < LOW_FUEL) & (self.scene < 0)
         self.share[stops & passes_half_way & ~reaches_city] = 0.5
-        self.status[stops], self.speed_kmh[stops] = IDLE, 0.0
-        self.fault[stops], self.fault_step[stops] = REFUEL, 0
-        self.remaining[stops] = FAULT_LENGTH + 1
+        self.speed_kmh[stops] = 0.0
+        self._begin(np.flatnonzero(stops), REFUELLING)
         self._turn_off(np.flatnonzero(reaches_city & ~stops))
         self.fuel = np.where(self.fuel < 0.05, 1.0, self.fuel - step_m * FUEL_A_METRE)
         return step_m
@@ -222,11 +213,75 @@ class Fleet:
         self.road[who], self.share[who] = road, np.where(at_first, 0.0, 1.0)
         self.sense[who] = np.where(at_first, 1.0, -1.0)
 
-    def _measure(self, who: I64, before_kmh: F64, travelled_m: F64, icy: Bool, limit_kmh: F64) -> dict[str, Any]:
+    # ---- scenes
+
+    def _begin_scenes(self, sends: Bool, woke: Bool, ts: I64) -> None:
+        random, n = self.random, len(self.status)
+        free = self.scene < 0
+        tried = np.flatnonzero(sends & free & (random.random(n) < SCENE_RATE * self.tables.weight))
+        drawn = np.searchsorted(self.tables.choice, random.random(len(tried)), side="right")
+        for scene in np.unique(drawn).tolist():
+            self._begin(self._fitting(tried[drawn == scene], scene), scene)
+        short = np.flatnonzero(woke & free & (self.scene < 0) & (self.witness.on == 0))
+        self._begin(short[random.random(len(short)) < SHORT_TRIP_RATE], SHORT_TRIP)
+        first = (self.scene >= 0) & (self.step == 0)
+        self.scene_began_ms[first] = ts[first]
+
+    def _fitting(self, who: I64, scene: int) -> I64:
+        """Those of the vehicles that are where the scene can begin; sets its aim and its place."""
+        where = SCENES[scene].where
+        lon, lat = self.roads.position(self.road[who], self.share[who])
+        fits, place, aim_lon, aim_lat = self.roads.find(where, self.road[who], self.share[who], self.now)
+        fits &= self.roads.has_time(where, self.offset_ms[who]) & self.roads.has_fuel(where, self.fuel[who])
+        self.scene_place[who], self.aim_lon[who], self.aim_lat[who] = place, aim_lon, aim_lat
+        self.from_lon[who], self.from_lat[who] = lon, lat
+        return who[fits]
+
+    def _begin(self, who: I64, scene: int) -> None:
+        self.scene[who], self.step[who] = scene, 0
+        goes, (least, most) = self.tables.goes[scene], self.tables.kmh[scene]
+        if goes >= 0:
+            self.status[who], self.remaining[who] = goes, self.tables.n_ticks[scene] + 1
+        self.scene_kmh[who] = least + (most - least) * self.random.random(len(who))
+
+    def _end_scenes(self, who: I64, message: Columns) -> None:
+        """Notes what the scenes that are over were; they all end with a message."""
+        rows = np.flatnonzero((self.scene[who] >= 0) & (self.step[who] + 1 >= self.tables.n_ticks[self.scene[who]]))
+        # Of two messages in one minute the second one is the end.
+        last = len(rows) - 1 - np.unique(who[rows][::-1], return_index=True)[1]
+        rows = np.sort(rows[last])
+        vehicles = who[rows]
+        scene, since_ms = self.scene[vehicles], self.scene_began_ms[vehicles]
+        moved_m = metres_between(
+            message["lon"][rows], message["lat"][rows], self.from_lon[vehicles], self.from_lat[vehicles]
+        )
+        for number in np.unique(scene).tolist():
+            mine = scene == number
+            place = self.scene_place[vehicles[mine]] if number in (SPEEDING_IN_CITY, DEPOT_VISIT) else None
+            for pattern in SCENES[number].patterns:
+                if pattern == "MovedInSilence":
+                    mine = mine & (moved_m > MOVED_FAR_M)
+                self.diary.note(pattern, rows[mine], since_ms[mine], place)
+        self.fuel[vehicles[scene == REFUELLING]] = 1.0
+        parking = vehicles[self.tables.then[scene] == PARKED]
+        self.status[parking] = PARKED
+        self.remaining[parking] = self.random.integers(35, 400, len(parking))
+        self.heartbeat[parking] = self.random.integers(*HEARTBEAT_TICKS, len(parking))
+        self.scene[vehicles], self.scene_kmh[vehicles] = -1, np.nan
+
+    # ---- messages
+
+    def _measure(self, who: I64, before_kmh: F64, travelled_m: F64, icy: Bool, limit_kmh: F64) -> Columns:
         random, k = self.random, len(who)
         status = self.status[who]
         lon, lat = self.roads.position(self.road[who], self.share[who])
         noise = GPS_NOISE_M / METRES_A_DEGREE * np.clip(random.standard_normal((2, k), dtype=np.float32), -3, 3)
+        acting = np.flatnonzero(self.scene[who] >= 0)
+        scene, step = self.scene[who[acting]], self.step[who[acting]]
+        noise[:, acting[self.tables.frozen[scene]]] = 0
+        away = self.tables.away[scene, step]
+        lon[acting] += away * (self.aim_lon[who[acting]] - lon[acting])
+        lat[acting] += away * (self.aim_lat[who[acting]] - lat[acting])
         return {
             "vehicle_id": self.vehicle_id[who],
             "lon": np.round(lon + 1.5 * noise[0], 5),
@@ -244,55 +299,32 @@ class Fleet:
             "no_satellites": random.random(k) < NULL_RATE,
         }
 
-    def _follow_trips(self, who: I64, message: dict[str, Any]) -> None:
-        """Marks the heartbeats that end a trip which began with a heartbeat and was driving and nothing else."""
-        ts, last_ms = message["ts"], self.last_ms[who]
-        healthy = self.fault[who] < 0
-        heartbeat = healthy & (message["status"] == PARKED) & (last_ms > 0) & (ts - last_ms > LONG_OFF_MS)
-        driving = healthy & (message["status"] == MOVING)
-        plain = self.trip_began_ms[who] > 0
-        ended = heartbeat & plain & (self.trip_length[who] > 0)
-        message["ended"][ended] = ROUTE
-        message["since_ms"][ended] = self.trip_began_ms[who][ended]
-        self.trip_began_ms[who] = np.where(heartbeat, ts, np.where(driving, self.trip_began_ms[who], 0))
-        self.trip_length[who] = np.where(driving, self.trip_length[who] + 1, 0)
-
-    def _distort(self, who: I64, message: dict[str, Any]) -> None:
-        """Lets the faults that are under way falsify their messages, and marks where one ends."""
-        rows = np.flatnonzero(self.fault[who] >= 0)
-        vehicles = who[rows]
-        fault, odd = self.fault[vehicles], self.fault_step[vehicles] % 2 == 1
+    def _act(self, who: I64, message: Columns, n_main: int) -> None:
+        """Lets the scenes that are on put their words into the messages."""
+        tables, rows = self.tables, np.flatnonzero(self.scene[who] >= 0)
+        scene, step = self.scene[who[rows]], self.step[who[rows]]
         message["no_speed"][rows] = message["no_satellites"][rows] = False
+        lot = self.random.random((2, len(rows)))
 
-        far_m = np.round(self.random.uniform(31, 900, len(rows)), 1)
-        fast_kmh = np.round(self.random.uniform(51, 130, len(rows)), 1)
-        too_fast_kmh = message["limit"][rows] + np.round(self.random.uniform(3, 30, len(rows)), 1)
+        def put(column: str, values: I64 | F64, given: Bool) -> None:
+            message[column][rows[given]] = values[given]
 
-        def put(column: str, kind: int, even_value: F64 | float, odd_value: F64 | float) -> None:
-            mine = fault == kind
-            message[column][rows[mine]] = np.where(odd, odd_value, even_value)[mine]
+        def between(ranges: F64, lots: F64) -> F64:
+            return np.round(ranges[:, 0] + lots * (ranges[:, 1] - ranges[:, 0]), 1)
 
-        put("status", 0, PARKED, MOVING)
-        put("status", 1, IDLE, PARKED)
-        put("speed", 2, fast_kmh, 0)
-        put("status", 3, MOVING, MOVING)
-        put("speed", 3, 0, 0)
-        put("travelled", 3, far_m, far_m)
-        put("accelerating", 4, True, True)
-        put("satellites", 4, 0, 0)
-        put("travelled", 4, far_m, far_m)
-        put("status", 5, PARKED, PARKED)
-        put("speed", 5, 0, 0)
-        put("travelled", 5, far_m, far_m)
-        put("status", 6, MOVING, MOVING)
-        put("ice", 6, True, True)
-        put("speed", 6, too_fast_kmh, too_fast_kmh)
-        self.fault_step[vehicles] += 1
-        ended = self.fault_step[vehicles] >= FAULT_LENGTH
-        message["ended"][rows[ended]] = fault[ended]
-        message["since_ms"][rows[ended]] = self.fault_began_ms[vehicles[ended]]
-        self.fault[vehicles[ended]] = -1
-        self.fuel[vehicles[ended & (fault == REFUEL)]] = 1.0
+        for column, by_step in (("status", tables.status), ("ignition", tables.ignition)):
+            put(column, by_step[scene, step], by_step[scene, step] >= 0)
+        for column, by_scene in (
+            ("satellites", tables.satellites), ("accelerating", tables.accelerating), ("ice", tables.ice),
+        ):  # fmt: skip
+            put(column, by_scene[scene], by_scene[scene] >= 0)
+        late = rows >= n_main
+        speed = between(np.where(late[:, None], tables.late[scene, step], tables.speed[scene, step]), lot[0])
+        put("speed", speed, ~np.isnan(speed))
+        above = between(tables.above_limit[scene], lot[0])
+        put("speed", message["limit"][rows] + above, ~np.isnan(above))
+        travelled = between(tables.travelled[scene], lot[1])
+        put("travelled", travelled, ~np.isnan(travelled))
 
 
 def generate_fleet(
@@ -303,38 +335,10 @@ def generate_fleet(
     By default there is one vehicle for every 1,000 events, at least 20.
     """
     fleet = Fleet(n_vehicles or max(20, n_events // 1000), seed)
-    kept: list[dict[str, Any]] = []
-    n_kept = n_done = 0
-    while n_done < n_events:
-        kept.append(fleet.tick())
-        n_kept += len(kept[-1]["ts"])
-        if n_kept >= batch_rows or n_done + n_kept >= n_events:
-            take = min(n_kept, n_events - n_done)
-            columns = {name: np.concatenate([message[name] for message in kept])[:take] for name in kept[0]}
-            yield _to_generated(columns)
-            n_done += take
-            kept, n_kept = [], 0
 
+    def to_generated(columns: Columns) -> Generated:
+        nulls = {"speed": columns["no_speed"], "satellites": columns["no_satellites"]}
+        events = to_events(columns, SCHEMA, {"status": STATUSES}, nulls)
+        return Generated(events, fleet.diary.tear_off(columns["vehicle_id"], columns["ts"]), {})
 
-def _to_generated(columns: dict[str, Any]) -> Generated:
-    masks = {"speed": columns["no_speed"], "satellites": columns["no_satellites"]}
-    arrays = []
-    for field in SCHEMA:
-        values = columns[field.name]
-        if field.name == "status":
-            codes = pa.array(values.astype(np.int8))
-            arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array(STATUSES)).cast(pa.string()))
-        else:
-            arrays.append(pa.array(values, type=field.type, mask=masks.get(field.name)))
-    ended = np.flatnonzero(columns["ended"] >= 0)
-    occurrences = pa.RecordBatch.from_arrays(
-        [
-            pa.array([OCCURRENCE_NAMES[which] for which in columns["ended"][ended]], pa.string()),
-            pa.nulls(len(ended), pa.string()),
-            pa.array(columns["vehicle_id"][ended]),
-            pa.array(columns["since_ms"][ended], type=OCCURRENCES.field("start_ts").type),
-            pa.array(columns["ts"][ended], type=OCCURRENCES.field("end_ts").type),
-        ],
-        schema=OCCURRENCES,
-    )
-    return Generated(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA), occurrences, {})
+    return in_batches(fleet.tick, to_generated, n_events, batch_rows)

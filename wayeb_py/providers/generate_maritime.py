@@ -1,12 +1,12 @@
 """AIS messages of vessels on the invented sea, of any size, the same for the same seed.
 
-A vessel lies in a port, sails out to a lane off the coast, along it, and in to another port; on the way it may do
-something that a pattern of `patterns/maritime` looks for: anchor, drift, trawl, search, loiter, cross a protected
-area, run fast along the shore, or fall silent. Each of these is recorded as an occurrence. A clock ticks once a minute;
-at each tick the vessels that are due send one message each, at their own second of the minute, so that the file is in
-order of time and the vessels interleave. Positions have the noise of a GPS receiver, messages drop out, and now and
-then one lies the way AIS does: a speed of 102.3, a heading of 511, a latitude of 91, a jump. What is recorded as an
-occurrence is not disturbed by dropouts and lies, so that recall is 100 % with and without cleaning.
+A vessel lies in a port, sails out to a lane off the coast, along it, and in to another port; on the way it may play one
+of the scenes of `maritime_scenes`, fall silent, or send positions that cannot be. Every pattern of `patterns/maritime`
+occurs at a known rate, and is recorded. A clock ticks once a minute; at each tick the vessels that are due send one
+message each, at their own second of the minute, so that the file is in order of time and the vessels interleave.
+Positions have the noise of a GPS receiver, messages drop out, and now and then one lies the way AIS does: a speed of
+102.3, a heading of 511, a latitude of 91, a jump. What is recorded as an occurrence is not disturbed by dropouts and
+lies, so that recall is 100 % with and without cleaning.
 
 Vessels are entries of arrays, and a tick is a few dozen vector operations: simulating vessel by vessel would read
 better, but needs either all events in memory or a merge to put them in order of time.
@@ -15,70 +15,74 @@ better, but needs either all events in memory or a merge to put them in order of
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.providers.invented_sea import ANCHORAGES, METRES_A_DEGREE, WEST, ports
-from wayeb_py.providers.occurrences import OCCURRENCES, Generated
+from wayeb_py.providers.invented_sea import METRES_A_DEGREE
+from wayeb_py.providers.maritime_scenes import (
+    ANCHORED,
+    COASTING,
+    FISHER,
+    KN_IN_M_S,
+    MOORED,
+    NONE,
+    SCENE_PATTERNS,
+    SCENE_STATUS,
+    SPED_THROUGH,
+    SPEEDING,
+    STATUSES,
+    TICK_S,
+    TRESPASSED,
+    TRESPASSING,
+    TYPES,
+    UNDER_WAY,
+)
+from wayeb_py.providers.maritime_voyages import (
+    ALONG_LANE_IN,
+    ALONG_LANE_OUT,
+    ALONG_SHORE,
+    AT_SITE,
+    CALL_MESSAGES,
+    FROM_SITE,
+    HIDDEN_KN,
+    IN_PORT,
+    TICK_MS,
+    TO_LANE,
+    TO_PORT,
+    TO_SITE,
+    Voyages,
+)
+from wayeb_py.providers.occurrences import Generated
+from wayeb_py.providers.traffic import F64, I64, Bool, Columns, Diary, in_batches, metres_between, to_events
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
+# False positions on a lane, step by step; nothing is false at the first.
+NO_TRICK, JUMPING, FROZEN = range(3)
+TRICK_STEPS = np.array([0, 5, 4])
+TRICK_PATTERNS: tuple[tuple[str, ...], ...] = ((), ("ImpossibleJump", "SharedIdentity"), ("FrozenPosition",))
+JUMP_DEG = 2_500 / METRES_A_DEGREE  # in a minute: too fast for a vessel, and not too fast for `clean ais`
 
-TYPES = ("cargo", "tanker", "passenger", "fishing", "sar", "pleasure")
-TYPE_SHARES = (0.30, 0.14, 0.12, 0.26, 0.04, 0.14)
-CRUISE_KN = ((9, 16), (8, 13), (12, 20), (6, 10), (14, 22), (6, 16))  # by type
-STATUSES = ("under way", "at anchor", "moored", "fishing", "not under command")
-UNDER_WAY, AT_ANCHOR, MOORED, FISHING, NOT_UNDER_COMMAND = range(5)
-
-SCENES = (
-    "none", "Anchored", "Drifting", "Trawling", "SearchAndRescue", "Loitering", "ProtectedArea", "HighSpeedNearCoast",
+OCCURRENCE_NAMES = (
+    *(name for patterns in SCENE_PATTERNS for name in patterns),
+    *(name for patterns in TRICK_PATTERNS for name in patterns),
+    "FishingInProtectedArea", "EnteringProtectedArea", "LeavingProtectedArea", "LeavingPort", "WrongStatus",
+    "ApproachingPort", "CarefulApproachingPort", "PortCall", "TransmissionGap", "GapAtSea", "HiddenVoyage",
 )  # fmt: skip
-NONE, ANCHORED, DRIFTING, TRAWLING, SEARCHING, LOITERING, TRESPASSING, COASTING = range(8)
-# Occurrences that are no scene of their own.
-APPROACHING, GAP = 8, 9
-OCCURRENCE_NAMES = (*SCENES, "ApproachingPort", "TransmissionGap")
-SCENE_SHARES = np.array(  # [type, scene]: of voyages
-    [
-        [0.54, 0.26, 0.06, 0.00, 0.00, 0.08, 0.04, 0.02],
-        [0.46, 0.36, 0.06, 0.00, 0.00, 0.08, 0.02, 0.02],
-        [0.78, 0.06, 0.02, 0.00, 0.00, 0.02, 0.02, 0.10],
-        [0.06, 0.02, 0.04, 0.78, 0.00, 0.04, 0.06, 0.00],
-        [0.16, 0.02, 0.02, 0.00, 0.74, 0.02, 0.00, 0.04],
-        [0.30, 0.10, 0.08, 0.00, 0.00, 0.12, 0.12, 0.28],
-    ]
-)
-COASTING_TICKS = (4, 14)
-SCENE_TICKS = np.array(  # [scene]: least and most
-    [[0, 1], [30, 180], [6, 25], [20, 120], [6, 30], [10, 60], [6, 7], [*COASTING_TICKS]]
-)
-SCENE_STATUS = np.array([UNDER_WAY, AT_ANCHOR, NOT_UNDER_COMMAND, FISHING, UNDER_WAY, UNDER_WAY, UNDER_WAY, UNDER_WAY])
-
-# What a vessel is at, in the order of a voyage.
-IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)
-
-TRAWLING_SITES = np.array(
-    [(-4.45, 48.80), (-4.55, 48.80), (-4.86, 48.86), (-4.84, 48.88), (-4.14, 48.87), (-4.11, 48.95)]
-)
-TRAWLING_RADIUS_M = 1200.0
-TRESPASSING_SITES = np.array([(-4.56, 48.575), (-4.57, 48.60), (-4.93, 48.611)])  # each the southern end of a crossing
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
-TICK_MS = 60_000
-TICK_S = 60
-KN_IN_M_S = 1852 / 3600
 LYING_TICKS = 3  # between two messages of a vessel that lies still
-SLOW_KN, SLOW_WITHIN_M = 4.5, 1500.0  # close to a port
+DEPARTING_M, LEFT_M = 3000.0, 1300.0  # from the port
 
 DROPOUT_RATE = 0.01  # messages that never arrive
-GAP_RATE = 0.0008  # silences that begin, per tick on a lane
+GAP_RATE = 0.0012  # silences that begin, per tick on a lane
 GAP_TICKS = (36, 100)  # longer than half an hour
+HIDDEN_RATE, HIDDEN_TICKS = 0.004, (62, 67)  # silences that hide a faster voyage, where the lane is long enough
+FAR_FROM_PORTS_M = 10_150.0
+TRICK_RATE = 0.0012  # false positions that begin, per tick on a lane
 GPS_NOISE_M = 6.0
 NULL_RATE = 0.002  # of heading
 LIE_RATES = {"speed": 0.0015, "heading": 0.004, "course": 0.001, "position": 0.0007, "jump": 0.0007}
+DISTURBING = (0, 3, 4)  # lies about speed and position
 
 SCHEMA = pa.schema(
     [
@@ -95,289 +99,126 @@ SCHEMA = pa.schema(
 )
 
 
-def coast_lats(lon: F64) -> tuple[F64, F64]:
-    """Latitude and slope of the mainland's shore at longitudes; `invented_sea.coast_lat` for arrays."""
-    turn = 2 * np.pi * (lon - WEST)
-    lat = 48.32 + 0.045 * np.sin(1.3 * turn + 0.4) + 0.02 * np.sin(4.1 * turn) + 0.005 * np.sin(17 * turn)
-    slope = 0.045 * 1.3 * np.cos(1.3 * turn + 0.4) + 0.02 * 4.1 * np.cos(4.1 * turn) + 0.005 * 17 * np.cos(17 * turn)
-    return lat, 2 * np.pi * slope
-
-
-class Sea:
+class Sea(Voyages):
     """The vessels as they are at the present tick; `tick` moves them and returns what they send."""
 
     def __init__(self, n_vessels: int, seed: int) -> None:
-        self.random = random = np.random.default_rng(seed)
-        self.n = n = n_vessels
-        all_ports = ports()
-        self.port_names = [port["name"] for port in all_ports]
-        self.port_lon: F64 = np.array([port["lon"] for port in all_ports])
-        self.port_lat: F64 = np.array([port["lat"] for port in all_ports])
-        self.n_mainland = sum(lat < 48.5 for lat in self.port_lat)
-        self.mmsi = 200_000_000 + random.permutation(11 * n)[:n].astype(np.int64) * 23
-        self.offset_ms = random.integers(0, TICK_MS, n)
-        self.type = random.choice(len(TYPES), n, p=TYPE_SHARES)
-        least, most = np.array(CRUISE_KN, dtype=np.float64)[self.type].T
-        self.cruise_kn = random.uniform(least, most)
-        self.lane_lat = random.uniform(48.485, 48.535, n)
-        self.port = random.integers(0, self.n_mainland, n)
-        self.destination = self.port.copy()
-        self.scene = np.zeros(n, np.int64)
-        self.site_lon, self.site_lat = np.zeros(n), np.zeros(n)
-        self.phase = np.full(n, IN_PORT)
-        self.remaining = random.integers(0, 240, n)  # ticks in port, along the shore, or at the site
-        self.lon, self.lat = self.port_lon[self.port].copy(), self.port_lat[self.port].copy()
-        self.to_lon, self.to_lat = self.lon.copy(), self.lat.copy()
-        self.course = random.uniform(0, 360, n)
-        self.heading = self.course.copy()
-        self.speed_kn = np.zeros(n)
-        self.skew = np.zeros(n)  # between heading and course while drifting; the turning sense of a search
+        super().__init__(n_vessels, seed)
+        n = n_vessels
+        self.diary = Diary(OCCURRENCE_NAMES, [*self.port_names, *TRESPASSED, SPED_THROUGH])
+        self.first_area = len(self.port_names)  # in the diary
+        self.zone = self.first_area + len(TRESPASSED)
         self.silent_until = np.zeros(n, np.int64)
         self.silent_since_ms = np.zeros(n, np.int64)
-        self.last_ms = np.zeros(n, np.int64)  # of the last message
-        self.began_ms = np.zeros(n, np.int64)  # of the first message of a scene or an approach; 0 if there is none yet
-        self.now = 0
+        self.far = np.zeros(n, np.bool_)  # from ports when it fell silent
+        self.trick = np.full(n, NO_TRICK)
+        self.trick_step = np.zeros(n, np.int64)
+        self.trick_began_ms = np.zeros(n, np.int64)
+        self.last_lon, self.last_lat = np.zeros(n), np.zeros(n)  # as the last message said
+        self.last_lied = np.zeros(n, np.bool_)
 
-    # ---- moving
-
-    def tick(self) -> dict[str, Any]:
+    def tick(self) -> Columns:
         """The messages of the next minute, in order of time."""
-        arrived = self._move()
-        phase = self.phase
-        busy = ((phase == AT_SITE) & (self.scene != NONE)) | (phase == ALONG_SHORE) | (phase == TO_PORT)
-        ending = arrived & busy
-        message = self._send(busy, ending)
-        self._go_on(np.flatnonzero(arrived))
+        arrived = self.move()
+        message = self._send(arrived)
+        self.go_on(np.flatnonzero(arrived))
         self.now += 1
         return message
 
-    def _move(self) -> Bool:
-        """Moves all vessels by one tick; true for those that come to the end of what they are at."""
+    def _send(self, arrived: Bool) -> Columns:
         random, n = self.random, self.n
-        sailing = np.isin(self.phase, (TO_LANE, ALONG_LANE_OUT, TO_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT))
-        noise = random.standard_normal((3, n), dtype=np.float32)
-        self.remaining -= 1
-        arrived = ~sailing & (self.remaining <= 0)
-        self.speed_kn = np.abs(noise[0]) * 0.08  # of those that lie still
-        self._sail(np.flatnonzero(sailing), noise, arrived)
-        self._follow_shore(np.flatnonzero(self.phase == ALONG_SHORE))
-        self._play_scene(np.flatnonzero(self.phase == AT_SITE))
-        return arrived
-
-    def _sail(self, who: I64, noise: npt.NDArray[np.float32], arrived: Bool) -> None:
-        """Towards the next point of the voyage, slowly near a port."""
-        scale = np.cos(np.radians(self.lat[who])) * METRES_A_DEGREE
-        east_m = (self.to_lon[who] - self.lon[who]) * scale
-        north_m = (self.to_lat[who] - self.lat[who]) * METRES_A_DEGREE
-        left_m = np.hypot(east_m, north_m)
-        port_m = np.abs(self.port_lat[self.port[who]] - self.lat[who]) * METRES_A_DEGREE
-        phase = self.phase[who]
-        slow = (phase == TO_PORT) & (left_m < SLOW_WITHIN_M)
-        slow |= (phase == TO_LANE) & (port_m < SLOW_WITHIN_M) & (self.scene[who] != COASTING)
-        speed_kn = np.where(slow, SLOW_KN, self.cruise_kn[who]) * (1 + 0.03 * np.clip(noise[0, who], -1, 1))
-        step_m = speed_kn * KN_IN_M_S * TICK_S
-        there = step_m >= left_m
-        share = np.where(there, 1.0, step_m / np.maximum(left_m, 1.0))
-        self.lon[who] += east_m * share / scale
-        self.lat[who] += north_m * share / METRES_A_DEGREE
-        self.speed_kn[who] = speed_kn
-        self.course[who] = np.degrees(np.arctan2(east_m, north_m)) + 1.5 * noise[1, who]
-        self.heading[who] = self.course[who] + 2.0 * np.clip(noise[2, who], -3, 3)
-        arrived[who] = there
-
-    def _follow_shore(self, who: I64) -> None:
-        """Fast, 145 m off the shore at most: the distance is measured due south, the shore may be closer."""
-        lat, slope = coast_lats(self.lon[who])
-        sense = np.sign(self.skew[who])
-        scale = np.cos(np.radians(lat))
-        step_m = self.cruise_kn[who] * KN_IN_M_S * TICK_S
-        self.lon[who] += sense * step_m / METRES_A_DEGREE / np.hypot(scale, slope)
-        self.lat[who] = coast_lats(self.lon[who])[0] + 0.0013
-        self.speed_kn[who] = self.cruise_kn[who]
-        self.course[who] = self.heading[who] = np.degrees(np.arctan2(sense * scale, sense * slope))
-
-    def _play_scene(self, who: I64) -> None:
-        random, k = self.random, len(who)
-        scene = self.scene[who]
-        course, heading, speed_kn = self.course[who], self.heading[who], self.speed_kn[who]
-        lot = random.random((2, k))
-
-        drifting = scene == DRIFTING
-        speed_kn = np.where(drifting, 0.8 + 1.4 * lot[0], speed_kn)
-        heading = heading + np.where(drifting, 6 * (lot[1] - 0.5), 0.0)
-        course = np.where(drifting, heading + self.skew[who], course)
-
-        trawling = scene == TRAWLING
-        scale = np.cos(np.radians(self.lat[who])) * METRES_A_DEGREE
-        east_m = (self.site_lon[who] - self.lon[who]) * scale
-        north_m = (self.site_lat[who] - self.lat[who]) * METRES_A_DEGREE
-        back = np.where(
-            np.hypot(east_m, north_m) > TRAWLING_RADIUS_M - 300, np.degrees(np.arctan2(east_m, north_m)), course
-        )
-        speed_kn = np.where(trawling, 2.5 + 2.0 * lot[0], speed_kn)
-        course = np.where(trawling, back + 40 * (lot[1] - 0.5), course)
-
-        searching = scene == SEARCHING
-        odd = np.where(self.remaining[who] % 2 == 1, 60.0, -60.0)
-        speed_kn = np.where(searching, 7 + 4 * lot[0], speed_kn)
-        course = np.where(searching, self.skew[who] + 30 * self.remaining[who] + odd, course)
-
-        trespassing = scene == TRESPASSING
-        speed_kn = np.where(trespassing, 5 + 2 * lot[0], speed_kn)
-        course = np.where(trespassing, 4 * (lot[1] - 0.5), course)
-
-        loitering = scene == LOITERING
-        speed_kn = np.where(loitering, 0.05 + 0.35 * lot[0], speed_kn)
-        course = np.where(loitering, 360 * lot[1], course)
-        lying = (scene == ANCHORED) | loitering
-        heading = np.where(lying | drifting, heading, course + 4 * (lot[0] - 0.5))
-
-        step_m = np.where(scene == ANCHORED, 0.0, speed_kn * KN_IN_M_S * TICK_S)
-        self.lon[who] += step_m * np.sin(np.radians(course)) / scale
-        self.lat[who] += step_m * np.cos(np.radians(course)) / METRES_A_DEGREE
-        self.course[who], self.heading[who], self.speed_kn[who] = course, heading, speed_kn
-
-    # ---- what comes next
-
-    def _go_on(self, who: I64) -> None:
-        """Takes vessels that have finished a part of their voyage to the next one."""
-        self.began_ms[who] = 0
-        phase = self.phase[who]
-        self._depart(who[phase == IN_PORT])
-        self._head_for(who[phase == ALONG_SHORE], TO_LANE)
-        at_lane = who[phase == TO_LANE]
-        has_site = ~np.isin(self.scene[at_lane], (NONE, COASTING))
-        self._head_for(at_lane[has_site], ALONG_LANE_OUT)
-        self._head_for(at_lane[~has_site], ALONG_LANE_IN)
-        self._head_for(who[phase == ALONG_LANE_OUT], TO_SITE)
-        self._begin_scene(who[phase == TO_SITE])
-        self._head_for(who[phase == AT_SITE], FROM_SITE)
-        self._head_for(who[phase == FROM_SITE], ALONG_LANE_IN)
-        self._head_for(who[phase == ALONG_LANE_IN], TO_PORT)
-        self._moor(who[phase == TO_PORT])
-
-    def _head_for(self, who: I64, phase: int) -> None:
-        self.phase[who] = phase
-        if phase in (TO_LANE, FROM_SITE):
-            self.to_lon[who], self.to_lat[who] = self.lon[who], self.lane_lat[who]
-        elif phase == ALONG_LANE_OUT:
-            self.to_lon[who], self.to_lat[who] = self.site_lon[who], self.lane_lat[who]
-        elif phase == TO_SITE:
-            self.to_lon[who], self.to_lat[who] = self.site_lon[who], self.site_lat[who]
-        else:
-            self.to_lon[who] = self.port_lon[self.destination[who]]
-            self.to_lat[who] = self.lane_lat[who] if phase == ALONG_LANE_IN else self.port_lat[self.destination[who]]
-
-    def _depart(self, who: I64) -> None:
-        """Chooses the voyage: where to, and what happens on the way."""
-        random, k = self.random, len(who)
-        self.destination[who] = (self.port[who] + random.integers(1, self.n_mainland, k)) % self.n_mainland
-        lot = random.random(k)
-        limits = np.cumsum(SCENE_SHARES, axis=1)[self.type[who]]
-        scene = np.minimum((lot[:, None] >= limits).sum(axis=1), len(SCENES) - 1)
-        self.scene[who] = scene
-        self.site_lon[who], self.site_lat[who] = self._choose_sites(scene)
-        east = np.where(self.lon[who] < -4.5, 1.0, -1.0)
-        self.skew[who] = np.where(scene == COASTING, east, self.skew[who])
-        along = scene == COASTING
-        self._head_for(who[~along], TO_LANE)
-        self.phase[who[along]] = ALONG_SHORE
-        self.remaining[who[along]] = random.integers(COASTING_TICKS[0], COASTING_TICKS[1], k)[along]
-        self.cruise_kn[who[along]] = random.uniform(9, 20, k)[along]
-
-    def _choose_sites(self, scene: I64) -> tuple[F64, F64]:
-        random, k = self.random, len(scene)
-        lot = random.uniform(-1, 1, (2, k))
-        # The open sea, far from ports and shores.
-        lon, lat = -4.47 + 0.11 * lot[0], 48.70 + 0.03 * lot[1]
-        which = random.integers(0, 1 << 30, k)
-
-        def put(kind: int, sites: npt.NDArray[Any], reach_lon: F64 | float, reach_lat: F64 | float) -> None:
-            site = sites[which % len(sites)]
-            lon[:] = np.where(scene == kind, site[:, 0] + reach_lon * lot[0], lon)
-            lat[:] = np.where(scene == kind, site[:, 1] + reach_lat * lot[1], lat)
-
-        anchorages = np.array([[row[1], row[2], row[3], row[4]] for row in ANCHORAGES])
-        reach = anchorages[which % len(anchorages)]
-        put(ANCHORED, anchorages[:, :2], 0.6 * reach[:, 2], 0.6 * reach[:, 3])
-        put(TRAWLING, TRAWLING_SITES, 0.003, 0.002)
-        put(TRESPASSING, TRESPASSING_SITES, 0.004, 0.001)
-        return lon, lat
-
-    def _begin_scene(self, who: I64) -> None:
-        random, k = self.random, len(who)
-        least, most = SCENE_TICKS[self.scene[who]].T
-        self.phase[who] = AT_SITE
-        self.remaining[who] = random.integers(least, most)
-        side = np.where(random.random(k) < 0.5, -1.0, 1.0)
-        self.skew[who] = side * random.uniform(50, 120, k)
-
-    def _moor(self, who: I64) -> None:
-        self.phase[who] = IN_PORT
-        self.port[who] = self.destination[who]
-        self.remaining[who] = self.random.integers(20, 300, len(who))
-
-    # ---- sending
-
-    def _send(self, busy: Bool, ending: Bool) -> dict[str, Any]:
-        random, n = self.random, self.n
-        phase = self.phase
-        on_lane = (phase == ALONG_LANE_OUT) | (phase == ALONG_LANE_IN)
+        phase, scene = self.phase, self.scene
         ts = START_MS + self.now * TICK_MS + self.offset_ms
-
-        lot = random.random((2, n), dtype=np.float32)
-        falls_silent = on_lane & (self.silent_until == 0) & (lot[0] < GAP_RATE) & (self.last_ms > 0)
-        self.silent_until[falls_silent] = self.now + random.integers(*GAP_TICKS, n)[falls_silent]
-        self.silent_since_ms[falls_silent] = self.last_ms[falls_silent]
-        was_silent = self.silent_until > 0
-        # A vessel that leaves the lane is heard again; only then it is known how long it was silent.
-        heard_again = was_silent & ((self.silent_until <= self.now) | ~on_lane)
-        lying = (phase == IN_PORT) | ((phase == AT_SITE) & (self.scene == ANCHORED))
-        due = ~lying | ((self.now + self.offset_ms) % LYING_TICKS == 0)
+        on_lane = (phase == ALONG_LANE_OUT) | (phase == ALONG_LANE_IN)
+        departing = (phase == TO_LANE) & (scene != COASTING) & (self.from_port_m(np.arange(n)) < DEPARTING_M)
+        calling = (phase == IN_PORT) & (self.berthed < CALL_MESSAGES)
+        trespassing = ((phase == TO_SITE) | (phase == FROM_SITE)) & (scene == TRESPASSING)
+        busy = ((phase == AT_SITE) & (scene != NONE)) | (phase == ALONG_SHORE) | (phase == TO_PORT) | trespassing
+        ending = arrived & busy
+        busy |= departing | calling
         begins = busy & (self.began_ms == 0)
-        sends = (due & (lot[1] >= DROPOUT_RATE) & ~was_silent) | heard_again | ending | begins
-        sends |= busy & due
         self.began_ms[begins] = ts[begins]
 
-        mark = np.where(ending, np.where(phase == TO_PORT, APPROACHING, self.scene), -1)
-        since_ms = self.began_ms.copy()
-        long_gap = heard_again & (ts - self.silent_since_ms >= GAP_TICKS[0] * TICK_MS) & ~ending
-        mark[long_gap], since_ms[long_gap] = GAP, self.silent_since_ms[long_gap]
-        self.silent_until[heard_again] = 0
+        lot = random.random((3, n), dtype=np.float32)
+        untouched = on_lane & (self.trick == NO_TRICK)
+        self._fall_silent(np.flatnonzero(untouched & (lot[0] < GAP_RATE)), hides=False)
+        self._fall_silent(np.flatnonzero(untouched & (lot[0] > 1 - HIDDEN_RATE)), hides=True)
+        was_silent = self.silent_until > 0
+        self._begin_tricks(np.flatnonzero(on_lane & ~was_silent & (lot[2] < TRICK_RATE)), ts)
+        tricks = self.trick != NO_TRICK
+        # A vessel that leaves the lane is heard again; only then it is known how long it was silent.
+        heard_again = was_silent & ((self.silent_until <= self.now) | ~on_lane)
+        lying = (phase == IN_PORT) | ((phase == AT_SITE) & (scene == ANCHORED))
+        due = ~lying | ((self.now + self.offset_ms) % LYING_TICKS == 0)
+        sends = (due & (lot[1] >= DROPOUT_RATE) & ~was_silent) | heard_again | ending | begins | tricks | (busy & due)
 
         who = np.flatnonzero(sends)
         who = who[np.argsort(self.offset_ms[who], kind="stable")]
+        message = self._measure(who, ts[who], (busy | heard_again | tricks)[who])
+        row = np.full(n, -1)
+        row[who] = np.arange(len(who))
+        self._note_scenes(np.flatnonzero(ending), row)
+        self._note_ports(np.flatnonzero(departing & ~self.left), np.flatnonzero(calling & sends), row)
+        self._note_silences(np.flatnonzero(heard_again), row, ts)
+        self._note_tricks(np.flatnonzero(tricks), row)
+        self.diary.end_tick(np.arange(len(who)))
         self.last_ms[who] = ts[who]
-        message = self._measure(who, ts[who], busy[who])
-        message["mark"], message["since_ms"] = mark[who], since_ms[who]
-        message["place"] = np.where(mark[who] == APPROACHING, self.destination[who], -1)
+        self.last_lon[who], self.last_lat[who] = message["lon"], message["lat"]
+        self.last_lied[who] = np.isin(message["lies"], DISTURBING)
         return message
 
-    def _measure(self, who: I64, ts: I64, busy: Bool) -> dict[str, Any]:
+    def _left_on_lane_m(self, who: I64) -> F64:
+        return metres_between(self.lon[who], self.lat[who], self.to_lon[who], self.to_lat[who])
+
+    def _fall_silent(self, who: I64, hides: bool) -> None:
+        """Silences begin; the last message before one is honest, so that it is known what it follows."""
+        who = who[(self.silent_until[who] == 0) & (self.last_ms[who] > 0) & ~self.last_lied[who]]
+        if hides:
+            longest_m = (self.cruise_kn[who] + HIDDEN_KN) * 1.04 * KN_IN_M_S * TICK_S * HIDDEN_TICKS[1]
+            who = who[self._left_on_lane_m(who) > longest_m]
+        lasts = self.random.integers(*(HIDDEN_TICKS if hides else GAP_TICKS), len(who))
+        self.silent_until[who], self.silent_since_ms[who] = self.now + lasts, self.last_ms[who]
+        self.hides[who] = hides
+        last_lon, last_lat = self.last_lon[who, None], self.last_lat[who, None]
+        away_m = metres_between(last_lon, last_lat, self.port_lon[None], self.port_lat[None])
+        self.far[who] = away_m.min(axis=1, initial=np.inf) > FAR_FROM_PORTS_M
+
+    def _begin_tricks(self, who: I64, ts: I64) -> None:
+        steps = int(TRICK_STEPS.max()) + 2
+        enough_m = self.cruise_kn[who] * 1.04 * KN_IN_M_S * TICK_S * steps
+        who = who[(self.trick[who] == NO_TRICK) & (self._left_on_lane_m(who) > enough_m)]
+        self.trick[who] = self.random.integers(JUMPING, FROZEN + 1, len(who))
+        self.trick_step[who], self.trick_began_ms[who] = 0, ts[who]
+
+    def _measure(self, who: I64, ts: I64, honest: Bool) -> Columns:
         random, k = self.random, len(who)
         noise_m = GPS_NOISE_M * np.clip(random.standard_normal((2, k), dtype=np.float32), -3, 3)
-        lat = self.lat[who] + noise_m[0] / METRES_A_DEGREE
-        lon = self.lon[who] + noise_m[1] / (METRES_A_DEGREE * 0.66)
+        lat = np.round(self.lat[who] + noise_m[0] / METRES_A_DEGREE, 5)
+        lon = np.round(self.lon[who] + noise_m[1] / (METRES_A_DEGREE * 0.66), 5)
+        trick, step = self.trick[who], self.trick_step[who]
+        lat = np.where((trick == JUMPING) & (step % 2 == 1), np.round(lat + JUMP_DEG, 5), lat)
+        stuck = (trick == FROZEN) & (step > 0)
+        lon, lat = np.where(stuck, self.last_lon[who], lon), np.where(stuck, self.last_lat[who], lat)
         phase = self.phase[who]
         status = np.where(phase == AT_SITE, SCENE_STATUS[self.scene[who]], UNDER_WAY)
-        status = np.where(phase == IN_PORT, MOORED, status)
+        moored = (phase == IN_PORT) | ((phase == TO_LANE) & self.forgets[who] & ~self.left[who])
         message = {
             "mmsi": self.mmsi[who],
             "ts": ts,
-            "lon": np.round(lon, 5),
-            "lat": np.round(lat, 5),
+            "lon": lon,
+            "lat": lat,
             "speed": np.round(self.speed_kn[who], 1).astype(np.float32),
             "course": (np.round(self.course[who] * 10) % 3600 / 10).astype(np.float32),
             "heading": (np.round(self.heading[who]) % 360).astype(np.float32),
             "type": self.type[who],
-            "status": status,
+            "status": np.where(moored, MOORED, status),
         }
         lot = random.random(k)
-        message["no_heading"] = ~busy & (random.random(k) < NULL_RATE)
-        self._lie(message, np.where(busy, 1.0, lot))
+        message["no_heading"] = ~honest & (random.random(k) < NULL_RATE)
+        self._lie(message, np.where(honest, 1.0, lot))
         return message
 
-    def _lie(self, message: dict[str, Any], lot: F64) -> None:
+    def _lie(self, message: Columns, lot: F64) -> None:
         """Lets some messages say what cannot be; `lot` decides which, and 1 is always the truth."""
         lies = np.full(len(lot), -1, np.int8)
         low = 0.0
@@ -391,6 +232,60 @@ class Sea:
         message["lat"][lies == 4] += 0.9
         message["lies"] = lies
 
+    # ---- what is recorded; each with the message of this tick, whose number is `row`
+
+    def _note_scenes(self, ending: I64, row: I64) -> None:
+        note, scene, phase, began_ms = self.diary.note, self.scene[ending], self.phase[ending], self.began_ms[ending]
+        port, rows = self.destination[ending], row[ending]
+        area = self.first_area + self.site[ending]
+
+        playing = (phase == AT_SITE) | (phase == ALONG_SHORE)
+        for number in np.unique(scene[playing]).tolist():
+            mine = playing & (scene == number)
+            place = np.full(int(mine.sum()), self.zone) if number == SPEEDING else None
+            for pattern in SCENE_PATTERNS[number]:
+                note(pattern, rows[mine], began_ms[mine], place)
+        fishing = playing & (scene == TRESPASSING) & (self.type[ending] == FISHER)
+        note("FishingInProtectedArea", rows[fishing], began_ms[fishing])
+        for pattern, mine, place in (
+            ("EnteringProtectedArea", phase == TO_SITE, area),
+            ("LeavingProtectedArea", phase == FROM_SITE, area),
+            ("ApproachingPort", phase == TO_PORT, port),
+            ("CarefulApproachingPort", phase == TO_PORT, port),
+        ):
+            note(pattern, rows[mine], began_ms[mine], place[mine])
+
+    def _note_ports(self, departing: I64, calling: I64, row: I64) -> None:
+        left = departing[self.from_port_m(departing) > LEFT_M]
+        self.left[left] = True
+        self.diary.note("LeavingPort", row[left], self.began_ms[left], self.port[left])
+        forgetful = left[self.forgets[left]]
+        self.diary.note("WrongStatus", row[forgetful], self.began_ms[forgetful])
+        self.berthed[calling] += 1
+        called = calling[(self.berthed[calling] == CALL_MESSAGES) & (self.called_ms[calling] > 0)]
+        self.diary.note("PortCall", row[called], self.called_ms[called], self.port[called])
+
+    def _note_silences(self, heard: I64, row: I64, ts: I64) -> None:
+        since_ms = self.silent_since_ms[heard]
+        long_ago = ts[heard] - since_ms >= GAP_TICKS[0] * TICK_MS
+        hidden = self.hides[heard] & (ts[heard] - since_ms >= HIDDEN_TICKS[0] * TICK_MS)
+        for pattern, mine in (
+            ("TransmissionGap", long_ago),
+            ("GapAtSea", long_ago & self.far[heard]),
+            ("HiddenVoyage", hidden),
+        ):
+            self.diary.note(pattern, row[heard[mine]], since_ms[mine])
+        self.silent_until[heard], self.hides[heard] = 0, False
+
+    def _note_tricks(self, who: I64, row: I64) -> None:
+        self.trick_step[who] += 1
+        over = who[self.trick_step[who] >= TRICK_STEPS[self.trick[who]]]
+        for trick in (JUMPING, FROZEN):
+            mine = over[self.trick[over] == trick]
+            for pattern in TRICK_PATTERNS[trick]:
+                self.diary.note(pattern, row[mine], self.trick_began_ms[mine])
+        self.trick[over] = NO_TRICK
+
 
 def generate_maritime(
     n_events: int, n_vessels: int | None = None, seed: int = 1, batch_rows: int = 1 << 18
@@ -400,42 +295,11 @@ def generate_maritime(
     By default there is one vessel for every 2,000 events, at least 24.
     """
     sea = Sea(n_vessels or max(24, n_events // 2000), seed)
-    kept: list[dict[str, Any]] = []
-    n_kept = n_done = 0
-    while n_done < n_events:
-        kept.append(sea.tick())
-        n_kept += len(kept[-1]["ts"])
-        if n_kept >= batch_rows or n_done + n_kept >= n_events:
-            take = min(n_kept, n_events - n_done)
-            columns = {name: np.concatenate([message[name] for message in kept])[:take] for name in kept[0]}
-            yield _to_generated(columns, sea)
-            n_done += take
-            kept, n_kept = [], 0
 
+    def to_generated(columns: Columns) -> Generated:
+        events = to_events(columns, SCHEMA, {"type": TYPES, "status": STATUSES}, {"heading": columns["no_heading"]})
+        told = np.bincount(columns["lies"][columns["lies"] >= 0], minlength=len(LIE_RATES))
+        lies = dict(zip(LIE_RATES, told.tolist(), strict=True))
+        return Generated(events, sea.diary.tear_off(columns["mmsi"], columns["ts"]), lies)
 
-def _to_generated(columns: dict[str, Any], sea: Sea) -> Generated:
-    texts = {"type": TYPES, "status": STATUSES}
-    masks = {"heading": columns["no_heading"]}
-    arrays = []
-    for field in SCHEMA:
-        values = columns[field.name]
-        if field.name in texts:
-            codes = pa.array(values.astype(np.int8))
-            arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array(texts[field.name])).cast(pa.string()))
-        else:
-            arrays.append(pa.array(values, type=field.type, mask=masks.get(field.name)))
-    ended = np.flatnonzero(columns["mark"] >= 0)
-    places = columns["place"][ended]
-    occurrences = pa.RecordBatch.from_arrays(
-        [
-            pa.array([OCCURRENCE_NAMES[mark] for mark in columns["mark"][ended]], pa.string()),
-            pa.array([sea.port_names[place] if place >= 0 else None for place in places], pa.string()),
-            pa.array(columns["mmsi"][ended]),
-            pa.array(columns["since_ms"][ended], type=OCCURRENCES.field("start_ts").type),
-            pa.array(columns["ts"][ended], type=OCCURRENCES.field("end_ts").type),
-        ],
-        schema=OCCURRENCES,
-    )
-    told = np.bincount(columns["lies"][columns["lies"] >= 0], minlength=len(LIE_RATES))
-    lies = dict(zip(LIE_RATES, told.tolist(), strict=True))
-    return Generated(pa.RecordBatch.from_arrays(arrays, schema=SCHEMA), occurrences, lies)
+    return in_batches(sea.tick, to_generated, n_events, batch_rows)

@@ -1,4 +1,4 @@
-"""A small invented country: cities, the roads between them, and gas stations along the roads.
+"""A small invented country: cities, the roads between them, gas stations, depots, and the weather of a day.
 
 It lies between 6 and 8 degrees east and 47 and 48.5 degrees north. A road between two cities bends gently and has the
 same course in both directions; vehicles drive along roads, and stop at the gas station at a road's end or beside it.
@@ -36,6 +36,18 @@ ROADS = (
     (0, 1), (1, 2), (2, 3), (0, 4), (1, 5), (2, 6), (3, 7), (4, 5), (5, 6), (6, 7), (4, 8), (5, 9), (6, 10), (7, 11),
     (8, 9), (9, 10), (10, 11), (8, 12), (9, 13), (10, 14), (12, 13), (13, 14), (1, 6), (5, 8), (11, 14),
 )  # fmt: skip
+# name, lon, lat: a little off the roads
+DEPOTS = (
+    ("Altenfels Yard", 6.15, 47.2),
+    ("Grundstein Yard", 6.72, 47.6),
+    ("Hallbruck Works", 7.3, 47.67),
+    ("Lindach Yard", 7.39, 48.12),
+    ("Ostheim Works", 7.12, 48.45),
+)
+# number of a city, the hours at which its ice melts and comes back
+STATIONS = ((0, 9, 21), (6, 8, 22), (8, 7, 23), (14, 6, 24))
+STORM_STATION, STORM_HOURS = 1, range(6, 12)
+WEATHER_DAY = "2026-01-01"
 BEND = 0.06  # how far a road swings to either side, as a share of its length
 
 
@@ -68,10 +80,41 @@ def cities() -> list[tuple[str, list[list[Ring]]]]:
     return [(name, [[ellipse(lon, lat, 1.4 * radius, radius, 28, 0.1)]]) for name, lon, lat, radius in CITIES]
 
 
+def has_ice(station: int, hour: int) -> bool:
+    """Whether a station reports ice in an hour of the invented day."""
+    _, melts, freezes = STATIONS[station]
+    return hour < melts or hour >= freezes
+
+
+def wind_kmh(station: int, hour: int) -> int:
+    """What wind a station reports in an hour of the invented day: a breeze that turns, and a storm at one of them."""
+    if station == STORM_STATION and hour in STORM_HOURS:
+        return 92 - 2 * (hour - STORM_HOURS.start)
+    return round(25 + 20 * math.sin(2 * math.pi * (hour + 7 * station) / 24))
+
+
+def weather() -> list[dict[str, Any]]:
+    """What the stations report, hour by hour, of one day."""
+    return [
+        {
+            "station": CITIES[city][0],
+            "lon": CITIES[city][1],
+            "lat": CITIES[city][2],
+            "time": f"{WEATHER_DAY}T{hour:02}:00:00Z",
+            "ice": "true" if has_ice(station, hour) else "false",
+            "wind": wind_kmh(station, hour),
+        }
+        for hour in range(24)
+        for station, (city, _, _) in enumerate(STATIONS)
+    ]
+
+
 def write_roads(folder: Path) -> None:
-    """Writes gas_stations.csv, cities.geojson and roads.geojson."""
+    """Writes gas_stations.csv, depots.csv, weather.csv, cities.geojson and roads.geojson."""
     folder.mkdir(parents=True, exist_ok=True)
     write_places_csv(folder / "gas_stations.csv", gas_stations())
+    write_places_csv(folder / "depots.csv", [{"name": name, "lon": lon, "lat": lat} for name, lon, lat in DEPOTS])
+    write_places_csv(folder / "weather.csv", weather())
     write_geojson(folder / "cities.geojson", [as_feature(name, polygons) for name, polygons in cities()])
     lines = [
         (f"{CITIES[one][0]} to {CITIES[other][0]}", "LineString", [road_point(road, step / 40) for step in range(41)])

@@ -1,4 +1,4 @@
-"""A small invented sea: a coast with ports, two islands, anchorages, fishing grounds and protected areas.
+"""A small invented sea: a coast with ports, two islands, cables, and areas to anchor in, to fish in, to slow down in.
 
 The land lies in the south, the sea in the north, between 5 and 4 degrees west and 48 and 49 degrees north. The coast
 is a sum of sines, so that it has bays at several scales, can be asked for at any longitude, and needs no data file.
@@ -47,6 +47,19 @@ ANCHORAGES = (
     ("Treizh Roads", -4.655, 48.47, 0.024, 0.012),
     ("Wenole Roads", -4.385, 48.47, 0.022, 0.011),
     ("Kastell Roads", -4.10, 48.47, 0.018, 0.010),
+)
+# name, speed limit in knots, shell
+SLOW_ZONES: tuple[tuple[str, int, Ring], ...] = (
+    ("Treizh Fairway", 8, [(-4.72, 48.36), (-4.67, 48.36), (-4.67, 48.42), (-4.72, 48.42), (-4.72, 48.36)]),
+    (
+        "Whale Water",
+        10,
+        [(-4.70, 48.90), (-4.62, 48.90), (-4.58, 48.95), (-4.66, 48.98), (-4.72, 48.95), (-4.70, 48.90)],
+    ),
+)
+CABLES: tuple[tuple[str, Ring], ...] = (
+    ("Enez Vraz Power", [(-4.786, 48.3412), (-4.80, 48.42), (-4.79, 48.52), (-4.75, 48.6212)]),
+    ("Kastell Telegraph", [(-4.066, 48.3445), (-4.03, 48.50), (-4.00, 48.75), (-4.02, 49.00)]),
 )
 
 
@@ -124,7 +137,7 @@ def _rounded(lon: float, lat: float) -> tuple[float, float]:
 
 
 def write_sea(folder: Path) -> None:
-    """Writes ports.csv, coast.geojson, anchorages.geojson, fishing.geojson and protected.geojson."""
+    """Writes ports.csv and the lines and areas of the sea, a GeoJSON file each."""
     folder.mkdir(parents=True, exist_ok=True)
     write_places_csv(folder / "ports.csv", ports())
     shores = [("Mainland", mainland()), *((island[0], island_ring(island[0])) for island in ISLANDS)]
@@ -135,6 +148,9 @@ def write_sea(folder: Path) -> None:
         ("protected.geojson", protected_areas()),
     ):
         write_geojson(folder / file, [as_feature(name, polygons) for name, polygons in areas])
+    write_geojson(folder / "cables.geojson", [(name, "LineString", line) for name, line in CABLES])
+    limits = {name: {"limit": limit} for name, limit, _ in SLOW_ZONES}
+    write_geojson(folder / "slow_zones.geojson", [(name, "Polygon", [ring]) for name, _, ring in SLOW_ZONES], limits)
 
 
 def as_feature(name: str, polygons: list[list[Ring]]) -> tuple[str, str, Any]:
@@ -142,13 +158,15 @@ def as_feature(name: str, polygons: list[list[Ring]]) -> tuple[str, str, Any]:
     return (name, "Polygon", polygons[0]) if len(polygons) == 1 else (name, "MultiPolygon", polygons)
 
 
-def write_geojson(path: Path, features: list[tuple[str, str, Any]]) -> None:
-    """A feature collection, one feature a line, so that a change is seen where it is."""
+def write_geojson(
+    path: Path, features: list[tuple[str, str, Any]], further: dict[str, dict[str, Any]] | None = None
+) -> None:
+    """A feature collection, one feature a line, so that a change is seen where it is; `further` properties by name."""
     lines = [
         json.dumps(
             {
                 "type": "Feature",
-                "properties": {"name": name},
+                "properties": {"name": name, **(further or {}).get(name, {})},
                 "geometry": {"type": geometry_type, "coordinates": coordinates},
             },
             separators=(",", ":"),
