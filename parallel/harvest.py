@@ -30,6 +30,7 @@ from wayeb_py.recogniser import Recogniser
 
 PARCEL_ROWS = 1 << 16
 ASIDE_BYTES = 1 << 20
+AHEAD_S = 3600.0  # an event so far ahead of the wall's clock has a wrong time, and makes its entity's next ones late
 
 
 class Harvest:
@@ -48,6 +49,7 @@ class Harvest:
         self._tables: list[pa.Table] = []
         self._aside = bytearray()
         self._number = 0
+        self._n_ahead = 0
         self._first_s: float | None = None
         self._last_s: float | None = None
 
@@ -100,6 +102,7 @@ class Harvest:
             "detections": dict(self._found),
             "episodes": self._n_episodes,
             "late": now.late - before.late if leads else 0,
+            "ahead": self._n_ahead if leads else 0,
             "duplicates": now.duplicates - before.duplicates if leads else 0,
             "bad": dict(self._bad) if leads else {},
             "unreadable": dict(self._unreadable) if leads else {},
@@ -125,6 +128,8 @@ class Harvest:
             first, last = (float(bound) / ticks.per_unit for bound in (ticks.values.min(), ticks.values.max()))
             self._first_s = first if self._first_s is None else min(first, self._first_s)
             self._last_s = last if self._last_s is None else max(last, self._last_s)
+            if last > time.time() + AHEAD_S:
+                self._n_ahead += int((ticks.values > (time.time() + AHEAD_S) * ticks.per_unit).sum())
 
     def _pack_tables(self) -> Iterator[Parcel]:
         if self._tables:

@@ -11,6 +11,7 @@ stream was first started.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections import deque
@@ -20,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wayeb_py.errors import WayebError
 from wayeb_py.parallel.gauge import FILE
 from wayeb_py.parallel.log import Log, Offsets
 from wayeb_py.parallel.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
@@ -106,13 +108,14 @@ class Health:
     afresh: bool = False  # nothing is gone on with
     window_s: float = WINDOW_S
     clock_s: Callable[[], float] = time.monotonic
-    latest: Callable[[], Offsets] | None = None  # how far a live log goes, asked of a copy of its own
+    latest: Callable[[], Offsets] | None = None  # how far a live log goes, if it may be asked besides the planning
     totals: Totals = field(init=False)
     last_batch_s: float | None = None
     _carried: dict[str, tuple[float, float]] = field(init=False)  # waited and watched before this start
     _looks: deque[_Look] = field(default_factory=deque)
     _busy_s: dict[str, float] = field(default_factory=dict)  # when there was last something to do
     _began_s: float = field(init=False)
+    _arrived: tuple[float, Offsets] = (0.0, {})  # when the log was last asked, and what it said
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -143,6 +146,12 @@ class Health:
         with self._lock:
             self.last_batch_s = batch_s
             self.totals.add("batch_s", "", batch_s)
+
+    def ask_log(self) -> None:
+        """Asks a live log how far it goes, so that the middle of a long batch is seen; it may take its time."""
+        if self.latest is not None:
+            with contextlib.suppress(WayebError):  # whoever reads the log will say so
+                self._arrived = self.clock_s(), self.latest()
 
     def close(self) -> None:
         """Keeps what was counted."""
@@ -201,10 +210,10 @@ class Health:
             return states
         if isinstance(self.log, ReplayLog):
             return {source: self.log.at(state, source, now_s) for source, state in states.items()}
-        arrived = self.latest() if self.latest is not None else {}
+        seen_s, arrived = self._arrived
         for source, state in states.items():
             arrivals = Arrivals(state.at_s, state.offered)
-            arrivals.look(now_s, arrived.get(source, state.offered))
+            arrivals.look(seen_s, arrived.get(source, state.offered))
             states[source] = pass_time(state, now_s, arrivals, self.capacity, stands=False)
         return states
 

@@ -155,8 +155,8 @@ class ReplayLog:
         return dict.fromkeys(self._ends, 0)
 
     def latest(self) -> Offsets:
-        """What has been offered so far, by the clock of this copy; nothing before it was first asked."""
-        return self.offer(time.monotonic(), {}) if self.states else self.offer(time.monotonic(), self.earliest())
+        """What has been offered so far, by the clock of this copy; where no clock runs, where the data set ends."""
+        return self.offer(time.monotonic(), {}) if self.states else self.ends()
 
     def ends(self) -> Offsets:
         """Where the data set ends."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from wayeb_py.errors import WayebError
 from wayeb_py.parallel.exporter import MetricsFile, MetricsServer
 from wayeb_py.parallel.health import Health, View
 from wayeb_py.parallel.last_words import Cause, find_cause, keep_details
@@ -99,6 +100,7 @@ class Report:
             self._woken.wait(self._every_s)
             self._woken.clear()
             self._time_batches()
+            self.health.ask_log()
             self._tell(self.health.look())
 
     def _time_batches(self) -> None:
@@ -167,4 +169,5 @@ class Report:
 
     def last_line(self, error: BaseException, folder: Path) -> str:
         """What a stream that died says last, its details kept in a file below the folder."""
-        return (self.cause or find_cause(error)).line(keep_details(folder, error))
+        plain = isinstance(error, WayebError) and error.__cause__ is None  # says everything itself
+        return (self.cause or find_cause(error)).line(None if plain else keep_details(folder, error))

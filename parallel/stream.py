@@ -9,7 +9,6 @@ found and writes it; events never come to it.
 from __future__ import annotations
 
 import json
-import re
 import signal
 import threading
 import time
@@ -32,6 +31,7 @@ from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, d
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_era
 from wayeb_py.parallel.gauge import gauge_of, has_ended
+from wayeb_py.parallel.last_words import find_cause
 from wayeb_py.parallel.log import Log
 from wayeb_py.parallel.parcel import unpack
 from wayeb_py.parallel.pressure import Capacity
@@ -192,7 +192,7 @@ def stream(
             raise run.fault
         failure = query.exception()
         if failure is not None:
-            raise explained(str(failure))
+            raise explained(failure) from failure
         return summary
     except WayebError as error:
         summary.end = str(error)
@@ -360,15 +360,7 @@ def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None
             signal.signal(number, before[number])
 
 
-_OURS = re.compile(r"wayeb_py\.errors\.(\w+Error): (.+?)(?:\n\s*\n|\n\tat |\nSQLSTATE|\n\nJVM|\Z)", re.DOTALL)
-
-
-def explained(failure: str) -> DataError:
-    """What made a query fail: our own message if it is one of ours, else Spark's first line."""
-    ours = _OURS.search(failure)
-    if ours is not None:
-        return DataError(ours[2].strip())
-    lines = [line.strip() for line in failure.splitlines() if line.strip()]
-    python = [line for line in lines if re.match(r"[A-Za-z_.]+(Error|Exception): ", line)]
-    what = python[-1] if python else lines[0] if lines else "unknown"
-    return DataError(f"the stream failed: {what}", hint="start it again with the same --checkpoint: it goes on")
+def explained(failure: Exception) -> DataError:
+    """What made a query fail: our own message if it is one of ours, else what Spark's text says began it."""
+    cause = find_cause(failure)
+    return DataError(cause.message, hint=cause.hint or "start it again with the same --checkpoint: it goes on")
