@@ -3,26 +3,32 @@
 Spark puts such a zip on the workers' path as it is; a wheel is accepted as well, and then ignored. It holds the sources
 and their byte code: without that every worker would compile ten thousand lines again. Byte code of another Python is
 passed over, and the sources are used. The same sources give the same bytes. What the package depends on (numpy, numba,
-pyarrow, …) is machine code and must be on the executors already; `docs/spark.md` says how.
+pyarrow, …) must be on the executors already; `docs/spark.md` says how.
+
+The kernels go along as machine code too, made for the place where `kernel_home` unpacks them: executors with the same
+processor and numba load it, others compile their own, some twenty seconds once a machine.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import marshal
 import os
+import subprocess
+import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.kernel_home import MACHINE_CODE, own_source
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can tell
 _UNCHECKED = (1).to_bytes(4, "little")  # byte code that is taken without asking its source
 
 
-def write_zip(out: str | os.PathLike[str]) -> Path:
+def write_zip(out: str | os.PathLike[str], machine_code: bool = True) -> Path:
     """Writes the package as a zip; the path of it. Whole or not at all."""
     path = Path(out)
     if path.suffix != ".zip":
@@ -30,7 +36,7 @@ def write_zip(out: str | os.PathLike[str]) -> Path:
     unfinished = path.with_name(f".{path.name}.tmp")
     try:
         with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in _members():
+            for name, data in (*_members(), *(_machine_code() if machine_code else ())):
                 archive.writestr(zipfile.ZipInfo(name, _EARLIEST), data, zipfile.ZIP_DEFLATED)
         os.replace(unfinished, path)
     except OSError as error:
@@ -55,10 +61,20 @@ def _members() -> Iterator[tuple[str, bytes]]:
                 yield f"{member}c", _byte_code(data, member)
 
 
-def _byte_code(source: bytes, member: str) -> bytes:
-    import marshal
+def _machine_code() -> Iterator[tuple[str, bytes]]:
+    """What numba keeps of the kernels when they are unpacked from a zip; compiled now, if it was not before."""
+    program = (
+        "import wayeb_py.kernel_home as home; home.newest_source = home.own_source; "
+        "from wayeb_py.startup import compile_kernels; compile_kernels()"
+    )
+    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    if made.returncode:
+        raise DataError(f"the kernels cannot be compiled: {made.stderr.strip()}", hint="ship with --no-machine-code")
+    folder = Path(own_source()).parent / "__pycache__"
+    for path in sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")]):
+        yield f"wayeb_py/{MACHINE_CODE}/{path.name}", path.read_bytes()
 
-    loader: Any = importlib.util
+
+def _byte_code(source: bytes, member: str) -> bytes:
     code = compile(source, member, "exec", dont_inherit=True)
-    header = loader.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source)
-    return bytes(header) + marshal.dumps(code)
+    return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + marshal.dumps(code)

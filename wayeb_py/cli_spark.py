@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from wayeb_py.cli_options import misuse
+from wayeb_py.engine import Machine, find_master
+from wayeb_py.engine import choose_engine as engine_for
+from wayeb_py.errors import DataError
 
 if TYPE_CHECKING:
     from wayeb_py.files.aside import BadLimit
     from wayeb_py.parallel.outlets import By
     from wayeb_py.patterns import Patterns
     from wayeb_py.runner import Progress, Summary
-
-TOO_MUCH_BYTES = 64 << 30  # for one machine, which reads this much in some ten minutes
 
 
 class Engine(StrEnum):
@@ -101,33 +102,23 @@ def choose_engine(engine: Engine, options: SparkOptions, data: list[str], state:
         return Engine.SPARK, "as asked for" if engine == Engine.SPARK else f"because of {named}"
     if only_here is not None:
         return Engine.LOCAL, f"because of {only_here}"
-    master = configured_master()
-    if master is not None:
-        return Engine.SPARK, f"because {master} is configured"
-    n_bytes = _n_bytes(data)
-    if n_bytes > TOO_MUCH_BYTES:
-        return Engine.SPARK, f"because {n_bytes / 2**30:,.0f} GiB are too much for one process"
-    return Engine.LOCAL, "one process is enough, and no Spark master is configured"
+    where, why = engine_for(_n_bytes(data), os.environ, Machine.here(), _hindrance)
+    return Engine(where), f"because {why}" if where == "spark" else why
 
 
 def configured_master() -> str | None:
-    """What names a master: the environment, spark-submit, or Spark's own configuration."""
-    for name in ("SPARK_MASTER", "MASTER"):
-        if os.environ.get(name):
-            return f"{name}={os.environ[name]}"
-    if "PYSPARK_GATEWAY_PORT" in os.environ:
-        return "spark-submit's master"
-    folder = os.environ.get("SPARK_CONF_DIR") or (
-        os.path.join(os.environ["SPARK_HOME"], "conf") if os.environ.get("SPARK_HOME") else None
-    )
+    """What names a master, if anything does."""
+    return find_master(os.environ)
+
+
+def _hindrance() -> str | None:
+    """Why Spark cannot run here, if it cannot."""
+    from wayeb_py.parallel.session import require_spark
+
     try:
-        text = "" if folder is None else Path(folder, "spark-defaults.conf").read_text(encoding="utf-8")
-    except OSError:
-        return None
-    for line in text.splitlines():
-        words = line.replace("=", " ", 1).split()
-        if words[:1] == ["spark.master"] and len(words) > 1:
-            return f"spark.master {words[1]}"
+        require_spark()
+    except DataError as error:
+        return error.message
     return None
 
 

@@ -3,7 +3,8 @@
 numba keeps what it compiled beside a source file that it can look at. A package that was shipped as a zip has none, and
 one that belongs to somebody else has one but no room beside it. Then the sources are written once to a folder that is
 named by their content, in the user's cache or, where there is no home, below the temporary folder; every process and
-every job on the machine finds the same one, wherever Spark has put the zip this time.
+every job on the machine finds the same one, wherever Spark has put the zip this time. A zip may bring machine code along
+(`wayeb ship`), which numba takes if it is for this processor, this version and these sources.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+MACHINE_CODE = "_machine_code"  # the folder of it in a zip
 PACKAGES = ("wayeb_py", "wayeb_py.spatial")  # that have kernels
 
 
@@ -59,11 +61,26 @@ def own_source() -> str:
         path = root / name / "kernels.py"
         if _is_ours_to_write(path.parent):
             if not path.exists():
-                with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=path.parent, delete=False) as unfinished:
-                    unfinished.write(text)
-                os.replace(unfinished.name, path)
+                _unpack_machine_code(path.parent / "__pycache__")
+                _write_whole(path, text.encode())
             return str(path)
     raise OSError(f"there is no folder to keep compiled kernels in; tried {', '.join(map(str, _roots()))}")
+
+
+def _unpack_machine_code(folder: Path) -> None:
+    brought = files("wayeb_py").joinpath(MACHINE_CODE)
+    if brought.is_dir():
+        folder.mkdir(mode=0o700, exist_ok=True)
+        for code in brought.iterdir():
+            _write_whole(folder / code.name, code.read_bytes())
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """A file that other workers, who do the same at the same time, never see by half."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+        unfinished.write(data)
+    os.utime(unfinished.name, (0, 0))  # older versions of numba go by the time
+    os.replace(unfinished.name, path)
 
 
 def _roots() -> list[Path]:
