@@ -118,7 +118,6 @@ def _stay_here(conf: SparkConf) -> None:
 
 def _compile_kernels() -> None:
     """Kernels that are not in the cache are compiled once here, not in every worker."""
-    from wayeb_py.startup import compile_kernels, spare_pandas
+    from wayeb_py.startup import compile_kernels
 
-    spare_pandas()
     compile_kernels()
