@@ -35,6 +35,7 @@ from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.jars import broker_jars, connector_jars
+from wayeb_py.parallel.kafka_topic import KafkaTopic
 from wayeb_py.parallel.session import find_java, require_java
 
 READY_WITHIN_S = 120.0
@@ -130,13 +131,8 @@ class Broker:
             shutil.rmtree(self.folder, ignore_errors=True)
 
     def create_topic(self, name: str, partitions: int = 1, settings: Mapping[str, str] = {}) -> str:
-        """Makes a topic and waits until the broker has it; returns its URL."""
-        from confluent_kafka.admin import AdminClient
-        from confluent_kafka.cimpl import NewTopic
-
-        admin = AdminClient(self._client())
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=dict(settings))
-        admin.create_topics([topic])[name].result(timeout=30)
+        """Makes a topic that can be used at once; returns its URL."""
+        KafkaTopic.parse(self.url(name)).create(partitions, settings)
         return self.url(name)
 
     def cpu_s(self) -> float:

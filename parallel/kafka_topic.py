@@ -14,7 +14,7 @@ import difflib
 import os
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +96,30 @@ class KafkaTopic:
                 raise self.missing(client)
             raise DataError(f"the topic cannot be read: {found.error.str()}", self.url)
         return sorted(found.partitions)
+
+    def create(self, partitions: int, settings: Mapping[str, str] = {}) -> None:
+        """Makes the topic, unless it is there, and returns when every partition of it can be used."""
+        from confluent_kafka import KafkaError, KafkaException
+        from confluent_kafka.admin import AdminClient
+        from confluent_kafka.cimpl import NewTopic
+
+        admin = AdminClient(self.config())
+        wanted = NewTopic(self.name, num_partitions=partitions, config=dict(settings))
+        try:
+            admin.create_topics([wanted])[self.name].result(timeout=self.timeout_s)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
+                raise self.fault(error.args[0]) from error
+        deadline = time.monotonic() + self.timeout_s
+        while not self._is_ready(admin):
+            if time.monotonic() > deadline:
+                raise DataError(f"the topic was made, and cannot be used after {self.timeout_s:g} s", self.url)
+            time.sleep(_RETRY_S / 4)
+
+    def _is_ready(self, client: Any) -> bool:
+        """Whether the brokers agree on who leads the topic's partitions."""
+        found = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics.get(self.name)
+        return found is not None and found.error is None and all(p.leader >= 0 for p in found.partitions.values())
 
     def missing(self, client: Any) -> DataError:
         """The error for a topic that is not there, with the likeliest of those that are."""

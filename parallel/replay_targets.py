@@ -131,21 +131,10 @@ class TopicTarget:
 
 def ensure_topic(topic: KafkaTopic, partitions: int | None) -> int:
     """Makes the topic unless it is there; the number of its partitions."""
-    from confluent_kafka import KafkaError, KafkaException
-    from confluent_kafka.admin import AdminClient
-    from confluent_kafka.cimpl import NewTopic
-
     client = topic.consumer()
     try:
-        known = topic.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics.get(topic.name)
-        if known is None:
-            admin = AdminClient(topic.config())
-            wanted = NewTopic(topic.name, num_partitions=partitions or DEFAULT_PARTITIONS)
-            try:
-                admin.create_topics([wanted])[topic.name].result(timeout=topic.timeout_s)
-            except KafkaException as error:
-                if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise topic.fault(error.args[0]) from error
+        if topic.name not in topic.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics:
+            topic.create(partitions or DEFAULT_PARTITIONS)
         n_partitions = len(topic.partitions(client))
     finally:
         client.close()

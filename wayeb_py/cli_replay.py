@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -66,7 +66,7 @@ def replay_events(
     """Send recorded events again, by their own time, as the stream that they once were."""
     from wayeb_py.arguments import read_duration_s, read_instant_s
 
-    unit = cast("UnitName | None", None if time_unit is None else time_unit.value)
+    unit: UnitName | None = None if time_unit is None else time_unit.value
     try:
         every_s = float(read_duration_s(every))
         since_s = None if since is None else read_instant_s(since, unit)
