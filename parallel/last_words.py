@@ -7,12 +7,14 @@ a person needs. All of the text goes to a file that the line names, for whoever 
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from wayeb_py.errors import WayebError
+from wayeb_py.parallel.lines import Form, Lines
 
 # What Spark's text has in it, what happened, and the remedy; the first that is found holds.
 _KNOWN = (
@@ -132,3 +134,14 @@ def keep_details(folder: Path, error: BaseException) -> Path | None:
     except OSError:  # the disk may be what it died of
         return None
     return path
+
+
+def say_last(error: BaseException, folder: Path, form: Form = "text") -> None:
+    """Says why a stream died, in one line on standard error; what is not said is kept in a file below the folder."""
+    is_whole = isinstance(error, WayebError) and error.__cause__ is None
+    details = None if is_whole else keep_details(folder, error)
+    cause = find_cause(error)
+    if form == "json":
+        Lines("json").tell("died", cause.message, "error", remedy=cause.hint, details=details)
+    else:
+        print(cause.line(details), file=sys.stderr, flush=True)

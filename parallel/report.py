@@ -14,10 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wayeb_py.errors import WayebError
 from wayeb_py.parallel.exporter import MetricsFile, MetricsServer
 from wayeb_py.parallel.health import Health, View
-from wayeb_py.parallel.last_words import Cause, find_cause, keep_details
 from wayeb_py.parallel.lines import Form, Lines, duration
 
 if TYPE_CHECKING:
@@ -51,7 +49,6 @@ class Report:
     def __init__(self, health: Health, reporting: Reporting | None = None, every_s: float = EVERY_S) -> None:
         self.health, self.reporting = health, reporting or Reporting()
         self.lines = Lines(self.reporting.log or "text")
-        self.cause: Cause | None = None
         self._screen: Screen | None = None
         self._server: MetricsServer | None = None
         self._file: MetricsFile | None = None
@@ -164,10 +161,3 @@ class Report:
             self._screen.close()
         if self._server is not None:
             self._server.close()
-        if error is not None and not isinstance(error, SystemExit | GeneratorExit):
-            self.cause = find_cause(error)
-
-    def last_line(self, error: BaseException, folder: Path) -> str:
-        """What a stream that died says last, its details kept in a file below the folder."""
-        plain = isinstance(error, WayebError) and error.__cause__ is None  # says everything itself
-        return (self.cause or find_cause(error)).line(None if plain else keep_details(folder, error))

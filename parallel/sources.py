@@ -12,6 +12,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.log import Log
+from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.sinks import NdjsonSink, ParquetSink, Sink
 from wayeb_py.patterns import Patterns
 
@@ -19,21 +20,27 @@ KAFKA, REPLAY, FOLDER = "kafka://", "replay:", "folder:"
 
 
 def open_log(
-    source: str, checkpoint: Checkpoint, patterns: Patterns, *, speed: float = 1.0, partitions: int | None = None
+    source: str,
+    checkpoint: Checkpoint,
+    patterns: Patterns,
+    *,
+    speed: float = 1.0,
+    partitions: int | None = None,
+    capacity: Capacity | None = None,
 ) -> Log:
-    """The log that a `--source` means; `speed` and `partitions` are for a replay, which has none of its own."""
+    """The log that a `--source` means; `speed`, `partitions` and `capacity` are for a replay, which has none."""
     if source.startswith(KAFKA):
         from wayeb_py.parallel.kafka_log import KafkaLog
 
         return KafkaLog.open(source)
     if source.startswith(REPLAY):
-        from wayeb_py.parallel.replay_log import ReplayLog
+        from wayeb_py.parallel.replay_log import CAPACITY, ReplayLog
         from wayeb_py.parallel.replay_store import store_events
 
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         folder = checkpoint.folder / "replay"
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
-        return ReplayLog(folder, speed)
+        return ReplayLog(folder, speed, capacity or CAPACITY)
     from wayeb_py.parallel.folder_log import FolderLog
 
     path = Path(source.removeprefix(FOLDER))

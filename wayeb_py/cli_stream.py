@@ -9,14 +9,17 @@ import json
 import os
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from wayeb_py.cli_options import (
+    DATA_FAULT,
     AsJson,
     CleanOption,
     Functions,
@@ -35,10 +38,19 @@ from wayeb_py.cli_options import (
 from wayeb_py.cli_spark import MasterOption, Scheme
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from wayeb_py.parallel.stream import StreamSummary
 
 
 TRIES = 4  # of a task
+
+
+class LogForm(StrEnum):
+    """How a line of the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 class Restart(StrEnum):
@@ -98,8 +110,26 @@ def run_stream(
         int | None, typer.Option("--max-events", metavar="N", min=1, help="Events of a batch, at most.")
     ] = None,
     speed: Annotated[
-        float, typer.Option(metavar="X", min=0.0, help="So much faster than its own time to replay.")
-    ] = 1.0,
+        str, typer.Option(metavar="X", help="Replay so many times faster than real time, or max: as fast as it goes.")
+    ] = "1",
+    buffer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|DURATION",
+            help="What a source may offer ahead of the recogniser: events, or of a replay 10s (default); "
+            "else a batch's worth.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65535, help="Serve metrics to Prometheus on 127.0.0.1; 0: any port."),
+    ] = None,
+    metrics_file: Annotated[
+        Path | None, typer.Option("--metrics-file", metavar="FILE", help="Add metrics to a file, a line of JSON each.")
+    ] = None,
+    log_form: Annotated[
+        LogForm | None, typer.Option("--log", help="A line a batch, for people or for programs; no moving picture.")
+    ] = None,
     clean: CleanOption = None,
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
@@ -131,7 +161,12 @@ def run_stream(
     from wayeb_py.parallel.session import open_session, require_spark
 
     require_spark()
+    from wayeb_py.parallel import gauge
     from wayeb_py.parallel.checkpoint import Checkpoint
+    from wayeb_py.parallel.health import Health
+    from wayeb_py.parallel.pressure import Capacity
+    from wayeb_py.parallel.replay_log import read_speed
+    from wayeb_py.parallel.report import Report, Reporting
     from wayeb_py.parallel.sources import aside_folder, open_log, open_sink
     from wayeb_py.parallel.stream import MAX_ROWS, stopping, stream
 
@@ -141,23 +176,53 @@ def run_stream(
 
     stop = threading.Event()
     with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
-        log = open_log(source, folder, patterns, speed=speed, partitions=source_parallelism)
+        capacity = None if buffer is None else Capacity.parse(buffer)
+        log = open_log(
+            source, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
+        )
         sink = open_sink(out, episodes)
         # A worker that is killed is tried again, as it would be on a cluster.
         here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
         session = open_session(master or here, name="wayeb stream")
-        with stopping(stop, say):  # Spark has put its own in our place
+        health = Health(
+            log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
+            latest=log.latest if source.startswith("kafka:") else None,
+        )  # fmt: skip
+        reporting = Reporting(
+            f"wayeb stream {source}", quiet, None if log_form is None else log_form.value, metrics, metrics_file
+        )
+        with (
+            stopping(stop, say),  # Spark has put its own in our place
+            dying_in_one_line(folder.folder / gauge.FOLDER, reporting.log or "text", session.stop),
+            Report(health, reporting) as report,
+        ):
             summary = stream(
                 session, patterns, log, sink, folder,
                 scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
                 episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
                 max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
-                aside=aside or aside_folder(out), say=say, stop=stop,
+                capacity=capacity, aside=aside or aside_folder(out), watchers=[report], say=say, stop=stop,
             )  # fmt: skip
     if as_json:
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)
     elif not quiet:
         print(render(summary), file=sys.stderr)
+
+
+@contextmanager
+def dying_in_one_line(folder: Path, form: Literal["text", "json"], stop_spark: Callable[[], None]) -> Iterator[None]:
+    """Makes what ends a stream its last line: the cause and the remedy; all else goes to a file in the folder."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        from wayeb_py.parallel.last_words import say_last
+
+        with suppress(Exception):  # Spark may be what has died
+            stop_spark()  # which has words of its own
+        say_last(error, folder, form)
+        raise SystemExit(DATA_FAULT) from None
 
 
 def render(summary: StreamSummary) -> str:
