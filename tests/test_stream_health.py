@@ -1,0 +1,453 @@
+"""Health of a stream: totals that survive restarts, the view of it, metrics, lines, the screen, and last words."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import socket
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from wayeb_py.errors import DataError, EventsError
+from wayeb_py.parallel import gauge
+from wayeb_py.parallel.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
+from wayeb_py.parallel.gauge import Gauge, GaugeSetting
+from wayeb_py.parallel.health import Health, View
+from wayeb_py.parallel.last_words import find_cause, say_last
+from wayeb_py.parallel.lines import Lines, duration, render_line
+from wayeb_py.parallel.log import Offsets
+from wayeb_py.parallel.metrics import render_prometheus, samples
+from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.report import Report, Reporting
+from wayeb_py.parallel.screen import draw
+from wayeb_py.parallel.sinks import Batch
+from wayeb_py.parallel.totals import Totals, load_totals, save_totals
+
+
+def counted(partition: str = "0", **facts: Any) -> dict[str, Any]:
+    """What a stretch counts, as `harvest` does."""
+    plain: dict[str, Any] = {
+        "partition": partition, "group": 0, "rows": 100, "events": 98, "detections": {"Fast": 3}, "episodes": 0,
+        "late": 1, "ahead": 0, "duplicates": 0, "bad": {"no time": 1}, "unreadable": {}, "cleaned": {},
+        "entities": 10, "new_entities": 2, "first_s": 0.0, "last_s": 50.0, "recognise_s": 0.25, "state_bytes": 1000,
+        "restore_s": 0.0, "start": 0, "end": 100, "reader_waited_s": 0.5, "recogniser_waited_s": 0.1, "most_rows": 64,
+    }  # fmt: skip
+    return plain | facts
+
+
+class LiveLog:
+    """A log that somebody else fills."""
+
+    name = "live"
+
+    def __init__(self, ends: Offsets) -> None:
+        self.ends_now = ends
+
+    def latest(self) -> Offsets:
+        return dict(self.ends_now)
+
+    def earliest(self) -> Offsets:
+        return dict.fromkeys(self.ends_now, 0)
+
+    def schema(self, wanted: object) -> None:
+        return None
+
+    def read(self, *_: object) -> Iterator[Any]:
+        return iter(())
+
+    def forget(self, before: Offsets) -> None:
+        pass
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.now_s = 1000.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+# Totals.
+
+
+def test_totals_add_up_and_levels_hold_the_last() -> None:
+    totals = Totals()
+    totals.count(0, [counted("0"), counted("1", entities=5, state_bytes=300)])
+    totals.count(1, [counted("0", entities=12, end=200), counted("1", rows=0, events=0, detections={"Slow": 2})])
+    assert totals.sum("events") == 98 * 3
+    assert totals.sums["detections"] == {"Fast": 9, "Slow": 2}
+    assert totals.sums["bad"] == {"no time": 4}
+    assert totals.level("entities") == 22
+    assert totals.levels["end"] == {"0": 200, "1": 100}
+    assert totals.sums["batches"] == {"": 2}
+
+
+def test_groups_of_patterns_have_states_of_their_own_and_entities_in_common() -> None:
+    totals = Totals()
+    totals.count(0, [counted(state_bytes=100), counted(group=1, rows=0, events=0, entities=0, state_bytes=50)])
+    assert totals.level("state_bytes") == 150
+    assert totals.level("entities") == 10
+
+
+def test_a_stretch_read_in_pieces_is_done_up_to_its_last() -> None:
+    totals = Totals()
+    totals.count(0, [counted(start=50, end=100), counted(start=0, end=50)])
+    assert totals.levels["end"] == {"0": 100}
+
+
+def test_a_batch_without_a_row_is_empty() -> None:
+    totals = Totals()
+    totals.count(0, [counted(rows=0)])
+    totals.count(1, [])
+    totals.count(2, [counted()])
+    assert totals.sums["empty_batches"] == {"": 2}
+
+
+@pytest.mark.parametrize("crash", ["before the totals are kept", "after the totals are kept"])
+def test_a_batch_that_is_repeated_after_a_crash_counts_once(tmp_path: Path, crash: str) -> None:
+    totals = Totals()
+    totals.count(0, [counted()])
+    save_totals(tmp_path, totals)
+    totals.count(1, [counted()])
+    if crash.startswith("after"):
+        save_totals(tmp_path, totals)
+    again = load_totals(tmp_path)
+    again.count(1, [counted()])
+    again.count(2, [counted()])
+    assert again.sum("events") == 3 * 98
+
+
+def test_totals_that_cannot_be_read_say_so(tmp_path: Path) -> None:
+    (tmp_path / "totals.json").write_text("{")
+    with pytest.raises(DataError, match="remove the file"):
+        load_totals(tmp_path)
+
+
+# The view.
+
+
+def watched(tmp_path: Path, ends: Offsets, capacity: int = 100) -> tuple[LiveLog, Gauge, Health, Clock]:
+    log, clock = LiveLog(ends), Clock()
+    setting = GaugeSetting(tmp_path / gauge.FILE, Capacity(events=capacity))
+    health = Health(log, tmp_path, setting.capacity, clock_s=clock, latest=log.latest)
+    health.started()
+    return log, Gauge(log, setting, clock), health, clock
+
+
+def test_a_view_has_rates_lag_and_ratio(tmp_path: Path) -> None:
+    log, planner, health, clock = watched(tmp_path, {"0": 0})
+    planner.offered({"0": 0})
+    health.look()
+    for _ in range(10):
+        clock.now_s += 1
+        log.ends_now["0"] += 50
+        end = planner.offered({"0": log.ends_now["0"] - 50})
+        planner.planned(end)
+        health.count(end["0"] // 50, [counted(rows=50, events=50, end=end["0"])])
+        view = health.look()
+    assert view.input_per_s == pytest.approx(50)
+    assert view.processed_per_s == pytest.approx(50)
+    assert view.backpressure == 0.0
+    assert view.lag_events == 0
+    assert view.sources["0"].done == 500
+    assert view.state_bytes_per_entity == 100.0
+
+
+def test_the_ratio_moves_in_the_middle_of_a_long_batch(tmp_path: Path) -> None:
+    """Nothing is planned, events arrive, and whoever looks sees the source wait."""
+    log, planner, health, clock = watched(tmp_path, {"0": 10})
+    planner.planned(planner.offered({"0": 0}))
+    health.look()
+    for _ in range(20):
+        clock.now_s += 1
+        log.ends_now["0"] += 50  # a buffer of 100 is full after 2 s
+        health.ask_log()
+        view = health.look()
+    assert view.backpressure == pytest.approx(18 / 20, abs=0.01)
+    assert view.lag_events == 1010
+
+
+def test_the_window_forgets_what_was_long_ago(tmp_path: Path) -> None:
+    log, planner, health, clock = watched(tmp_path, {"0": 10})
+    taken = planner.offered({"0": 0})
+    planner.planned(taken)
+    for second in range(100):
+        clock.now_s += 1
+        log.ends_now["0"] += 50
+        if second >= 50:
+            taken = planner.offered(taken)
+            planner.planned(taken)
+        health.ask_log()
+        view = health.look()
+        if second == 49:
+            assert view.backpressure == 1.0
+    assert view.backpressure == 0.0
+    assert view.sources["0"].waited_s == pytest.approx(48, abs=1.1)
+
+
+def test_counters_go_on_after_a_restart(tmp_path: Path) -> None:
+    log, planner, health, clock = watched(tmp_path, {"0": 10_000})
+    planner.planned(planner.offered({"0": 0}) | {"0": 1000})
+    clock.now_s += 10
+    planner.offered({"0": 1000})
+    clock.now_s += 1
+    planner.planned({"0": 2000})
+    health.count(0, [counted(end=1000)])
+    before = health.look()
+    _, _, again, later = watched(tmp_path, log.ends_now)
+    view = again.look()
+    assert view.sum("events") == before.sum("events") == 98
+    assert view.sum("restarts") == 1
+    assert before.sum("restarts") == 0
+    (tmp_path / gauge.FILE).unlink()  # as a start does
+    planner = Gauge(log, GaugeSetting(tmp_path / gauge.FILE, Capacity(events=100)), later)
+    planner.offered({"0": 2000})
+    assert again.look().sources["0"].waited_s == pytest.approx(10.0)
+
+
+def test_a_source_is_idle_when_it_has_nothing_to_do_not_when_it_has_to_wait(tmp_path: Path) -> None:
+    log, planner, health, clock = watched(tmp_path, {"0": 10})
+    planner.planned(planner.offered({"0": 0}))
+    clock.now_s += 60
+    assert health.look().sources["0"].idle_s == 0.0
+    health.count(0, [counted(end=10)])
+    health.look()
+    clock.now_s += 60
+    assert health.look().sources["0"].idle_s == 60.0
+    log.ends_now["0"] = 20
+    planner.offered({"0": 10})
+    assert health.look().sources["0"].idle_s == 0.0
+
+
+def test_a_log_that_cannot_be_asked_is_no_reason_to_fail(tmp_path: Path) -> None:
+    _, planner, health, _ = watched(tmp_path, {"0": 10})
+    planner.planned(planner.offered({"0": 0}))
+
+    def fails() -> Offsets:
+        raise DataError("no broker")
+
+    health.latest = fails
+    health.ask_log()
+    assert health.look().sources["0"].offered == 10
+
+
+# Metrics.
+
+
+def a_view(tmp_path: Path) -> View:
+    _, planner, health, clock = watched(tmp_path, {'a"b': 10, "1": 20})
+    planner.planned(planner.offered({'a"b': 0, "1": 0}))
+    clock.now_s += 2
+    health.count(0, [counted('a"b', detections={"Fast": 3, "Zoné": 1}), counted("1", strange=7, cleaned={"jump": 2})])
+    return health.look()
+
+
+def test_prometheus_can_read_every_line(tmp_path: Path) -> None:
+    text = render_prometheus(samples(a_view(tmp_path)))
+    line = re.compile(r'^wayeb_[a-z_]+(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"\})? -?(\d+(\.\d+)?(e[+-]?\d+)?|NaN|\+Inf)$')
+    kinds: dict[str, str] = {}
+    for one in text.splitlines():
+        if one.startswith("# TYPE "):
+            _, _, name, kind = one.split()
+            assert name not in kinds, "the samples of a metric stand together"
+            kinds[name] = kind
+        elif not one.startswith("# HELP "):
+            assert line.match(one), one
+            name = re.split(r"[{ ]", one)[0]
+            assert list(kinds)[-1] == name
+            assert (kinds[name] == "counter") == name.endswith("_total")
+    assert 'wayeb_events_total{source="a\\"b"} 98' in text
+    assert 'wayeb_detections_total{pattern="Zoné"} 1' in text
+    assert 'wayeb_bad_rows_total{reason="no time"} 2' in text
+    assert 'wayeb_backpressure_ratio{source="1"} 0' in text
+    assert "wayeb_state_bytes_per_entity 100" in text
+    assert 'wayeb_strange_total{source="1"} 7' in text  # what nobody here has heard of is shown all the same
+
+
+def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
+    view = a_view(tmp_path)
+    server = MetricsServer(0, lambda: view)
+    try:
+        assert server.url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(server.url, timeout=10) as answer:
+            assert answer.headers["Content-Type"] == CONTENT_TYPE
+            assert "wayeb_up 1" in answer.read().decode()
+        with urllib.request.urlopen(server.url.replace("/metrics", "/view"), timeout=10) as answer:
+            assert json.loads(answer.read())["sums"]["events"]["1"] == 98
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            urllib.request.urlopen(server.url + "x", timeout=10)
+    finally:
+        server.close()
+
+
+def test_a_port_that_is_taken_is_one_message() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        with pytest.raises(DataError, match="--metrics 0 takes any port"):
+            MetricsServer(taken.getsockname()[1], lambda: pytest.fail("nobody asks"))
+
+
+def test_metrics_are_added_to_a_file_a_line_each(tmp_path: Path) -> None:
+    view = a_view(tmp_path / "health")
+    for _ in range(2):
+        file = MetricsFile(tmp_path / "metrics.ndjson")
+        file.write(view)
+        file.close()
+    lines = [json.loads(line) for line in (tmp_path / "metrics.ndjson").read_text().splitlines()]
+    assert len(lines) == 2
+    assert lines[0]["sources"]["1"]["offered"] == 20
+    with pytest.raises(DataError, match="metrics cannot be written"):
+        MetricsFile(tmp_path / "nowhere" / "metrics.ndjson")
+
+
+# For people.
+
+
+def test_a_line_says_what_matters(tmp_path: Path) -> None:
+    line = render_line(replace(a_view(tmp_path), backpressure=0.25, event_time_lag_s=90.0))
+    for part in ("batch 0", "196 events", "back-pressure 0.25", "lag ", "(90.0 s)", "7 detections", "2 late", "2 bad"):
+        assert part in line
+    assert "\n" not in line
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(0.5, "0.5 s"), (119, "119.0 s"), (600, "10.0 min"), (9e5, "10.4 d")])
+def test_durations_are_said_as_a_person_would(seconds: float, said: str) -> None:
+    assert duration(seconds) == said
+
+
+def test_lines_for_programs_are_json(tmp_path: Path) -> None:
+    stream = io.StringIO()
+    Lines("json", stream).tell_batch(a_view(tmp_path))
+    told = json.loads(stream.getvalue())
+    assert (told["event"], told["level"]) == ("batch", "info")
+    assert told["sums"]["late"] == {'a"b': 1, "1": 1}
+
+
+def test_the_screen_shows_rates_pressure_lag_detections_late_and_bad(tmp_path: Path) -> None:
+    console = Console(width=160, file=io.StringIO(), color_system=None)
+    view = replace(a_view(tmp_path), backpressure=0.73, input_per_s=1234.0)
+    console.print(draw("wayeb stream x", view))
+    shown = console.file.getvalue()  # type: ignore[attr-defined]
+    for part in ("1,234/s", "0.73 high", "lag", "Fast", "Zoné", "late", "no time", "sources", "100 B an entity"):
+        assert part in shown, shown
+
+
+# The report.
+
+
+def test_a_report_tells_of_batches_idleness_and_the_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, planner, health, clock = watched(tmp_path / "health", {"0": 10})
+    reporting = Reporting(log="json", metrics_port=0, metrics_file=tmp_path / "m.ndjson", idle_s=30.0)
+    with Report(health, reporting, every_s=0.01) as report:
+        planner.planned(planner.offered({"0": 0}))
+        report.took(Batch(0, counts=[counted(end=10)]))
+        told = _wait_for(capsys, "batch")
+        clock.now_s += 31
+        told += _wait_for(capsys, "idle")
+    events = {line["event"]: line for line in told}
+    assert events["metrics"]["url"].startswith("http://127.0.0.1:")
+    assert events["batch"]["sums"]["events"] == {"0": 98}
+    assert events["idle"]["level"] == "warning"
+    lines = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
+    assert [line["up"] for line in lines][-1] == 0
+    assert lines[-1]["sums"]["late"] == {"0": 1}
+
+
+def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, Any]]:
+    told: list[dict[str, Any]] = []
+    for _ in range(2000):
+        told += [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+        if any(line["event"] == event for line in told):
+            return told
+        _pause()
+    raise AssertionError(f"nothing was said of {event}: {told}")
+
+
+def _pause() -> None:
+    import threading
+
+    threading.Event().wait(0.005)
+
+
+# Last words.
+
+SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: \
+Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (127.0.0.1 executor driver): \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/x/stretch.py", line 80, in recognise_stretch
+    for block in reading.blocks():
+{error}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Foo.bar(Foo.scala:1)
+"""
+
+
+def spark_error(error: str) -> Exception:
+    return RuntimeError(SPARK_TEXT.replace("{error}", error))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (
+            spark_error("wayeb_py.errors.DataError: the file has shrunk\n --> a.ndjson, row 7\n  = hint: put it back"),
+            "the file has shrunk [a.ndjson, row 7]",
+            "put it back",
+        ),
+        (spark_error("wayeb_py.errors.EventsError: the function `f` failed: ValueError: bad"),
+         "the function `f` failed: ValueError: bad", None),
+        (spark_error("ZeroDivisionError: division by zero"), "ZeroDivisionError: division by zero", None),
+        (spark_error("OSError: [Errno 28] No space left on device"), "the disk is full", "make room"),
+        (spark_error("x\nCaused by: java.lang.OutOfMemoryError: Java heap space"),
+         "Java ran out of memory", "--max-events"),
+        (spark_error("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"),
+         "a worker process was killed", "start again"),
+        (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
+        (EventsError("the events need a key"), "the events need a key", None),
+        (KeyboardInterrupt(), "interrupted", "goes on where it was"),
+        (RuntimeError(""), "RuntimeError", None),
+    ],
+)  # fmt: skip
+def test_the_cause_is_found_in_what_spark_says(error: BaseException, message: str, hint: str | None) -> None:
+    cause = find_cause(error)
+    assert cause.message.startswith(message)
+    assert (cause.hint is None) if hint is None else (hint in (cause.hint or ""))
+    assert "\n" not in cause.line(Path("x.log"))
+
+
+def test_the_last_line_names_cause_remedy_and_the_file_with_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        try:
+            raise spark_error("OSError: [Errno 28] No space left on device")
+        except RuntimeError as failure:
+            raise DataError("the disk is full", hint="make room") from failure
+    except DataError as error:
+        say_last(error, tmp_path)
+        say_last(error, tmp_path, "json")
+    line, as_json = capsys.readouterr().err.splitlines()
+    assert line.startswith("the disk is full (make room); details: ")
+    assert "BasePythonRunner" in Path(line.rpartition("details: ")[2]).read_text()
+    assert json.loads(as_json) | {"at": "", "details": ""} == {
+        "at": "", "level": "error", "event": "died", "message": "the disk is full",
+        "remedy": "make room", "details": "",
+    }  # fmt: skip
+
+
+def test_an_error_that_says_everything_needs_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    say_last(DataError("no such topic", hint="create it"), tmp_path)
+    assert capsys.readouterr().err == "no such topic (create it)\n"
+    assert list(tmp_path.iterdir()) == []
