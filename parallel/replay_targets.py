@@ -55,7 +55,6 @@ class TopicTarget:
         self.partitions = partitions
         self._key = ""
         self._producer: Producer | None = None
-        self._limit = QUEUED_MESSAGES
         self._failed: list[Any] = []
 
     def open(self, schema: pa.Schema, key: str) -> None:
@@ -70,7 +69,6 @@ class TopicTarget:
             batch_size=1 << 20,
             batch_num_messages=100_000,
             delivery_report_only_error=True,
-            on_delivery=self._delivered,
         )
 
     def encode(self, events: pa.RecordBatch) -> list[dict[str, Any]]:
