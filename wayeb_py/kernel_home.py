@@ -3,8 +3,8 @@
 numba keeps what it compiled beside a source file that it can look at. A package that was shipped as a zip has none, and
 one that belongs to somebody else has one but no room beside it. Then the sources are written once to a folder that is
 named by their content, in the user's cache or, where there is no home, below the temporary folder; every process and
-every job on the machine finds the same one, wherever Spark has put the zip this time. A zip may bring machine code along
-(`wayeb ship`), which numba takes if it is for this processor, this version and these sources.
+every job on the machine finds the same one, wherever Spark has put the zip this time. A zip may bring machine code
+along (`wayeb ship`), which numba takes if it is for this processor, this version and these sources.
 """
 
 from __future__ import annotations
