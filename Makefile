@@ -1,7 +1,8 @@
-# make demo    sets up .venv and runs the fleet and the maritime patterns over their samples: tables on the terminal,
-#              detections and maps in out/
-# make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium with
-#              apt-get, where it may, for the tests of the map page
+# make demo    sets up .venv and runs the fleet and the maritime patterns over their samples: on Spark, and in process
+#              to see that the detections are equal; tables on the terminal, detections and maps in out/. The first
+#              call installs Java with apt-get, where it may; without Java all is done in process
+# make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium, Java
+#              and Maven with apt-get, where it may, for the tests of the map page, on Spark and with Kafka
 # make lint    ruff and mypy alone
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once)
 # make clean   removes what the others made, .venv included
@@ -13,19 +14,32 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
 
-.PHONY: demo test lint bench clean
+.PHONY: demo demo-fleet demo-maritime test lint bench clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
 	@mkdir -p out
-	@echo "==> recognising the fleet patterns in data/fleet_sample.parquet"
-	@$(BIN)/wayeb run patterns/fleet.sre --data data/fleet_sample.parquet --out out/fleet.parquet --map out/fleet.html
-	@$(BIN)/python data/show.py out/fleet.parquet
-	@echo "==> recognising the maritime patterns in data/maritime_sample.parquet, cleaned of what AIS cannot mean"
-	@$(BIN)/wayeb run patterns/maritime.sre --data data/maritime_sample.parquet --clean ais \
-		--out out/maritime.parquet --map out/maritime.html
-	@$(BIN)/python data/show.py out/maritime.parquet
+	@sh .ci/java
+	@$(MAKE) --no-print-directory demo-fleet demo-maritime
 	@echo "==> the maps: out/fleet.html and out/maritime.html"
+
+demo-fleet: SUBJECT = fleet
+demo-maritime: SUBJECT = maritime
+demo-maritime: OPTIONS = --clean ais
+demo-fleet demo-maritime: RUN = $(BIN)/wayeb run patterns/$(SUBJECT).sre --data data/$(SUBJECT)_sample.parquet $(OPTIONS)
+demo-fleet demo-maritime:
+	@if $(BIN)/python -m wayeb_py.parallel.java; then set -e; \
+		echo "==> recognising the $(SUBJECT) patterns in data/$(SUBJECT)_sample.parquet, on Spark with two workers"; \
+		WAYEB_SPARK_QUICK=1 $(RUN) --engine spark --master 'local[2]' --out out/$(SUBJECT).parquet \
+			--map out/$(SUBJECT).html; \
+		echo "==> the same in process"; \
+		$(RUN) --engine local --out out/$(SUBJECT)_in_process.parquet --quiet; \
+		$(BIN)/python data/compare.py out/$(SUBJECT).parquet out/$(SUBJECT)_in_process.parquet; \
+	else set -e; \
+		echo "==> recognising the $(SUBJECT) patterns in data/$(SUBJECT)_sample.parquet, in process for want of Java"; \
+		$(RUN) --engine local --out out/$(SUBJECT).parquet --map out/$(SUBJECT).html; \
+	fi
+	@$(BIN)/python data/show.py out/$(SUBJECT).parquet
 
 lint: $(VENV)/.installed-test
 	@echo "==> ruff"
@@ -34,8 +48,8 @@ lint: $(VENV)/.installed-test
 	@$(BIN)/mypy
 
 test: lint
-	@echo "==> pytest, the layer test among them, with $(WORKERS) workers"
-	@$(BIN)/python -m pytest -n $(WORKERS)
+	@echo "==> pytest, the layer test among them, with $(WORKERS) workers, one of which has the tests on Spark"
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	@echo "==> the examples inside the pattern files"
 	@$(BIN)/wayeb test patterns/
 
@@ -49,7 +63,7 @@ clean:
 
 $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 	@echo "==> installing wayeb_py and what it needs into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@echo "==> compiling the kernels (once)"
 	@$(BIN)/python -c "from wayeb_py.startup import compile_kernels; compile_kernels()"
 	@touch $@
@@ -58,6 +72,10 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
 	@echo "==> installing what the tests and benchmarks need into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
 	@sh .ci/browser
+	@sh .ci/java
+	@sh .ci/maven
+	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
+	@$(BIN)/python -m wayeb_py.parallel.class_archive || true
 	@touch $@
 
 $(VENV)/bin/pip:

@@ -1,4 +1,7 @@
-"""Whether there is a Java that Spark runs on; if not, one message that says so and what helps."""
+"""Whether there is a Java that Spark runs on; if not, one message that says so and what helps.
+
+python -m wayeb_py.parallel.java        says it, and fails if there is none
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 from wayeb_py.errors import DataError
@@ -49,3 +53,10 @@ def java_version(program: str) -> int | None:
         return None
     version = re.search(r'version "(?:1\.)?(\d+)', told.stderr + told.stdout)
     return None if version is None or told.returncode != 0 else int(version[1])
+
+
+if __name__ == "__main__":
+    try:
+        require_java()
+    except DataError as error:
+        sys.exit(str(error))
