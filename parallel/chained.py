@@ -195,7 +195,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._chain.idle_s is None:
             return tick
         now = max(tick, int(time.time() * TICKS_OF_SILENCE / self._chain.idle_s))
-        return now if has_events or (not before.quiet and now >= tick + TICKS_OF_SILENCE) else tick
+        return now if has_events or (not before.quiet and now > tick + TICKS_OF_SILENCE) else tick
 
     # In the executors.
 

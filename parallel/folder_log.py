@@ -19,6 +19,7 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import asdict
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -58,8 +59,9 @@ class FolderLog:
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns in the first files."""
         self.latest()
-        pieces = [piece for pieces in self._pieces.values() for piece in pieces if piece.n_rows and piece.fault is None]
-        files = [self._file(piece.path) for piece in pieces[:SAMPLED_FILES]]
+        held = [piece for pieces in self._pieces.values() for piece in pieces if piece.n_rows and piece.fault is None]
+        there = (path for path in dict.fromkeys(p.path for p in held) if (self.folder / path).exists())
+        files = [self._file(path) for path in islice(there, SAMPLED_FILES)]
         return open_found(files, wanted).schema if files else None
 
     def earliest(self) -> Offsets:

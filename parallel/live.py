@@ -46,5 +46,5 @@ class Live:
             self.heard[heard_of] = tick
 
     def silent(self, tick: int) -> pa.Array:
-        """The keys of entities that have not been heard of for long."""
-        return self.recogniser.entities.keys(np.flatnonzero(self.heard <= tick - TICKS_OF_SILENCE).astype(np.int32))
+        """The keys of entities that were not heard of in more ticks than an idle time has: for it at least."""
+        return self.recogniser.entities.keys(np.flatnonzero(self.heard < tick - TICKS_OF_SILENCE).astype(np.int32))

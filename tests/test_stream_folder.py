@@ -1,0 +1,285 @@
+"""A folder as a log: files keep their places once seen, and what is wrong with one is told, set aside, or waited for."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import pickle
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import wayeb_py
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.parallel import folder_log, pieces
+from wayeb_py.parallel.folder_log import FolderLog
+from wayeb_py.parallel.log import Stretch
+
+PATTERNS = wayeb_py.compile('stream s { key id time ts in s }\npattern P := (v > 5 and k = "a")\n')
+WANTED = Wanted.from_needs(PATTERNS.needs, "s")
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "in").mkdir()
+    return tmp_path / "in"
+
+
+def log_of(folder: Path) -> FolderLog:
+    """The folder's log as a driver, or after a restart, or an executor would have it."""
+    log: FolderLog = pickle.loads(pickle.dumps(FolderLog(folder, folder.parent / "journal.ndjson")))
+    return log
+
+
+def write(path: Path, ids: list[int], **columns: Any) -> None:
+    values = {"id": ids, "ts": list(range(len(ids))), "v": [float(i) for i in ids], "k": ["a"] * len(ids)} | columns
+    pq.write_table(pa.table(values), path)
+
+
+def write_lines(path: Path, ids: list[int], end: str = "\n", mode: str = "w") -> None:
+    lines = (json.dumps({"id": i, "ts": 0, "v": i, "k": "a"}) for i in ids)
+    with open(path, mode) as file:
+        file.write("\n".join(lines) + end)
+    quieten(path)
+
+
+def quieten(path: Path) -> None:
+    """As if nothing had been written to it for a while."""
+    os.utime(path, (time.time() - 60, time.time() - 60))
+
+
+def blocks(log: FolderLog, start: int = 0, end: int | None = None, partition: str = "") -> Iterator[Block]:
+    schema = log.schema(WANTED)
+    assert schema is not None
+    return log.read(Stretch(partition, start, log.latest()[partition] if end is None else end), WANTED, schema)
+
+
+def read_ids(log: FolderLog, start: int = 0, end: int | None = None, partition: str = "") -> list[int]:
+    found = blocks(log, start, end, partition)
+    return [i for block in found for batch in block.batches for i in batch.column("id").to_pylist()]
+
+
+def test_files_keep_their_places_whatever_comes_later(folder: Path) -> None:
+    write(folder / "b.parquet", [1, 2])
+    write(folder / "c.parquet", [3])
+    assert log_of(folder).latest() == {"": 3}
+    write(folder / "a.parquet", [4, 5])
+    assert log_of(folder).latest() == {"": 5}
+    assert read_ids(log_of(folder)) == [1, 2, 3, 4, 5]
+
+
+def test_a_stretch_may_begin_and_end_anywhere(folder: Path) -> None:
+    pq.write_table(
+        pa.table({"id": range(10), "ts": range(10), "v": range(10), "k": ["a"] * 10}), folder / "a.parquet",
+        row_group_size=3,
+    )  # fmt: skip
+    write_lines(folder / "b.ndjson", list(range(10, 17)))
+    (folder / "c.csv").write_text("ts,id,v,k\n" + "".join(f'{i},{i},1,"a\nb"\n' for i in range(17, 21)))
+    quieten(folder / "c.csv")
+    with gzip.open(folder / "d.ndjson.gz", "wt") as file:
+        file.write("".join(json.dumps({"id": i, "ts": i}) + "\n\n" for i in range(21, 25)))
+    quieten(folder / "d.ndjson.gz")
+    with pa.OSFile(str(folder / "e.arrow"), "wb") as sink:
+        table = pa.table({"id": range(25, 30), "ts": range(25, 30)})
+        with pa.ipc.new_file(sink, table.schema) as writer:
+            for batch in table.to_batches(max_chunksize=2):
+                writer.write(batch)
+    log = log_of(folder)
+    assert log.latest() == {"": 30}
+    for start in range(31):
+        for end in range(start, 31):
+            assert read_ids(log, start, end) == list(range(start, end))
+
+
+def test_sub_folders_are_partitions_and_others_are_not(folder: Path) -> None:
+    for name, ids in (("part=0", [0, 2]), ("part=1", [1]), ("part=0/deeper", [4]), ("other", [9])):
+        (folder / name).mkdir(exist_ok=True)
+        write(folder / name / "a.parquet", ids)
+    log = log_of(folder)
+    assert log.latest() == {"part=0": 3, "part=1": 1, "": 1}
+    assert read_ids(log, partition="part=0") == [0, 2, 4]
+
+
+def test_what_is_still_being_written_is_passed_over(folder: Path) -> None:
+    write(folder / "a.parquet", [1])
+    for name in (".b.parquet", "_b.parquet", "b.parquet.tmp", "b.txt", "b.parquet.aside.ndjson"):
+        (folder / name).write_bytes(b"x")
+    (folder / "_hidden").mkdir()
+    write(folder / "_hidden" / "b.parquet", [2])
+    assert log_of(folder).latest() == {"": 1}
+
+
+def test_a_file_without_its_end_is_waited_for_and_then_reported(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write(folder / "whole.parquet", [7])
+    content = (folder / "whole.parquet").read_bytes()
+    (folder / "a.parquet").write_bytes(content[:-20])
+    log = log_of(folder)
+    assert log.latest() == {"": 1}
+    (folder / "a.parquet").write_bytes(content)
+    assert log.latest() == {"": 2}
+    (folder / "b.parquet").write_bytes(content[:-20])
+    assert log.latest() == {"": 2}
+    monkeypatch.setattr(folder_log, "UNFINISHED_S", 0.0)
+    assert log.latest() == {"": 3}
+    (block,) = blocks(log, 2)
+    assert [(row.file, row.reason.split(":")[0]) for row in block.aside] == [
+        (str(folder / "b.parquet"), "cannot be read as parquet")
+    ]
+    assert block.n_rows == 1
+    (folder / "b.parquet").unlink()
+    assert log.latest() == {"": 3}
+
+
+def test_lines_that_are_added_later_are_read_once_they_are_whole(folder: Path) -> None:
+    path = folder / "a.ndjson"
+    write_lines(path, [1, 2])
+    assert log_of(folder).latest() == {"": 2}
+    with open(path, "a") as file:
+        file.write('{"id": 3, "ts": 0}\n{"id": 4, "t')
+    log = log_of(folder)
+    assert log.latest() == {"": 3}
+    with open(path, "a") as file:
+        file.write('s": 0}')
+    assert log.latest() == {"": 3}, "who knows whether the line goes on"
+    quieten(path)
+    assert log.latest() == {"": 4}, "nothing came for a while"
+    assert read_ids(log_of(folder)) == [1, 2, 3, 4]
+
+
+def test_long_text_is_taken_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 100)
+    write_lines(folder / "a.ndjson", list(range(40)))
+    (folder / "b.csv").write_text("id,ts,v,k\n" + "".join(f'{i},0,1,"a\n"\n' for i in range(40, 80)))
+    quieten(folder / "b.csv")
+    log = log_of(folder)
+    assert log.latest() == {"": 80}
+    assert len((folder.parent / "journal.ndjson").read_text().splitlines()) > 10
+    for start in range(0, 80, 7):
+        assert read_ids(log, start, start + 9) == list(range(start, min(80, start + 9)))
+    (block,) = blocks(log_of(folder), 39, 40)
+    assert block.n_rows == 1
+
+
+def test_lines_that_are_no_events_are_told_with_their_line(folder: Path) -> None:
+    write_lines(folder / "a.ndjson", [1])
+    with open(folder / "a.ndjson", "a") as file:
+        file.write('not json\n\n{"id": 2}\n[1]\n{"id": 3, "ts": "soon"}\n{"id": 4, "ts": 1, "v": "fast"}\n')
+    log = log_of(folder)
+    assert log.latest() == {"": 6}
+    found = list(blocks(log))
+    aside = [(row.row, row.reason) for block in found for row in block.aside]
+    assert aside == [
+        (2, "not JSON: Expecting value"),
+        (4, "no time"),
+        (5, "not a JSON object"),
+        (6, "the time cannot be read"),
+    ]
+    assert read_ids(log) == [1, 4]
+    assert sum(block.unreadable["v"].count for block in found if "v" in block.unreadable) == 1
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.ndjson"])
+def test_a_file_that_shrinks_or_changes_stops_the_stream(folder: Path, name: str) -> None:
+    make = write if name.endswith("parquet") else write_lines
+    make(folder / name, [1, 2, 3])
+    log_of(folder).latest()
+    (folder / name).write_bytes((folder / name).read_bytes()[:40])
+    with pytest.raises(DataError, match="shrunk") as raised:
+        log_of(folder).latest()
+    assert str(folder / name) in str(raised.value)
+    assert "give new events a new file" in str(raised.value)
+
+
+def test_a_file_that_is_replaced_by_another_stops_the_stream(folder: Path) -> None:
+    write(folder / "a.parquet", [1, 2, 3])
+    log_of(folder).latest()
+    write(folder / "a.parquet", list(range(500)))
+    with pytest.raises(DataError, match="the file has changed since it was read"):
+        log_of(folder).latest()
+
+
+def test_a_file_may_go_once_it_is_read_and_is_missed_before(folder: Path) -> None:
+    write(folder / "a.parquet", [1])
+    write(folder / "b.parquet", [2])
+    log = log_of(folder)
+    log.latest()
+    (folder / "a.parquet").unlink()
+    assert log.latest() == {"": 2}
+    schema = log_of(folder).schema(WANTED)
+    assert schema is not None
+    assert list(log.read(Stretch("", 1, 2), WANTED, schema))
+    with pytest.raises(DataError, match="gone before it was read"):
+        list(log.read(Stretch("", 0, 2), WANTED, schema))
+
+
+def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="the folder to read from does not exist"):
+        FolderLog(tmp_path / "nowhere", tmp_path / "journal").latest()
+
+
+def test_a_file_may_gain_columns_and_lack_some(folder: Path) -> None:
+    write(folder / "a.parquet", [1])
+    write(folder / "b.parquet", [2], extra=[9], v=["x"] and [7.0])
+    pq.write_table(pa.table({"k": ["a"], "ts": [0], "id": [3]}), folder / "c.parquet")
+    log = log_of(folder)
+    batches = [batch for block in blocks(log) for batch in block.batches]
+    assert [batch.column("v").to_pylist() for batch in batches] == [[1.0], [7.0], [None]]
+    assert {tuple(batch.schema.names) for batch in batches} == {("id", "ts", "v", "k")}
+
+
+def test_rows_of_a_file_whose_columns_cannot_serve_go_aside(folder: Path) -> None:
+    write(folder / "a.parquet", [1])
+    log = log_of(folder)
+    schema = log.schema(WANTED)
+    assert schema is not None
+    write(folder / "b.parquet", [2, 3], v=["fast", "slow"])
+    write(folder / "c.parquet", [4], k=[5])
+    write(folder / "d.parquet", [5], ts=["now"])
+    pq.write_table(pa.table({"ts": [0], "v": [1.0]}), folder / "e.parquet")
+    write(folder / "f.parquet", [6])
+    found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
+    aside = [(row.row, row.reason.replace(str(folder), "")) for block in found for row in block.aside]
+    assert aside == [
+        (1, "column `v` of /b.parquet is text, not a number"),
+        (2, "column `v` of /b.parquet is text, not a number"),
+        (1, "column `k` of /c.parquet is a number (int64), not text"),
+        (1, "column `ts` of /d.parquet is text, not a timestamp, nor a number with a unit"),
+        (1, "no key"),
+    ]
+    assert [i for block in found for batch in block.batches for i in batch.column("id").to_pylist()] == [1, 6]
+
+
+def test_values_beyond_the_type_that_the_stream_began_with_are_missing_and_counted(folder: Path) -> None:
+    write(folder / "a.parquet", [1], v=pa.array([7], pa.int8()))
+    log = log_of(folder)
+    schema = log.schema(WANTED)
+    assert schema is not None
+    write(folder / "b.parquet", [2, 3, 4], v=pa.array([100, 300, None], pa.int32()))
+    write(folder / "c.parquet", [5, 6], v=pa.array([1.5, 2.0]))
+    found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
+    values = [v for block in found for batch in block.batches for v in batch.column("v").to_pylist()]
+    assert values == [7, 100, None, None, None, 2]
+    assert [(u.count, u.example, u.row) for block in found for u in block.unreadable.values()] == [
+        (1, "300", 2),
+        (1, "1.5", 1),
+    ]
+
+
+def test_a_journal_that_was_cut_off_in_a_line_is_gone_on_with(folder: Path) -> None:
+    journal = folder.parent / "journal.ndjson"
+    write(folder / "a.parquet", [1])
+    log_of(folder).latest()
+    with open(journal, "ab") as file:
+        file.write(b'{"partition": "", "pa')
+    write(folder / "b.parquet", [2])
+    assert log_of(folder).latest() == {"": 2}
+    assert read_ids(log_of(folder)) == [1, 2]
+    assert all(json.loads(line) for line in journal.read_text().splitlines())

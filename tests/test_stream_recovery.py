@@ -1,0 +1,301 @@
+"""State is a function of the log and the epoch: it is found again, made again, or missed loudly."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from chain import Chained
+
+import wayeb_py
+from wayeb_py.errors import DataError
+from wayeb_py.parallel import chained as chained_module
+from wayeb_py.parallel import faults, snapshots
+from wayeb_py.parallel.parcel import Parcel
+from wayeb_py.parallel.stretch import _alive
+
+STREAM = "stream s { key id time ts in s }\n"
+FAST = "pattern Fast := (v > 50){2,}\n"
+SWING = "pattern Swing := (v > 50) ; (v < 40) ; (v > 50) emit v\n"
+
+
+def events(n: int = 400, seed: int = 3) -> pa.Table:
+    dice = np.random.default_rng(seed)
+    return pa.table({"id": dice.integers(0, 6, n), "ts": np.arange(n), "v": dice.integers(0, 100, n)})
+
+
+def write_parts(table: pa.Table, folder: Path, rows: int = 150) -> None:
+    """The table in two partitions by entity, in files of so many rows."""
+    for part in range(2):
+        (folder / f"part={part}").mkdir(parents=True, exist_ok=True)
+        own = table.filter(pa.array(table["id"].to_numpy() % 2 == part))
+        for number, start in enumerate(range(0, own.num_rows, rows)):
+            pq.write_table(own.slice(start, rows), folder / f"part={part}" / f"{number:03}.parquet", row_group_size=40)
+
+
+def ids(tables: list[pa.Table]) -> list[str]:
+    return sorted(itertools.chain.from_iterable(table["detection_id"].to_pylist() for table in tables))
+
+
+def rows(tables: list[pa.Table]) -> list[tuple[Any, ...]]:
+    """Detections without their ids, in an order of their own."""
+    names = ("pattern", "entity", "ts", "seq", "start_ts", "start_seq")
+    return sorted(tuple(row[name] for name in names) for table in tables for row in table.to_pylist())
+
+
+@pytest.fixture
+def made(tmp_path: Path) -> Callable[..., Chained]:
+    def make(patterns: wayeb_py.Patterns | None = None, table: pa.Table | None = None, **options: Any) -> Chained:
+        write_parts(events() if table is None else table, tmp_path / "events")
+        compiled = patterns or wayeb_py.compile(STREAM + FAST + SWING)
+        return Chained(tmp_path / "checkpoint", tmp_path / "events", compiled, **options)
+
+    return make
+
+
+def expected(patterns: wayeb_py.Patterns, table: pa.Table) -> list[tuple[Any, ...]]:
+    return rows([patterns.recognise(table).to_arrow()])
+
+
+def without_times(parcels: list[Parcel]) -> list[tuple[str, int, int, bytes]]:
+    return [(p.kind, p.split, p.number, p.payload) for p in parcels if p.kind != "counts"]
+
+
+def test_a_stretch_that_is_read_again_gives_the_same_bytes(made: Callable[..., Chained]) -> None:
+    stream = made()
+    for _ in range(3):
+        end = stream.plan(60)
+        first = list(stream.parcels(end))
+        stream.restart()
+        again = list(stream.parcels(end))
+        assert [without_times(part) for part in first] == [without_times(part) for part in again]
+        stream.commit(end, again)
+    assert ids(stream.run(60).tables) == sorted(set(ids(stream.found.tables)))
+
+
+def test_a_task_that_dies_in_the_middle_leaves_no_trace(made: Callable[..., Chained]) -> None:
+    stream = made()
+    while (end := stream.plan(50)) != stream.mark:
+        for task in stream.reader.partitions(stream.mark, end):
+            reading = stream.reader.read(task)
+            next(reading)
+            reading.close()  # type: ignore[attr-defined]
+        assert not _alive, "a recogniser that has fed half a stretch must not be gone on with"
+        stream.commit(end, list(stream.parcels(end)))
+    assert rows(stream.found.tables) == expected(stream.patterns, events())
+
+
+@pytest.mark.parametrize("harm", ["all gone", "last gone", "last damaged", "last cut short"])
+def test_a_lost_state_is_made_again_from_what_is_left(made: Callable[..., Chained], harm: str) -> None:
+    stream = made(ends=False)
+
+    def lose() -> None:
+        for folder in (stream.folder / "snapshots" / "0").iterdir():
+            states = sorted(folder.glob("*.state"), key=lambda path: snapshots.Point.parse(path.stem))
+            for path in states if harm == "all gone" else states[-1:]:
+                if harm == "last damaged":
+                    path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
+                elif harm == "last cut short":
+                    path.write_bytes(path.read_bytes()[:30])
+                else:
+                    path.unlink()
+        stream.restart()
+
+    stream.run(70, lose)
+    assert stream.found.n_batches == 6
+    assert rows(stream.found.tables) == expected(stream.patterns, events())
+
+
+def test_a_state_that_cannot_be_made_again_stops_the_stream_and_says_so(made: Callable[..., Chained]) -> None:
+    stream = made(ends=True)
+    stream.run(100)
+    for path in (stream.folder / "snapshots").rglob("*.state"):
+        path.unlink()
+    pq.write_table(events(10), stream.source / "part=0" / "new.parquet")
+    stream.restart()
+    with pytest.raises(DataError, match="cannot be made again") as raised:
+        stream.run(100)
+    assert "--restart beginning" in str(raised.value)
+
+
+def test_the_next_stretch_goes_on_with_the_recogniser_that_is_alive(
+    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = made()
+    end = stream.plan(50)
+    stream.commit(end, list(stream.parcels(end)))
+    monkeypatch.setattr(snapshots.Snapshots, "read", lambda *_: pytest.fail("nothing had to be restored"))
+    end = stream.plan(50)
+    stream.commit(end, list(stream.parcels(end)))
+
+
+def test_old_states_are_collected_and_some_are_kept_to_go_back_to(made: Callable[..., Chained]) -> None:
+    stream = made()
+    stream.run(10)
+    for folder in (stream.folder / "snapshots" / "0").iterdir():
+        assert len(list(folder.iterdir())) == snapshots.KEPT
+
+
+def test_counts_add_up_however_often_a_stretch_is_repeated(made: Callable[..., Chained]) -> None:
+    stream = made()
+    while (end := stream.plan(33)) != stream.mark:
+        list(stream.parcels(end))
+        stream.restart()
+        stream.commit(end, list(stream.parcels(end)))
+    found = stream.found
+    assert (found.total("rows"), found.total("events"), found.total("new_entities")) == (400, 400, 6)
+    n_found = sum(sum(counts["detections"].values()) for counts in found.counts)
+    assert n_found == sum(table.num_rows for table in found.tables)
+    last = {counts["partition"]: counts["entities"] for counts in found.counts}
+    assert last == {"part=0": 3, "part=1": 3}
+    assert max(counts["last_s"] for counts in found.counts if counts["last_s"] is not None) == 399
+
+
+# Other patterns.
+
+
+def test_unchanged_patterns_keep_their_state_and_new_ones_start_fresh(made: Callable[..., Chained]) -> None:
+    table = events()
+    stream = made(wayeb_py.compile(STREAM + FAST + "pattern Gone := (v > 10)\n"), ends=False)
+    end = stream.plan(200)
+    stream.commit(end, list(stream.parcels(end)))
+    parts = [table.filter(pa.array(table["id"].to_numpy() % 2 == part)) for part in range(2)]
+    since = [part["ts"][end["at"][f"part={number}"]].as_py() for number, part in enumerate(parts)]
+    stream.exchange(wayeb_py.compile(STREAM + FAST + SWING))
+    stream.run(50)
+    found = rows(stream.found.tables)
+    fast = [row for row in found if row[0] == "Fast"]
+    assert fast == expected(wayeb_py.compile(STREAM + FAST), table)
+    assert {row[0] for row in found} == {"Fast", "Gone", "Swing"}
+    # To the new pattern its words begin at the exchange: of each partition half was read before.
+    kept = [row for row in expected(wayeb_py.compile(STREAM + SWING), table) if row[4] >= since[row[1] % 2]]
+    assert [row for row in found if row[0] == "Swing"] == kept
+
+
+def test_a_batch_that_was_planned_is_repeated_with_the_patterns_it_was_planned_with(
+    made: Callable[..., Chained],
+) -> None:
+    stream = made(wayeb_py.compile(STREAM + FAST))
+    end = stream.plan(120)
+    before = list(stream.parcels(end))
+    stream.exchange(wayeb_py.compile(STREAM + SWING))
+    again = list(stream.parcels(end))
+    assert [without_times(part) for part in before] == [without_times(part) for part in again]
+    stream.commit(end, again)
+    stream.run(120)
+    names = {row[0] for row in rows(stream.found.tables)}
+    assert names == {"Fast", "Swing"}
+
+
+def test_groups_of_patterns_find_what_all_of_them_find_and_count_events_once(made: Callable[..., Chained]) -> None:
+    patterns = wayeb_py.compile(STREAM + FAST + SWING)
+    stream = made(patterns)
+    stream.exchange(patterns, [["Fast"], ["Swing"]])
+    stream.run(90)
+    assert rows(stream.found.tables) == expected(patterns, events())
+    assert stream.found.total("events") == 400
+
+
+# Silence, lateness, the end.
+
+
+def late(lateness: str = "100 s") -> wayeb_py.Patterns:
+    return wayeb_py.compile(f"stream s {{ key id time ts in s lateness {lateness} }}\n{FAST}")
+
+
+def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1_000_000.0]
+    monkeypatch.setattr(chained_module.time, "time", lambda: clock[0])
+    source = tmp_path / "events"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 1, 2, 2], "ts": [0, 1, 0, 1], "v": [60, 60, 60, 60]}), source / "a.parquet")
+    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
+    step = lambda: stream.commit(end, list(stream.parcels(end)))  # noqa: E731
+    end = stream.plan()
+    step()
+    assert not stream.found.tables, "both are still waited for"
+    clock[0] += 50
+    pq.write_table(pa.table({"id": [2], "ts": [2], "v": [60]}), source / "b.parquet")
+    end = stream.plan()
+    step()
+    assert not stream.found.tables
+    clock[0] += 29  # 1 has been silent for 79 s, 2 for 29 s
+    pq.write_table(pa.table({"id": [3], "ts": [2], "v": [60]}), source / "c.parquet")
+    end = stream.plan()
+    step()
+    assert [row[1] for row in rows(stream.found.tables)] == [1]
+    stream.restart()
+    assert stream.plan() == stream.mark, "nobody has been silent for long enough since"
+    clock[0] += 80
+    end = stream.plan()
+    assert end["at"] == stream.mark["at"], "a batch without events"  # type: ignore[index]
+    step()
+    assert [row[1] for row in rows(stream.found.tables)] == [1, 2, 2]
+    clock[0] += 1000
+    assert stream.plan() == stream.mark, "there is nobody left to be given up"
+
+
+def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1_000_000.0]
+    monkeypatch.setattr(chained_module.time, "time", lambda: clock[0])
+    source = tmp_path / "events"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 1], "ts": [10, 11], "v": [60, 60]}), source / "a.parquet")
+    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
+    stream.run()
+    clock[0] += 100
+    stream.run()
+    pq.write_table(pa.table({"id": [1, 1], "ts": [5, 12], "v": [60, 60]}), source / "b.parquet")
+    stream.run()
+    assert [row["reason"] for row in stream.found.aside] == ["late"]
+    assert stream.found.total("late") == 1
+    assert stream.found.aside[0]["values"] == {"id": 1, "ts": 5, "v": 60}
+
+
+def test_the_end_of_the_input_closes_what_is_open_and_the_stream_can_go_on_after_it(tmp_path: Path) -> None:
+    source = tmp_path / "events"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 1], "ts": [0, 1], "v": [60, 60]}), source / "a.parquet")
+    stream = Chained(tmp_path / "checkpoint", source, late(), episodes=True)
+    stream.run()
+    assert [(row["start_seq"], row["end_seq"]) for t in stream.found.tables for row in t.to_pylist()] == [(0, 1)]
+    n_batches = stream.found.n_batches
+    stream.restart()
+    stream.run()
+    assert stream.found.n_batches == n_batches, "an end is an end, however often it is asked for"
+    pq.write_table(pa.table({"id": [1, 1], "ts": [2, 3], "v": [60, 60]}), source / "b.parquet")
+    stream.run()
+    assert [(row["start_seq"], row["end_seq"]) for t in stream.found.tables for row in t.to_pylist()] == [
+        (0, 1),
+        (1, 3),
+    ]
+
+
+def test_an_entity_that_comes_back_after_being_forgotten_begins_a_new_word(tmp_path: Path) -> None:
+    source = tmp_path / "events"
+    source.mkdir()
+    day = 86_400
+    table = pa.table({"id": [1, 1, 1], "ts": [0, 31 * day, 31 * day + 1], "v": [60, 60, 60]})
+    pq.write_table(table, source / "a.parquet")
+    patterns = wayeb_py.compile(STREAM + FAST, forget_after_s=30 * day)
+    stream = Chained(tmp_path / "checkpoint", source, patterns)
+    stream.run(1, stream.restart)
+    assert [(row[3], row[5]) for row in rows(stream.found.tables)] == [(1, 0)]
+
+
+def test_fault_points_are_named_and_a_wrong_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYEB_FAULT", "snapshot:befor:2")
+    with pytest.raises(ValueError, match="names no fault point"):
+        faults.reach("read:begin")
+    monkeypatch.setenv("WAYEB_FAULT", "snapshot:before:2")
+    faults.reach("read:begin")

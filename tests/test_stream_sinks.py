@@ -1,0 +1,221 @@
+"""Where a stream's detections go, and what its checkpoint remembers."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import wayeb_py
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.checkpoint import Checkpoint, begin, changes, digest_of, refuse_other
+from wayeb_py.parallel.detection_id import with_ids
+from wayeb_py.parallel.sinks import AsideFolder, Batch, FunctionSink, NdjsonSink, ParquetSink
+from wayeb_py.parallel.sources import aside_folder, open_sink
+from wayeb_py.parallel.stream import StreamSummary
+
+SOURCE = "stream s { key id time ts in s }\npattern P := (v > 5)\npattern Q := (v > 7)\n"
+PATTERNS = wayeb_py.compile(SOURCE)
+SCHEMA = pa.schema([("id", pa.int64()), ("ts", pa.int64()), ("v", pa.float64())])
+
+
+def found(*entities: int) -> pa.Table:
+    names = ["P"] * len(entities)
+    table = pa.table({"pattern": names, "entity": entities, "ts": range(len(entities)), "seq": range(len(entities))})
+    return with_ids(table)
+
+
+def test_a_batch_that_comes_again_replaces_itself(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path / "out")
+    sink.open("abcd", is_new=True)
+    sink.write(Batch(0, found(1, 2)))
+    sink.write(Batch(1, found(3)))
+    again = ParquetSink(tmp_path / "out")
+    again.open("abcd", is_new=False)
+    again.write(Batch(1, found(3)))
+    again.write(Batch(2))
+    assert sorted(pq.read_table(tmp_path / "out")["entity"].to_pylist()) == [1, 2, 3]
+    assert len(list((tmp_path / "out").iterdir())) == 2, "a batch that found nothing leaves nothing"
+
+
+def test_what_a_killed_run_left_behind_is_never_read_and_goes_at_the_next_start(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path / "out")
+    sink.open("abcd", is_new=True)
+    sink.write(Batch(0, found(1)))
+    half = tmp_path / "out" / ".detections-abcd-000000001.parquet.77-beef.tmp"
+    half.write_bytes(b"PAR1 and no more")
+    AsideFolder(tmp_path / "out" / "_aside").write("abcd", 0, b'{"reason": "late"}\n')
+    assert ds.dataset(tmp_path / "out").to_table()["entity"].to_pylist() == [1]
+    ParquetSink(tmp_path / "out").open("abcd", is_new=False)
+    assert not half.exists()
+
+
+def test_a_new_stream_does_not_mix_with_the_output_of_another(tmp_path: Path) -> None:
+    sink = ParquetSink(tmp_path)
+    sink.open("abcd", is_new=True)
+    sink.write(Batch(0, found(1)))
+    with pytest.raises(DataError, match="already holds Parquet files") as raised:
+        ParquetSink(tmp_path).open("other", is_new=True)
+    assert "name another folder" in str(raised.value)
+
+
+def test_lines_and_functions_get_the_same_rows() -> None:
+    stream = io.BytesIO()
+    taken: list[tuple[int, list[int]]] = []
+    sinks = (
+        NdjsonSink(stream),
+        FunctionSink(lambda table, number: taken.append((number, table["entity"].to_pylist()))),
+    )
+    for sink in sinks:
+        sink.open("abcd", is_new=True)
+        sink.write(Batch(0, found(1, 2)))
+        sink.write(Batch(1))
+        sink.close()
+        assert not sink.exactly_once
+    lines = [json.loads(line) for line in stream.getvalue().splitlines()]
+    assert [line["entity"] for line in lines] == [1, 2]
+    assert taken == [(0, [1, 2])]
+    assert all(len(line["detection_id"]) == 32 for line in lines)
+
+
+def test_an_id_names_a_detection_and_nothing_else() -> None:
+    base = {
+        "pattern": ["P"],
+        "place": [None],
+        "entity": ["e"],
+        "ts": [7],
+        "seq": [3],
+        "start_ts": [5],
+        "start_seq": [1],
+    }
+    table = pa.table(base | {"v": [1.0]})
+    (one,) = with_ids(table)["detection_id"].to_pylist()
+    dictionary = pa.table({"pattern": pa.array(["P"]).dictionary_encode()} | {k: base[k] for k in list(base)[1:]})
+    assert with_ids(dictionary)["detection_id"].to_pylist() == [one], "neither encodings nor emitted columns enter"
+    others = {
+        with_ids(pa.table(base | {name: [value]}))["detection_id"][0].as_py()
+        for name, value in (("pattern", "Q"), ("place", "x"), ("entity", "f"), ("ts", 8), ("seq", 4), ("start_seq", 2))
+    }
+    assert len(others | {one}) == 7
+
+
+def test_rows_set_aside_are_replaced_with_their_batch(tmp_path: Path) -> None:
+    aside = AsideFolder(tmp_path / "aside")
+    aside.write("abcd", 0, b"")
+    assert not (tmp_path / "aside").exists()
+    aside.write("abcd", 1, b"{}\n")
+    aside.write("abcd", 1, b"{}\n{}\n")
+    (path,) = (tmp_path / "aside").iterdir()
+    assert path.read_bytes() == b"{}\n{}\n"
+
+
+def test_outputs_are_told_apart_by_their_names(tmp_path: Path) -> None:
+    assert isinstance(open_sink("-", False), NdjsonSink)
+    assert isinstance(open_sink(str(tmp_path / "found"), True), ParquetSink)
+    assert aside_folder("-") is None
+    assert aside_folder("out") == Path("out/_aside")
+    with pytest.raises(DataError, match="looks like a file"):
+        open_sink(str(tmp_path / "found.parquet"), False)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(DataError, match="is a file"):
+        open_sink(str(tmp_path / "file"), False)
+
+
+# Checkpoints.
+
+
+def test_a_checkpoint_serves_one_stream_at_a_time(tmp_path: Path) -> None:
+    with Checkpoint(tmp_path), pytest.raises(DataError, match="another stream is using this checkpoint"):
+        Checkpoint(tmp_path)
+    Checkpoint(tmp_path).close()
+
+
+def test_a_checkpoint_of_another_stream_is_refused_in_one_message_with_the_choice(tmp_path: Path) -> None:
+    known = begin("folder:/a", PATTERNS, episodes=False)
+    other = wayeb_py.compile(SOURCE.replace("key id", "key mmsi"))
+    with pytest.raises(DataError) as raised:
+        refuse_other(known, begin("kafka://h:1/t", other, episodes=True), tmp_path)
+    message = str(raised.value)
+    assert "the source was folder:/a, and is kafka://h:1/t; the key was id, and is mmsi" in message
+    assert "--episodes was False, and is True" in message
+    assert "--restart beginning" in message
+    assert "--restart now" in message
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        ('{"version": 99}', "has version 99, and this release reads version 1"),
+        ("{", "cannot be read"),
+        ('{"version": 1}', "cannot be read"),
+    ],
+)
+def test_a_checkpoint_that_cannot_be_read_says_so_and_offers_the_choice(
+    tmp_path: Path, content: str, said: str
+) -> None:
+    (tmp_path / "stream.json").write_text(content)
+    with Checkpoint(tmp_path) as checkpoint, pytest.raises(DataError, match=said) as raised:
+        checkpoint.read()
+    assert "--restart beginning" in str(raised.value)
+
+
+def test_a_restart_gives_up_everything_but_what_was_set_aside(tmp_path: Path) -> None:
+    for name in ("spark/offsets", "snapshots/0", "aside"):
+        (tmp_path / name).mkdir(parents=True)
+    (tmp_path / "aside" / "a.ndjson").write_text("{}\n")
+    (tmp_path / "stream.json").write_text("{")
+    with Checkpoint(tmp_path, "now") as checkpoint:
+        assert checkpoint.read() is None
+    assert {path.name for path in tmp_path.iterdir()} == {"aside", "lock"}
+
+
+def test_a_checkpoint_of_somebody_else_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+    (tmp_path / "spark").mkdir()
+    with Checkpoint(tmp_path) as checkpoint, pytest.raises(DataError, match="not one of wayeb"):
+        checkpoint.read()
+
+
+def test_an_era_ends_when_patterns_settings_or_knowledge_change(tmp_path: Path) -> None:
+    geography = tmp_path / "ports.csv"
+    geography.write_text("name,lon,lat\nBrest,-4.5,48.4\n")
+    text = (
+        'stream s {\n  key id\n  time ts in s\n  position lon, lat\n}\npoints port from "ports.csv"\n'
+        "pattern Near := (near(port, 1 km))\n"
+    )
+    (tmp_path / "a.sre").write_text(text)
+
+    def digest(**options: float) -> str:
+        return digest_of(wayeb_py.compile(tmp_path / "a.sre", **options), [["Near"]], SCHEMA)
+
+    first = digest()
+    assert digest() == first
+    assert digest(lateness_s=5) != first
+    geography.write_text("name,lon,lat\nBrest,-4.5,48.5\n")
+    assert digest() != first
+
+
+def test_what_changed_is_told_by_name() -> None:
+    era = {"patterns": {p.name: p.fingerprint for p in PATTERNS.compiled}}
+    now = wayeb_py.compile(SOURCE.replace("v > 7", "v > 8").replace("pattern P", "pattern R"))
+    assert changes(era, now) == "new: R; changed: Q; gone: P"
+    assert changes(era, PATTERNS) is None
+
+
+def test_a_summary_adds_up_what_batches_counted() -> None:
+    counts = {
+        "partition": "a", "group": 0, "rows": 5, "events": 4, "detections": {"P": 2}, "episodes": 0, "late": 1,
+        "duplicates": 0, "bad": {"no time": 1}, "unreadable": {}, "cleaned": {}, "entities": 3, "new_entities": 1,
+        "state_bytes": 100, "first_s": 1.0, "last_s": 9.0,
+    }  # fmt: skip
+    summary = StreamSummary()
+    summary.add(Batch(0, counts=[counts, counts | {"partition": "b", "last_s": None}]))
+    summary.add(Batch(1, counts=[counts | {"entities": 4, "last_s": 7.0}]))
+    told = summary.to_json()
+    assert (told["batches"], told["rows"], told["events"], told["late"]) == (2, 15, 12, 3)
+    assert (told["entities"], told["state_bytes"], told["last_event_s"]) == (7, 200, 9.0)
+    assert (told["detections"], told["bad"]) == ({"P": 6}, {"no time": 3})
