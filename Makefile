@@ -73,7 +73,7 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
 	@sh .ci/browser
 	@sh .ci/java
-	@sh .ci/maven
+	@VENV=$(VENV) sh .ci/kafka
 	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
 	@$(BIN)/python -m wayeb_py.parallel.class_archive || true
 	@touch $@

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wayeb_py import cli_bench, cli_data, cli_replay, cli_spark, cli_stream, cli_view, startup
+from wayeb_py import cli_bench, cli_data, cli_replay, cli_ship, cli_spark, cli_stream, cli_view, startup
 from wayeb_py.cli_options import (
     LIMIT_FAULT,
     PATTERN_FAULT,
@@ -397,6 +397,7 @@ def convert(
 # What the commands share.
 app.add_typer(cli_data.app)
 app.command("bench", context_settings=cli_bench.HANDED_OVER)(cli_bench.bench)
+app.command("ship")(cli_ship.ship)
 app.command("map")(cli_view.draw_map)
 app.command("why")(cli_view.explain_why)
 app.command("stream")(cli_stream.run_stream)

@@ -1,0 +1,90 @@
+"""What test modules share: one Spark session and one Kafka broker a process, since starting one takes longer than most
+tests."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from wayeb_py.parallel.broker import Broker
+
+ON_SPARK = ("test_spark_", "test_stream_", "test_kafka_")
+
+# Sessions of tests are short, and so are those of the commands that tests start.
+os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.name.startswith(ON_SPARK):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    return _must_run(report, item.path.name)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(
+    collector: pytest.Collector,
+) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    return _must_run(report, collector.path.name)
+
+
+Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
+
+
+def _must_run(report: Report, file: str) -> Report:
+    """The report, but that what would be skipped has failed, where nothing on Spark may be skipped."""
+    if (
+        os.environ.get("CI")
+        and file.startswith(ON_SPARK)
+        and report.outcome == "skipped"
+        and not hasattr(report, "wasxfail")
+    ):
+        report.outcome = "failed"
+        report.longrepr = f"{file} may not be skipped in continuous integration: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A session on this machine with two workers."""
+    from wayeb_py.errors import DataError
+    from wayeb_py.parallel.session import open_session, require_spark
+
+    try:
+        require_spark()
+    except DataError as error:
+        pytest.skip(f"no Spark here: {error}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        session = open_session("local[2]", quick=True)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def broker() -> Iterator[Broker]:
+    """A real broker; where it cannot be fetched its tests are skipped, but not in continuous integration."""
+    from wayeb_py.parallel.broker import Broker
+    from wayeb_py.parallel.jars import MissingJarsError, broker_jars
+
+    try:
+        broker_jars()
+    except MissingJarsError as error:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(f"no Kafka broker here: {error}")
+    with Broker() as running:
+        yield running
