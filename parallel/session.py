@@ -32,12 +32,13 @@ _NEEDED = {
     # Parcels are few and large: a batch of them must not grow with their number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
     "spark.sql.adaptive.enabled": "false",
+    # Progress is ours to show; a terminal has no room for two.
+    "spark.ui.showConsoleProgress": "false",
 }
 
 # What a user would choose; whoever configured something else gets that.
 _PREFERRED = {
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "false",
 }
 
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
