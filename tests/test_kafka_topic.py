@@ -1,0 +1,121 @@
+"""URLs of topics: what they mean, and what is wrong with those that mean nothing."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from wayeb_py.errors import DataError
+from wayeb_py.parallel import jars
+from wayeb_py.parallel.broker import Broker
+from wayeb_py.parallel.kafka_topic import KafkaTopic
+
+
+def test_a_url_names_brokers_a_topic_and_options(tmp_path: Path) -> None:
+    assert KafkaTopic.parse("kafka://a:1,b/x.y-z_1") == KafkaTopic("a:1,b:9092", "x.y-z_1")
+    assert KafkaTopic.parse("kafka://[::1]:9093/x").servers == "[::1]:9093"
+    full = KafkaTopic.parse("kafka://a/x?timeout=5&lost=skip&absent=missing&security.protocol=SSL")
+    assert (full.timeout_s, full.lost, full.absent) == (5, "skip", "missing")
+    assert full.config()["security.protocol"] == "SSL"
+    (tmp_path / "client.properties").write_text("# secrets\nsasl.username = me\nsasl.password=a=b\n\n")
+    secret = KafkaTopic.parse(f"kafka://a/x?config={tmp_path}/client.properties")
+    assert secret.config()["sasl.password"] == "a=b"
+    assert secret.url == "kafka://a:9092/x"
+
+
+def test_a_topic_alone_is_on_the_brokers_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("KAFKA_BOOTSTRAP_SERVERS", raising=False)
+    assert KafkaTopic.parse("kafka://vessels").url == "kafka://localhost:9092/vessels"
+    monkeypatch.setenv("KAFKA_BOOTSTRAP_SERVERS", "one:1,two:2")
+    assert KafkaTopic.parse("kafka://vessels?timeout=3") == KafkaTopic("one:1,two:2", "vessels", 3.0)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("http://a/x", "is no Kafka URL"),
+        ("kafka:/a/x", "is no Kafka URL"),
+        ("kafka://a:9092", "names no topic"),
+        ("kafka://a:9092/", "names no topic"),
+        ("kafka:///x", "is no broker's address"),
+        ("kafka://a:x/t", "`a:x` in `kafka://a:x/t` is no broker's address"),
+        ("kafka://a:99999/t", "is no broker's address"),
+        ("kafka://a,,b/t", "is no broker's address"),
+        ("kafka://a/x/y", "`x/y` cannot be the name of a topic"),
+        ("kafka://a/x y", "cannot be the name of a topic"),
+        ("kafka://a/..", "cannot be the name of a topic"),
+        ("kafka://a/x#1", "has a `#`"),
+        ("kafka://a/x?speed=1", "has an option `speed`, which is not known"),
+        ("kafka://a/x?lost=perhaps", "`lost=perhaps` in `kafka://a/x`: it is stop or skip"),
+        ("kafka://a/x?timeout=soon", "is no number of seconds"),
+        ("kafka://a/x?timeout=nan", "is no number of seconds"),
+        ("kafka://a/x?config=/nowhere", "settings cannot be read"),
+    ],
+)
+def test_a_url_that_means_nothing_is_told_why(url: str, message: str) -> None:
+    with pytest.raises(DataError, match=message.replace("?", r"\?").replace(".", r"\.")):
+        KafkaTopic.parse(url)
+
+
+def test_a_setting_that_the_client_does_not_know_is_told_without_its_value() -> None:
+    with pytest.raises(DataError, match=r'No such configuration property: "no\.such"') as refused:
+        KafkaTopic.parse("kafka://a/x?no.such=secret").consumer()
+    assert "secret" not in str(refused.value)
+
+
+def test_jars_that_cannot_be_fetched_are_told_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WAYEB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(jars.MissingJarsError, match="fetched by Maven, and there is none here") as none:
+        jars.broker_jars()
+    assert none.value.hint == "sudo apt-get install maven"
+    maven = tmp_path / "mvn"
+    maven.write_text("#!/bin/sh\necho '[ERROR] Could not find it -> [Help 1]'\nexit 1\n")
+    maven.chmod(0o755)
+    with pytest.raises(jars.MissingJarsError, match=r"Maven could not fetch .*: Could not find it\n"):
+        jars.connector_jars()
+    assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
+
+
+def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
+    program = (
+        "import os, signal\n"
+        "from wayeb_py.parallel.broker import Broker\n"
+        "broker = Broker()\n"
+        "broker.start()\n"
+        "print(broker._process.pid, broker.folder, flush=True)\n"
+        "signal.pause()\n"
+    )
+    starter = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert starter.stdout is not None
+    pid, folder = starter.stdout.readline().split()
+    # A descriptor of the process tells when it has ended, without asking again and again.
+    watched = os.pidfd_open(int(pid))
+    starter.send_signal(signal.SIGKILL)
+    starter.wait()
+    starter.stdout.close()
+    assert ends_within(watched, seconds=30)
+    wait_until_gone(Path(folder))
+
+
+def ends_within(pidfd: int, seconds: float) -> bool:
+    import select
+
+    try:
+        return bool(select.select([pidfd], [], [], seconds)[0])
+    finally:
+        os.close(pidfd)
+
+
+def wait_until_gone(folder: Path, seconds: float = 30.0) -> None:
+    import time
+
+    deadline = time.monotonic() + seconds
+    while folder.exists():
+        assert time.monotonic() < deadline, f"{folder} is left"
+        time.sleep(0.05)
