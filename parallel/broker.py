@@ -55,10 +55,18 @@ exec "$@" </dev/null
 class Broker:
     """A broker that is started once and stopped; between, it can be stopped and started again over the same topics."""
 
-    def __init__(self, folder: Path | None = None, *, heap_mb: int = 256, settings: Mapping[str, str] = {}) -> None:
+    def __init__(
+        self,
+        folder: Path | None = None,
+        *,
+        heap_mb: int = 256,
+        optimised: bool = False,
+        settings: Mapping[str, str] = {},
+    ) -> None:
+        """`optimised` lets Java compile what runs long as well as it can, which a short test only pays for."""
         self.folder = Path(tempfile.mkdtemp(prefix="wayeb-kafka-")) if folder is None else folder
         self._is_ours = folder is None
-        self._heap_mb, self._settings = heap_mb, dict(settings)
+        self._heap_mb, self._optimised, self._settings = heap_mb, optimised, dict(settings)
         self._port, self._controller_port = _free_ports(2)
         self._process: subprocess.Popen[bytes] | None = None
 
@@ -147,6 +155,8 @@ class Broker:
         java = find_java()
         assert java is not None
         options = [f"-Xmx{self._heap_mb}m", "-XX:+UseSerialGC", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
+        if not self._optimised:
+            options.append("-XX:TieredStopAtLevel=1")
         return [java, *options, "-cp", jars, *arguments]
 
     def _write_properties(self) -> Path:
