@@ -234,7 +234,7 @@ def _time(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
             'write for example `time("2016-01-12T13:00:00Z")`',
         )
         return WRONG
-    return Valued(m.Constant(instant, "time", instant.denominator == 1), "time")
+    return Valued(m.Constant(instant, "time"), "time")
 
 
 # The position.

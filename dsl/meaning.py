@@ -44,13 +44,12 @@ class Attribute:
 class Constant:
     """A literal: numbers as exact fractions, times as seconds since 1970 UTC.
 
-    `whole` tells a number that was written without a fraction: it is compared exactly, while 0.1 is first rounded to
-    the nearest value of a floating-point column's own type, as the data was.
+    A whole number is compared exactly, while 0.1 is first rounded to the nearest value of a floating-point column's own
+    type, as the data was.
     """
 
     value: Fraction | str | bool
     kind: Kind
-    whole: bool = True
 
 
 @node

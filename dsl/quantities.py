@@ -33,7 +33,7 @@ _PLAIN = Unit(Fraction(1))
 
 def number(value: Fraction) -> m.Constant:
     """A number as a constant."""
-    return m.Constant(value, "number", value.denominator == 1)
+    return m.Constant(value, "number")
 
 
 def as_value(r: Resolver, result: Result, node: t.Expression, what: str) -> Valued | None:

@@ -126,7 +126,7 @@ class Resolver:
             case t.Number():
                 value = node.value
                 unit = UNITS[node.unit] if node.unit else None
-                return Valued(m.Constant(value, "number", value.denominator == 1), "number", unit)
+                return Valued(m.Constant(value, "number"), "number", unit)
             case t.Text(value=text):
                 return Valued(m.Constant(text, "text"), "text")
             case t.Word(word="any"):

@@ -338,7 +338,7 @@ class Word:
             return False
         left_type, right_type = self.type_of(comparison.left), self.type_of(comparison.right)
         if isinstance(comparison.right, m.Constant):
-            if isinstance(right, Fraction) and left_type.kind == "float" and not comparison.right.whole:
+            if isinstance(right, Fraction) and left_type.kind == "float" and right.denominator != 1:
                 # A literal beyond all finite values of the type is not infinite itself.
                 nearest = nearest_float(right, left_type.float_bits)
                 right = right if math.isinf(nearest) else nearest

@@ -31,7 +31,7 @@ B = m.Attribute("b", "bool")
 
 
 def number(value: int | Fraction) -> m.Constant:
-    return m.Constant(Fraction(value), "number", whole=Fraction(value).denominator == 1)
+    return m.Constant(Fraction(value), "number")
 
 
 def text_atoms(value: m.Value) -> SearchStrategy[m.Predicate]:
@@ -170,7 +170,8 @@ def write_value(value: m.Value) -> str:
         case m.Constant(kind="bool"):
             return "true" if value.value else "false"
         case m.Constant():
-            return str(float(value.value)) if not value.whole else str(value.value)
+            assert isinstance(value.value, Fraction)
+            return str(value.value) if value.value.denominator == 1 else str(float(value.value))
         case m.Previous():
             return f"prev({write_value(value.operand)})"
         case m.Held():

@@ -233,6 +233,22 @@ def test_cleaning_is_what_a_naive_cleaner_does_however_the_events_are_cut(
     assert counts == expected_counts
 
 
+def test_cleaning_belongs_to_the_stream_and_not_to_a_pattern() -> None:
+    """A pattern that is added later sees the events as the older ones do: cleaned by what came before its birth."""
+    text = stream()
+    added = text + "pattern Later := (any) emit lon, speed\n"
+    before = Recogniser(wayeb_py.compile(text))
+    before.feed(events([row(0, lat=48.5), row(60, lat=48.5)]))
+    after = Recogniser(wayeb_py.compile(added), saved=before.save())
+    found = [*after.feed(events([row(120, lat=49.9), row(180, lat=48.5)])).to_arrow().to_pylist()]
+    found += after.finish().to_arrow().to_pylist()
+    kept = {name: [one["lon"] for one in found if one["pattern"] == name] for name in ("Every", "Later")}
+    assert kept == {"Every": [None, -4.5], "Later": [None, -4.5]}  # 49.9 is a jump from where it was a run ago
+    assert [one["seq"] for one in found if one["pattern"] == "Later"] == [2, 3]  # events count as for the others
+    fresh = Recogniser(wayeb_py.compile(added), order="sorted").feed(events([row(120, lat=49.9)])).to_arrow()
+    assert fresh["lon"].to_pylist() == [-4.5, -4.5]
+
+
 def test_a_run_is_cleaned_on_request_and_its_summary_says_how_much(tmp_path: Path) -> None:
     (tmp_path / "every.sre").write_text(stream(clean=""))
     arguments = ["run", str(tmp_path / "every.sre"), "--data", str(SAMPLE), "--out", str(tmp_path / "found.parquet")]

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
@@ -396,15 +395,23 @@ def test_a_reader_that_has_enough_is_no_error_worth_a_word(tmp_path: Path) -> No
 @pytest.mark.usefixtures("wayeb")
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_a_run_that_is_stopped_leaves_nothing_behind(tmp_path: Path, number: signal.Signals, code: int) -> None:
-    command = [sys.executable, "-m", "wayeb_py.cli", "run", "fleet.sre", "--data", "-", "--out", "d.csv", "-q"]
-    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+    program = (
+        "import sys, wayeb_py.cli, wayeb_py.files.write as write\n"
+        "began = write.TextOutput.open\n"
+        "def tell(output):\n    began(output)\n    print('under way', flush=True)\n"
+        "write.TextOutput.open = tell\n"
+        "sys.argv = ['wayeb', 'run', 'fleet.sre', '--data', '-', '--out', 'd.csv', '-q']\n"
+        "wayeb_py.cli.main()"
+    )
+    command, pipe = [sys.executable, "-c", program], subprocess.PIPE
+    with subprocess.Popen(command, cwd=tmp_path, stdin=pipe, stdout=pipe, stderr=pipe, text=True) as running:
         assert running.stdin is not None
+        assert running.stdout is not None
         assert running.stderr is not None
         running.stdin.write('{"id": "a", "ts": "2016-01-01T00:00:00Z", "speed": 60}\n')
         running.stdin.flush()
-        while not list(tmp_path.glob(".d.csv.*.tmp")):  # it is under way once it has begun its output
-            assert running.poll() is None
-            time.sleep(0.01)
+        assert running.stdout.readline() == "under way\n"
+        assert list(tmp_path.glob(".d.csv.*.tmp")) != []
         running.send_signal(number)
         assert running.wait(30) == code
         assert "Traceback" not in running.stderr.read()
@@ -424,6 +431,14 @@ def test_a_run_loads_neither_pandas_nor_spark(tmp_path: Path) -> None:
 
 
 # ---- what a person sees
+
+
+@pytest.mark.parametrize("content", ["", "id,ts,speed\n"], ids=["no byte", "a header alone"])
+def test_a_run_over_nothing_says_that_its_input_is_empty(wayeb: Wayeb, tmp_path: Path, content: str) -> None:
+    (tmp_path / "nothing.csv").write_text(content)
+    ended = wayeb("run", "fleet.sre", "--data", "nothing.csv", "--out", "d.csv")
+    assert ended.code == 0
+    assert ended.err.splitlines()[0] == "events      0  the input is empty: there was not one to read"
 
 
 def test_the_summary_tells_everything_that_was_not_as_usual() -> None:

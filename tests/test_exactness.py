@@ -77,7 +77,7 @@ def check_columns(columns: dict[str, Typed], predicates: dict[str, tuple[str, m.
 def test_a_number_is_compared_exactly_with_a_literal(type_name: str, literal: str) -> None:
     value = Fraction(literal)
     x = m.Attribute("x", "number")
-    constant = m.Constant(value, "number", whole=value.denominator == 1)
+    constant = m.Constant(value, "number")
     words = (*words_near(value, type_name), "0.0" if type_name in FLOATS else "0", "-")
     check_columns(
         {"x": Typed(type_name, words)},
@@ -92,7 +92,7 @@ def test_literals_close_to_each_other_do_not_disturb_each_other(
 ) -> None:
     x = m.Attribute("x", "number")
     written = data.draw(st.lists(literals((landmark,)), min_size=2, max_size=5, unique_by=Fraction))
-    constants = [m.Constant(Fraction(w), "number", whole=Fraction(w).denominator == 1) for w in written]
+    constants = [m.Constant(Fraction(w), "number") for w in written]
     if type_name in FLOATS:  # literals that the type cannot tell apart keep the order of the numbers
         assume(len({words_near(Fraction(w), type_name)[1] for w in written}) == len(written))
     check_columns(

@@ -40,7 +40,7 @@ HEADING, COURSE = m.Attribute("heading", "number", "deg"), m.Attribute("course",
 
 def number(value: str | int) -> m.Constant:
     exact = Fraction(value)
-    return m.Constant(exact, "number", exact.denominator == 1)
+    return m.Constant(exact, "number")
 
 
 def word(value: str) -> m.Constant:
@@ -118,7 +118,7 @@ COMPARISONS: dict[str, m.Predicate] = {
     "alarm = true": m.Compare("=", ALARM, m.Constant(True, "bool")),
     "alarm": m.Compare("=", ALARM, m.Constant(True, "bool")),
     'sent > time("1970-01-02T00:00:00Z")': m.Compare(">", SENT, m.Constant(Fraction(86400), "time")),
-    'sent > time("1970-01-01T02:00:00.25+02:00")': m.Compare(">", SENT, m.Constant(Fraction(1, 4), "time", False)),
+    'sent > time("1970-01-01T02:00:00.25+02:00")': m.Compare(">", SENT, m.Constant(Fraction(1, 4), "time")),
     "sent - prev(sent) > 1 min": m.Compare(
         ">", m.Arithmetic("-", (SENT, m.Previous(SENT, "time"))), number(60)
     ),

@@ -113,10 +113,11 @@ def test_importing_the_language_loads_nothing_heavy() -> None:
     assert loaded_by("import wayeb_py.dsl", *HEAVY, "numba", "numpy", "pyarrow") == ""
 
 
-def test_checking_a_file_loads_neither_spark_nor_pandas() -> None:
+@pytest.mark.parametrize("library", ["fleet", "maritime"])
+def test_checking_a_file_with_places_loads_neither_spark_nor_pandas_nor_shapely(library: str) -> None:
     program = (
         "import sys, wayeb_py.cli\n"
-        "sys.argv = ['wayeb', 'check', 'patterns/fleet.sre']\n"
+        f"sys.argv = ['wayeb', 'check', 'patterns/{library}.sre']\n"
         "try:\n    wayeb_py.cli.main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
     )
-    assert loaded_by(program, *HEAVY) == ""
+    assert loaded_by(program, *HEAVY, "shapely") == ""

@@ -53,8 +53,10 @@ def shown(visible: bool, console: Console | None = None) -> Iterator[Callable[[P
 
 def render_summary(summary: Summary) -> str:
     """The run in a few lines: events, entities, detections by pattern, rows set aside and why."""
+    pace = f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"
+    nothing = summary.events == 0 and not summary.aside
     lines = [
-        ("events", f"{summary.events:,}", f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"),
+        ("events", f"{summary.events:,}", "the input is empty: there was not one to read" if nothing else pace),
         ("entities", f"{summary.entities:,}", ""),
         ("detections", f"{sum(summary.detections.values()):,}", ""),
         *((f"  {name}", f"{count:,}", "") for name, count in summary.detections.items()),
