@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py import kernels
 from wayeb_py.clean import Cleaner
@@ -61,14 +62,17 @@ class Part:
 
 def join_parts(parts: list[Part], bound: Bound) -> Part:
     """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
-    row = np.concatenate([part.row for part in parts])
-    at, pattern = bound.by_name(np.concatenate([part.pattern for part in parts]))
-    place, seq, start_seq, start_ts = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in ("place", "seq", "start_seq", "start_ts")
+    row, distinct, place, seq, start_seq, start_ts = (
+        np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(Part)
     )
-    order = np.lexsort((place[at], pattern, row[at]))
-    at, pattern = at[order], pattern[order]
-    return Part(row[at], pattern, place[at], seq[at], start_seq[at], start_ts[at])
+    at, pattern = bound.by_name(distinct)
+    if at is not None:
+        row, place, seq, start_seq, start_ts = row[at], place[at], seq[at], start_seq[at], start_ts[at]
+    if not kernels.are_in_order(row, pattern, place):
+        order = np.lexsort((place, pattern, row))
+        row, pattern, place = row[order], pattern[order], place[order]
+        seq, start_seq, start_ts = seq[order], start_seq[order], start_ts[order]
+    return Part(row, pattern, place, seq, start_seq, start_ts)
 
 
 class Bound:
@@ -117,6 +121,7 @@ class Bound:
         self.n_names = np.array([len(member.patterns) for member in members], dtype=np.int64)
         self.first_name = np.cumsum(self.n_names) - self.n_names
         self.name_of = np.array([number for member in members for number in member.patterns], dtype=np.int64)
+        self._are_named_once = bool((self.n_names == 1).all())
         # Places by number: those that members were written out for, then those that members step, member by member.
         self._places: list[str] = [member.place for member in members if member.place is not None]
         written_out = iter(range(len(self._places)))
@@ -257,9 +262,11 @@ class Bound:
             row = int(wrong[0])
             raise Disorder(self.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
 
-    def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64, I64]:
+    def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64 | None, I64]:
         """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the
-        file."""
+        file; None for all of them, once each."""
+        if self._are_named_once:
+            return None, self.name_of[distinct]
         repeats = self.n_names[distinct]
         at = np.repeat(np.arange(len(distinct)), repeats)
         nth = np.arange(len(at)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
@@ -295,10 +302,14 @@ class Bound:
             self.times(found.start_ts),
             pa.array(found.start_seq),
         ]
+        at = pa.array(row)
+        masks: dict[bytes, pa.Array] = {}  # columns that the same patterns emit are missing in the same detections
         for column in self.emitted:
-            emits = self._emits[column][found.pattern]
-            at = pa.array(row, mask=None if emits.all() else ~emits)
-            emitted = plain(rows.batch.column(column).take(at))
+            who = self._emits[column]
+            emits = masks.get(who.tobytes())
+            if emits is None:
+                emits = masks[who.tobytes()] = pa.array(who[found.pattern])
+            emitted = _where(plain(rows.batch.column(column).take(at)), emits)
             arrays.append(emitted.cast(self.detection_schema.field(column).type))
         return pa.Table.from_arrays(arrays, schema=self.detection_schema)
 
@@ -343,6 +354,14 @@ def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:
             )
         fields[need.column] = field
     return pa.schema(list(fields.values()))
+
+
+def _where(array: pa.Array, mask: pa.Array) -> pa.Array:
+    """The values where the mask is true, null elsewhere."""
+    if array.null_count or array.offset or not pa.types.is_primitive(array.type):
+        return pc.if_else(mask, array, pa.scalar(None, array.type))
+    # Bits of truth and bits of presence are laid out alike.
+    return pa.Array.from_buffers(array.type, len(array), [mask.buffers()[1], *array.buffers()[1:]])
 
 
 def takeable(type_: pa.DataType) -> pa.DataType:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import floor
 
 import numpy as np
@@ -33,6 +33,7 @@ U8 = npt.NDArray[np.uint8]
 U16 = npt.NDArray[np.uint16]
 
 NO_WINDOW = 2**63 - 1
+MOST_QUESTIONS = 12  # about places, answered together: all ways to answer them are in one table
 
 Stepper = TableStepper | RunStepper | PlaceStepper
 
@@ -70,6 +71,7 @@ class Cohort:
             *(RunStepper(number, pattern, axes, self._direct, windows) for number, pattern in simulated),
             *self.placed,
         ]
+        self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
         self._cells = np.empty((1, 0), dtype=np.uint16)
         self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
 
@@ -103,7 +105,14 @@ class Cohort:
             self._cells = np.empty((n_rows, max(n, 1024)), dtype=np.uint16)
         cells = self._cells
         cells[:, :n] = 0
+        for asked in self._asked:
+            answers = self.values.answers(asked.predicates, chunk)
+            for line, codes in asked.codes:
+                kernels.add_looked_up(answers, codes, cells[line, :n])
+        told = {number for asked in self._asked for number in asked.axes}
         for number, encoder in enumerate(self._encoders):
+            if number in told:
+                continue
             column = self.values.column(encoder.axis.subject, chunk)
             stride = self.steppers[0].strides[number] if direct else 1
             encoder.add(column, stride, cells[0 if direct else number, :n])
@@ -131,6 +140,34 @@ class Cohort:
             elapsed=np.where(first, kernels.NEVER, chunk.elapsed),
             computed={},
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Predicates about the position that are answered together, and what their answers add to which line of cells."""
+
+    predicates: tuple[m.Near | m.Inside, ...]
+    axes: tuple[int, ...]
+    codes: list[tuple[int, U16]]  # (line, [answers as bits] -> what is added)
+
+
+def _questions(axes: Sequence[Axis], strides: Sequence[int] | None) -> list[_Asked]:
+    """The axes of places, some at a time: with strides their cells are summed in one line, else each has its own."""
+    about_places = [(number, axis.subject) for number, axis in enumerate(axes) if axis.sort == "flags"]
+    numbered = [(number, subject) for number, subject in about_places if isinstance(subject, m.Near | m.Inside)]
+    parts = []
+    for begin in range(0, len(numbered), MOST_QUESTIONS):
+        some = numbered[begin : begin + MOST_QUESTIONS]
+        answers = np.arange(1 << len(some))
+        holds = [(answers >> bit & 1).astype(np.uint16) for bit in range(len(some))]
+        if strides is None:
+            codes = [(number, cells) for (number, _), cells in zip(some, holds, strict=True)]
+        else:
+            of_all = [cells * np.uint16(strides[number]) for (number, _), cells in zip(some, holds, strict=True)]
+            codes = [(0, np.sum(of_all, axis=0, dtype=np.uint16))]
+        numbers, predicates = zip(*some, strict=True)
+        parts.append(_Asked(predicates, numbers, codes))
+    return parts
 
 
 def _looking_back(subject: Subject) -> Iterator[m.Value]:

@@ -211,11 +211,11 @@ def ticks_of(column: Column, unit: str | None, name: str) -> Column:
 
 
 def to_float(column: Column) -> npt.NDArray[np.float64]:
-    """The real values in 64-bit floats, NaN where missing; ticks and times in seconds."""
+    """The real values in 64-bit floats, NaN where missing, ticks and times in seconds; not a copy if they are that."""
     if column.values.dtype == object:
         values = np.array([float(Fraction(v) / column.per_unit) for v in column.values], dtype=np.float64)
     else:
-        values = column.values.astype(np.float64)
+        values = column.values.astype(np.float64, copy=False)
         if column.per_unit != 1:
             values = values / column.per_unit
     if column.missing is not None:

@@ -68,6 +68,9 @@ class Encoder:
         if column.kind == "bool":
             kernels.add_looked_up(column.values, np.array([0, 0, missing], dtype=np.uint16), code)
             return
+        if column.missing is None and column.values.dtype.kind == "f" and not column.has_never:
+            kernels.add_cells(column.values, column.values[:0].copy(), np.uint16(0), missing, code)
+            return
         if column.missing is not None:
             code += column.missing.astype(np.uint16) * missing
         if column.values.dtype.kind == "f":

@@ -209,7 +209,8 @@ def lay_out(group: Group) -> Tables:
     reports = group.report[group.next_state] != 0
     flags = np.where(reports | (group.moves != 0), 0x8000, 0)
     move_first, move_register, move_source = flatten(group.move_lists)
-    report_first, report_pattern, report_start = flatten(group.report_lists)
+    # In the order of the file, so that detections need no sorting.
+    report_first, report_pattern, report_start = flatten([tuple(sorted(items)) for items in group.report_lists])
     return Tables(
         np.ascontiguousarray(group.symbol_of_cell.reshape(-1), dtype=np.uint16),
         np.ascontiguousarray((group.next_state | flags).reshape(-1), dtype=np.uint16),

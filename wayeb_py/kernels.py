@@ -354,6 +354,22 @@ def combine(cells, n, axes, first, maps, code):  # type: ignore[no-untyped-def]
                     into[row] = np.uint16(into[row] + own[cell[row]])
 
 
+# Derived values.
+@_kernel(*(nb.void(_read_only(t), _read_only(t), f64[::1]) for t in (f64, f32)))
+def measure_angles(a, b, angle):  # type: ignore[no-untyped-def]
+    """angle[row] = degrees between two directions, 0 to 180; NaN where one of them is."""
+    n_far = 0
+    for row in range(a.shape[0]):
+        turn = abs(f64(a[row]) - f64(b[row]))
+        n_far += turn >= 720.0
+        turn = turn - 360.0 if turn >= 360.0 else turn
+        angle[row] = 360.0 - turn if turn > 180.0 else turn
+    if n_far > 0:  # directions beyond a full turn: the remainder is exact, and slow
+        for row in range(a.shape[0]):
+            turn = abs(f64(a[row]) - f64(b[row])) % 360.0
+            angle[row] = 360.0 - turn if turn > 180.0 else turn
+
+
 # State before this batch for derived values.
 @_kernel(
     nb.void(_read_only(f64), i32[::1], i32[::1], u8[::1], f64[::1], f64[::1]),
@@ -380,6 +396,19 @@ def hold(values, entity, ts, link, fresh, last, since, held):  # type: ignore[no
             since[e] = ts[row]
         last[e] = values[row]
         held[row] = _span(ts[row], since[e])
+
+
+@_kernel(nb.boolean(i64[::1], i64[::1], i64[::1]))
+def are_in_order(row, pattern, place):  # type: ignore[no-untyped-def]
+    """Whether detections are in the order of their rows, then of patterns, then of places."""
+    for at in range(1, row.shape[0]):
+        if row[at] > row[at - 1]:
+            continue
+        if row[at] < row[at - 1] or pattern[at] < pattern[at - 1]:
+            return False
+        if pattern[at] == pattern[at - 1] and place[at] < place[at - 1]:
+            return False
+    return True
 
 
 # Lateness.

@@ -292,7 +292,8 @@ class Recogniser:
         assert self._joiner is not None
         nothing = np.zeros(0, dtype=np.int64)
         row = np.concatenate([nothing, *(part.row for part in found)])
-        at, pattern = bound.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
+        which, pattern = bound.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
+        at = slice(None) if which is None else which
         row = row[at]
         detected = Detected(
             row,

@@ -25,6 +25,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import Aside, BadLimit
+from wayeb_py.files.behind import WrittenBehind
 from wayeb_py.files.block import row_values
 from wayeb_py.files.find import STDIN, find_files
 from wayeb_py.files.read import EventReader, open_events
@@ -238,7 +239,8 @@ class _Job:
 
     def _open_output(self, may_restart: bool) -> Output:
         if self.positions is None:
-            return open_output(self.target, held=may_restart)
+            output = open_output(self.target, held=may_restart)
+            return output if self.target.path is None or self.workers == 1 else WrittenBehind(output)
         from wayeb_py.view.geo import GeoOutput
 
         assert self.target.path is not None

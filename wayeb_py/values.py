@@ -153,17 +153,28 @@ class Values:
         assert self._knowledge is not None
         return self._knowledge.index(places)
 
+    def answers(self, asked: tuple[m.Near | m.Inside, ...], chunk: Chunk) -> npt.NDArray[np.int16]:
+        """Whether each of some predicates about the position holds, all at once: a bit each, in their order."""
+        assert self._knowledge is not None
+        return self._knowledge.questions(asked).ask(*self._coordinates(chunk))
+
     def position(self, chunk: Chunk) -> tuple[F64, F64]:
         """Longitude and latitude, NaN where the event is nowhere on the earth."""
         assert self._position is not None
         known: tuple[F64, F64] | None = chunk.computed.get(self._position)
         if known is None:
-            lon, lat = (to_float(chunk.columns[name]) for name in self._position)
+            lon, lat = self._coordinates(chunk)
             nowhere = ~((np.abs(lat) <= 90.0) & (np.abs(lon) <= 360.0))
             if nowhere.any():
                 lon, lat = np.where(nowhere, np.nan, lon), np.where(nowhere, np.nan, lat)
-            known = chunk.computed[self._position] = (np.ascontiguousarray(lon), np.ascontiguousarray(lat))
+            known = chunk.computed[self._position] = (lon, lat)
         return known
+
+    def _coordinates(self, chunk: Chunk) -> tuple[F64, F64]:
+        """Longitude and latitude as they were sent, on the earth or not; NaN where missing."""
+        assert self._position is not None
+        lon, lat = (np.ascontiguousarray(to_float(chunk.columns[name])) for name in self._position)
+        return lon, lat
 
     def holds(self, predicate: m.Predicate, chunk: Chunk) -> npt.NDArray[np.bool_]:
         """Where the predicate holds, evaluated as a whole."""
@@ -199,6 +210,8 @@ class Values:
                     if column.missing is not None:
                         difference = np.where(column.missing != 0, np.nan, difference)
                 return np.asarray(difference, dtype=np.float64)
+        if value.operator == "angle":
+            return _angles(*columns)
         operands = [to_float(column) for column in columns]
         with np.errstate(all="ignore"):
             match value.operator:
@@ -218,9 +231,7 @@ class Values:
                     return _reduce(np.minimum, operands)
                 case "max":
                     return _reduce(np.maximum, operands)
-                case "angle":
-                    turn = np.abs(operands[0] - operands[1]) % 360.0
-                    return np.minimum(turn, 360.0 - turn)
+        raise AssertionError(value.operator)
 
     def _memory(self, value: m.Value) -> Memory:
         return self.memories.setdefault(value, Memory())
@@ -314,6 +325,20 @@ def _reduce(function: Callable[[F64, F64], F64], operands: list[F64]) -> F64:
     for operand in operands[1:]:
         result = function(result, operand)
     return result
+
+
+def _angles(first: Column, second: Column) -> F64:
+    """Degrees between two directions, 0 to 180."""
+    columns = [first, second]
+    plain = all(column.own is not None and column.values.dtype == first.values.dtype for column in columns)
+    operands = [np.ascontiguousarray(column.values if plain else to_float(column)) for column in columns]
+    angle = np.empty(len(operands[0]))
+    kernels.measure_angles(*operands, angle)
+    if plain:
+        for column in columns:
+            if column.missing is not None:
+                angle[column.missing != 0] = np.nan
+    return angle
 
 
 def _constant(value: Any, kind: m.Kind, n: int) -> Column:

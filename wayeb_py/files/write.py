@@ -18,12 +18,14 @@ from pathlib import Path
 from typing import IO, Any, Literal, Protocol
 
 import pyarrow as pa
+import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 
 STDOUT = "-"
 ROWS_A_GROUP = 1 << 17
+GROWING = {"ts", "seq", "start_ts", "start_seq", "end_ts", "end_seq"}
 
 OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml"]
 _FORMATS: dict[str, OutputFormat] = {
@@ -160,7 +162,9 @@ class ParquetOutput:
         table = pa.concat_tables(self._gathered)
         with telling_faults(self._whole.path):
             if self._writer is None:
-                self._writer = pq.ParquetWriter(self._whole.open(), table.schema, compression="zstd")
+                self._writer = pq.ParquetWriter(
+                    self._whole.open(), table.schema, compression="zstd", **_encodings(table.schema)
+                )
             self._writer.write_table(table)
         self._gathered, self._n_gathered = [], 0
 
@@ -174,6 +178,23 @@ class ParquetOutput:
     def discard(self) -> None:
         self._writer = None
         self._whole.discard()
+
+
+def _encodings(schema: pa.Schema) -> dict[str, Any]:
+    """How columns are encoded: times and counts grow, and are written as differences; doubles seldom repeat.
+
+    Parquet's default looks for values that repeat in every column, which costs more than all the rest where none do.
+    """
+    growing = {
+        field.name
+        for field in schema
+        if field.name in GROWING and (pt.is_timestamp(field.type) or pt.is_int64(field.type) or pt.is_int32(field.type))
+    }
+    repeating = [field.name for field in schema if field.name not in growing and not pt.is_float64(field.type)]
+    return {
+        "use_dictionary": repeating or False,
+        "column_encoding": dict.fromkeys(growing, "DELTA_BINARY_PACKED") or None,
+    }
 
 
 class TextOutput:

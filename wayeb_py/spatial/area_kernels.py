@@ -276,6 +276,30 @@ LATTICE = (
 )  # fmt: skip
 
 
+@nb.njit(nogil=True)
+def covers_point(  # type: ignore[no-untyped-def]
+    px, py, nodes, state, child, entry_first, entry_place, entry_inside, entry_begin, leaf_edges, edges, edge_first
+):
+    """1 where an area covers a point in the bounds of the lattice, else 0."""
+    node = np.int64(0)
+    while node >= 0:
+        column, upward, cell = cell_at(px, py, node, nodes)
+        if state[cell] < 2:
+            return state[cell]
+        below = np.int64(child[cell])
+        if below < 0:
+            x = nodes[node, 0] + np.floor(column) * nodes[node, 2]
+            y = nodes[node, 1] + np.floor(upward) * nodes[node, 3]
+            for entry in range(entry_first[cell], entry_first[cell + np.uint64(1)]):
+                if _entry_covers(
+                    px, py, x, y, entry_begin[entry], entry_begin[entry + 1], entry_inside[entry], leaf_edges,
+                    entry_place[entry], edges, edge_first,
+                ):  # fmt: skip
+                    return np.uint8(1)
+        node = below
+    return np.uint8(0)
+
+
 @_kernel(nb.void(_read_only(f64), _read_only(f64), *LATTICE, u8[::1]))
 def are_inside(  # type: ignore[no-untyped-def]
     lon, lat, bounds, nodes, state, child, entry_first, entry_place, entry_inside, entry_begin,
@@ -293,24 +317,10 @@ def are_inside(  # type: ignore[no-untyped-def]
                 continue
             px += 360.0 * np.ceil((west - px) / 360.0)
         while px <= east and inside[row] == 0:
-            node = np.int64(0)
-            while node >= 0:
-                column, upward, cell = cell_at(px, py, node, nodes)
-                if state[cell] < 2:
-                    inside[row] = state[cell]
-                    break
-                below = np.int64(child[cell])
-                if below < 0:
-                    x = nodes[node, 0] + np.floor(column) * nodes[node, 2]
-                    y = nodes[node, 1] + np.floor(upward) * nodes[node, 3]
-                    for entry in range(entry_first[cell], entry_first[cell + np.uint64(1)]):
-                        if _entry_covers(
-                            px, py, x, y, entry_begin[entry], entry_begin[entry + 1], entry_inside[entry], leaf_edges,
-                            entry_place[entry], edges, edge_first,
-                        ):  # fmt: skip
-                            inside[row] = 1
-                            break
-                node = below
+            inside[row] = covers_point(
+                px, py, nodes, state, child, entry_first, entry_place, entry_inside, entry_begin, leaf_edges,
+                edges, edge_first,
+            )  # fmt: skip
             px += 360.0
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.spatial import area_kernels, kernels, within_kernels
+from wayeb_py.spatial import area_kernels, kernels, overlay_kernels, within_kernels
 from wayeb_py.spatial.lattice import Lattice
 from wayeb_py.spatial.point_cells import PointCells
 from wayeb_py.spatial.reach import Reach
@@ -23,6 +23,7 @@ from wayeb_py.spatial.shapes import Pieces, Shapes, cut
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
 LEAF = 4
@@ -112,6 +113,35 @@ class PlaceIndex:
             if asked >= OFTEN and 0.0 <= distance_m < FAR_M and len(self._tree.bend):
                 known = self._reaches[distance_m] = Reach(self._tree.arrays, distance_m)
         return known
+
+    def judge(self, rectangles: F64, distance_m: float | None) -> U8:
+        """What `near` with a distance, or without one `inside`, says of all positions of a rectangle: 0 no, 1 yes, 2
+        neither; rectangles[nth] = (west, south, east, north)."""
+        judged = np.zeros(len(rectangles), dtype=np.uint8)
+        if self.shapes.are_areas:
+            overlay_kernels.judge_inside(rectangles, *self._cells().arrays, judged)
+        if distance_m is not None:
+            reach = self._reach(distance_m, OFTEN)
+            if reach is None:
+                judged[judged == 0] = 2
+            else:
+                near = np.empty(len(rectangles), dtype=np.uint8)
+                reach.judge(rectangles, near)
+                judged = np.where((judged == 1) | (near == 1), 1, np.maximum(judged, near)).astype(np.uint8)
+        return judged
+
+    def bounds_within(self, distance_m: float | None) -> F64:
+        """West, south, east, north of where `near` with a distance, or without one `inside`, can hold.
+
+        Where it cannot hold anywhere, east is west of west.
+        """
+        nowhere = np.array([np.inf, np.inf, -np.inf, -np.inf])
+        bounds = [nowhere, self._cells().bounds] if self.shapes.are_areas else [nowhere]
+        if distance_m is not None:
+            reach = self._reach(distance_m, OFTEN)
+            bounds.append(np.array([-180.0, -90.0, 180.0, 90.0]) if reach is None else reach.bounds)
+        corners = np.array(bounds)
+        return np.concatenate([corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)])
 
     def inside(self, lon: F64, lat: F64) -> Flags:
         """Where an area covers the position; its border is part of it."""

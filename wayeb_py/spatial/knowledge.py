@@ -18,6 +18,7 @@ from wayeb_py.regex import letters_of
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
+    from wayeb_py.spatial.overlay import Questions
     from wayeb_py.spatial.table import Table
 
 
@@ -41,6 +42,7 @@ class Knowledge:
         self._loaded: dict[str, Loaded] = {}
         self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
+        self._questions: dict[tuple[m.Near | m.Inside, ...], Questions] = {}
 
     def fresh(self) -> Knowledge:
         """The same declarations, to be read again."""
@@ -77,6 +79,20 @@ class Knowledge:
                 str(self.path_of(self.declared[places.name])),
                 hint=f"did you mean `{near[0]}`?" if near else None,
             ) from None
+
+    def questions(self, asked: tuple[m.Near | m.Inside, ...]) -> Questions:
+        """What is asked of every position, to be answered together."""
+        known = self._questions.get(asked)
+        if known is None:
+            from wayeb_py.spatial.overlay import Question, Questions
+
+            known = self._questions[asked] = Questions(
+                [
+                    Question(self.index(ask.places), float(ask.distance_m) if isinstance(ask, m.Near) else None)
+                    for ask in asked
+                ]
+            )
+        return known
 
     def table(self, name: str) -> Table:
         """The rows of a `lookup`."""

@@ -11,7 +11,7 @@ from math import ceil, cos, degrees, radians, sqrt
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.spatial import reach_kernels
+from wayeb_py.spatial import overlay_kernels, reach_kernels
 from wayeb_py.spatial.kernels import EARTH_RADIUS_M
 from wayeb_py.spatial.lattice import lay_out_nodes
 
@@ -72,6 +72,11 @@ class Reach:
     def mark(self, lon: F64, lat: F64, near: npt.NDArray[np.uint8]) -> None:
         """near[row] = 1 where a piece is within reach."""
         reach_kernels.are_near_by_cell(lon, lat, *self.arrays, self._ends, self._lonlat, self._bend, self.reach_m, near)
+
+    def judge(self, rectangles: F64, judged: npt.NDArray[np.uint8]) -> None:
+        """judged[nth] = 0, 1 or 2: nothing, everything, something of a rectangle is within reach."""
+        pieces = self._ends, self._lonlat, self._bend
+        overlay_kernels.judge_near(rectangles, *self.arrays, *pieces, self.reach_m, judged)
 
 
 def _bounds_around(lonlat: F64, reach_m: float) -> tuple[float, float, float, float]:

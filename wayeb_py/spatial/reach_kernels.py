@@ -28,7 +28,7 @@ from wayeb_py.spatial.kernels import (
 
 
 @nb.njit(nogil=True)
-def _centre(west, south, wide, high):  # type: ignore[no-untyped-def]
+def centre(west, south, wide, high):  # type: ignore[no-untyped-def]
     """A cell's centre on the sphere, and the chord from there to its farthest corner."""
     north = min(90.0, south + high)
     south = max(-90.0, south)
@@ -83,7 +83,7 @@ def judge_cells(  # type: ignore[no-untyped-def]
     found = np.empty(most, dtype=np.int32)
     enough, beyond = chords(reach_m)
     for cell in range(cells.shape[0]):
-        cx, cy, cz, radius = _centre(cells[cell, 0], cells[cell, 1], cells[cell, 2], cells[cell, 3])
+        cx, cy, cz, radius = centre(cells[cell, 0], cells[cell, 1], cells[cell, 2], cells[cell, 3])
         n_candidates[cell] = 0
         best = nearest(
             cx, cy, cz, beyond + radius, enough - radius, boxes, level_first, leaf, ends, lonlat, bend,
@@ -114,7 +114,7 @@ def list_candidates(  # type: ignore[no-untyped-def]
     _, beyond = chords(reach_m)
     most = candidate.shape[0]
     for cell in range(cells.shape[0]):
-        cx, cy, cz, radius = _centre(cells[cell, 0], cells[cell, 1], cells[cell, 2], cells[cell, 3])
+        cx, cy, cz, radius = centre(cells[cell, 0], cells[cell, 1], cells[cell, 2], cells[cell, 3])
         end = _candidates(
             cx, cy, cz, beyond + radius, most, boxes, level_first, leaf, ends, lonlat, bend,
             stack_level, stack_nth, candidate, first[cell],
@@ -125,12 +125,10 @@ def list_candidates(  # type: ignore[no-untyped-def]
     return cells.shape[0]
 
 
-@_kernel(
-    nb.void(
-        _read_only(f64), _read_only(f64), f64[::1], matrix, u8[::1], i32[::1], i64[::1], i32[::1],
-        matrix, matrix, f64[::1], f64, u8[::1],
-    )
-)  # fmt: skip
+REACH = (f64[::1], matrix, u8[::1], i32[::1], i64[::1], i32[::1])
+
+
+@_kernel(nb.void(_read_only(f64), _read_only(f64), *REACH, matrix, matrix, f64[::1], f64, u8[::1]))
 def are_near_by_cell(  # type: ignore[no-untyped-def]
     lon, lat, bounds, nodes, state, below, candidate_first, candidate, ends, lonlat, bend, reach_m,
     near,

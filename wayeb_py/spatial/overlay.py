@@ -1,0 +1,182 @@
+"""Several questions about a position become one grid of cells that answers most of them all at once.
+
+Patterns ask the same position again and again: near the coast, near a port, in an anchorage? Every index has cells of
+its own in which the answer is settled. Laid over each other they give cells in which all answers are, and a position
+costs one look into one table; where an answer is not settled the index itself is asked, as if there were no overlay.
+So an overlay never decides anything: it repeats what the indexes say of a whole rectangle.
+
+It is made from the indexes' cells and not from their shapes, level by level, as long as questions are open and there
+is room. Remembering the last answer by entity was not taken: it would need the distance to the next border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.spatial import overlay_kernels
+from wayeb_py.spatial.index import PlaceIndex
+from wayeb_py.spatial.lattice import lay_out_nodes
+from wayeb_py.spatial.overlay_kernels import BOTH, OPEN, YES
+
+F64 = npt.NDArray[np.float64]
+I16 = npt.NDArray[np.int16]
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+
+MOST_QUESTIONS = OPEN  # bits of a cell
+OFTEN = 1 << 20  # positions: asking so many costs about what making an overlay does
+COLUMNS = 512
+COARSE = 64  # columns that are judged before
+CHILD_COLUMNS = (4, 2)  # the most that there is room for
+MOST_CELLS = 1 << 21
+SMALLEST_DEG = 5e-4  # some fifty metres: cells of less settle little more, and there are many
+SLACK = 1e-9  # of a cell, and in degrees: what rounding may do to a boundary
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Whether a place is at most so far from a position; without a distance, whether one covers it."""
+
+    index: PlaceIndex
+    distance_m: float | None
+
+    def ask(self, lon: F64, lat: F64) -> npt.NDArray[np.bool_]:
+        return self.index.inside(lon, lat) if self.distance_m is None else self.index.near(lon, lat, self.distance_m)
+
+
+class Questions:
+    """Some questions, at most MOST_QUESTIONS, that are asked together."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        assert 0 < len(questions) <= MOST_QUESTIONS
+        self._questions = tuple(questions)
+        self._overlay: Overlay | None = None
+        self._n_asked = 0
+
+    def __reduce__(self) -> tuple[type[Questions], tuple[Sequence[Question]]]:
+        return Questions, (self._questions,)  # an overlay is sooner made again than sent
+
+    def ask(self, lon: F64, lat: F64) -> I16:
+        """answers[row]: bit n is the answer to question n."""
+        self._n_asked += len(lon)
+        if self._overlay is None and self._n_asked >= OFTEN:
+            self._overlay = Overlay(self._questions)
+        if self._overlay is not None:
+            return self._overlay.answer(lon, lat)
+        answers = np.zeros(len(lon), dtype=np.int16)
+        for number, question in enumerate(self._questions):
+            answers |= question.ask(lon, lat).astype(np.int16) << np.int16(number)
+        return answers
+
+
+class Overlay:
+    """The cells in which the answers to some questions are settled."""
+
+    def __init__(self, questions: Sequence[Question]) -> None:
+        self._questions = tuple(questions)
+        self.bounds = _bounds_of([question.index.bounds_within(question.distance_m) for question in questions])
+        west, south, east, north = self.bounds.tolist()
+        root = np.array([[west, south, east - west, north - south]])
+        nothing = np.zeros(1, dtype=np.int64), np.full(1, (1 << len(questions)) - 1, dtype=np.int64)
+        # Judged coarsely first: most of it is settled then.
+        coarse = self._judge(_divided(root, COARSE), *(np.repeat(bits, COARSE**2) for bits in nothing))
+        settled, open_ = (_finer(bits, COLUMNS // COARSE) for bits in coarse)
+        boxes, columns = root, COLUMNS
+        n_nodes, n_cells = 1, 0
+        nodes: list[F64] = []
+        sizes: list[I64] = []
+        cells_of: list[I32] = []
+        while True:
+            nodes.append(boxes / np.array([1, 1, columns, columns]))
+            sizes.append(np.full(len(boxes), columns))
+            cells = _divided(boxes, columns)
+            n_cells += len(cells)
+            settled, open_ = self._judge(cells, settled, open_)
+            splits = np.flatnonzero(open_)
+            room = [k for k in CHILD_COLUMNS if n_cells + len(splits) * k * k <= MOST_CELLS]
+            if cells[0, 3] < SMALLEST_DEG or not room:
+                splits = splits[:0]
+            told = -1 - (settled | open_ << OPEN)
+            told[splits] = n_nodes + np.arange(len(splits))
+            cells_of.append(told.astype(np.int32))
+            if not len(splits):
+                break
+            n_nodes += len(splits)
+            boxes, columns = cells[splits], room[0]
+            settled, open_ = (np.repeat(bits[splits], columns * columns) for bits in (settled, open_))
+        self._nodes = lay_out_nodes(np.concatenate(nodes), np.concatenate(sizes))
+        self._cells: I32 = np.concatenate(cells_of)
+
+    def _judge(self, cells: F64, settled: I64, open_: I64) -> tuple[I64, I64]:
+        """The answers that are yes all over each cell, and those still open, where some were settled before."""
+        slack = cells[:, 2:] * SLACK + SLACK
+        rectangles = np.column_stack([cells[:, :2] - slack, cells[:, :2] + cells[:, 2:] + slack])
+        settled, open_ = settled.copy(), open_.copy()
+        for number, question in enumerate(self._questions):
+            bit = 1 << number
+            asked = np.flatnonzero(open_ & bit)
+            if len(asked):
+                judged = question.index.judge(rectangles[asked], question.distance_m)
+                settled[asked[judged == YES]] |= bit
+                open_[asked[judged != BOTH]] &= ~bit
+        return settled, open_
+
+    @property
+    def n_cells(self) -> int:
+        return len(self._cells)
+
+    def answer(self, lon: F64, lat: F64) -> I16:
+        """answers[row]: bit n is the answer to question n."""
+        n = len(lon)
+        answers, open_answers = np.empty(n, dtype=np.int16), np.empty(n, dtype=np.int16)
+        open_row = np.empty(n, dtype=np.int32)
+        n_open = int(
+            overlay_kernels.answer_all(
+                lon, lat, self.bounds, self._nodes, self._cells, answers, open_row, open_answers
+            )
+        )  # fmt: skip
+        if n_open:
+            row, asked = open_row[:n_open], open_answers[:n_open]
+            own_lon, own_lat = lon[row], lat[row]
+            for number, question in enumerate(self._questions):
+                nth = np.flatnonzero(asked & np.int16(1 << number))
+                if len(nth):
+                    yes = nth[question.ask(own_lon[nth], own_lat[nth])]
+                    answers[row[yes]] |= np.int16(1 << number)
+        return answers
+
+
+def _bounds_of(bounds: list[F64]) -> F64:
+    """West, south, east, north of them all; what lies beyond the antimeridian makes it all the way around."""
+    corners = np.array(bounds)
+    west, south = corners[:, :2].min(axis=0).tolist()
+    east, north = corners[:, 2:].max(axis=0).tolist()
+    if west > east:
+        west, south, east, north = 0.0, 0.0, 0.0, 0.0
+    east, north = max(east, west + 1e-6), max(north, south + 1e-6)
+    if west - SLACK < -180.0 or east + SLACK > 180.0:
+        west, east = -180.0, 180.0
+    else:
+        west, east = west - SLACK, east + SLACK
+    return np.array([west, max(-90.0, south - SLACK), east, min(90.0, north + SLACK)])
+
+
+def _divided(boxes: F64, k: int) -> F64:
+    """(west, south, width, height) of the cells of some boxes, k by k each, south row first."""
+    row, column = np.divmod(np.arange(k * k), k)
+    cells = np.empty((len(boxes), k * k, 4))
+    cells[:, :, 2:] = boxes[:, None, 2:] / k
+    cells[:, :, 0] = boxes[:, 0:1] + column * cells[:, :, 2]
+    cells[:, :, 1] = boxes[:, 1:2] + row * cells[:, :, 3]
+    return cells.reshape(-1, 4)
+
+
+def _finer(bits: I64, times: int) -> I64:
+    """What is known of the cells of a square for cells so many times as fine."""
+    k = round(len(bits) ** 0.5)
+    return bits.reshape(k, k).repeat(times, axis=0).repeat(times, axis=1).reshape(-1)
