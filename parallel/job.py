@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -83,7 +83,7 @@ def run(
             "Spark cannot read standard input", hint="keep the events in a file, or run with --engine local"
         )
     reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
-    found = _schema_of_found(patterns, reader, episodes)
+    found = schema_of_found(patterns, reader, episodes)
     positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:
@@ -128,7 +128,7 @@ def _find_target(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tu
     return Target(path, "parquet"), OutputFolder(path)
 
 
-def _schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
+def schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
     """The columns of what will be found; binds the patterns to the events here, where a fault is told at once."""
     nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
     detections = Recogniser(patterns, episodes=episodes).feed(nothing)
@@ -198,6 +198,7 @@ class _Job:
     aside: Aside
     sink: _FolderSink | _FileSink
     on_progress: Callable[[Progress], None] | None = None
+    _given: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> Summary:
         tools = schemes.Tools.make(self.spark, self.work)
@@ -209,11 +210,11 @@ class _Job:
             with watched(self.spark.sparkContext, tools.errors, lambda: None):
                 parcels = _others(frame, sizes)
                 summary = self._conclude(account, parcels)
-        except DataError:
+        except DataError as error:
             self.sink.discard()
             if self.aside.n_bad:  # too many bad rows are best understood by looking at them
                 self.aside.commit()
-            raise
+            raise DataError(error.message, self._as_given(error.file), error.row, error.hint) from None
         finally:
             self.sink.discard()
             self.aside.discard()
@@ -250,9 +251,19 @@ class _Job:
         return summary
 
     def _set_aside(self, note: SetAside) -> None:
-        self.aside.add_block(Block(aside=note.rows, unreadable=note.unreadable))
+        rows = [replace(row, file=self._as_given(row.file)) for row in note.rows]
+        unreadable = {
+            name: replace(facts, file=self._as_given(facts.file) or "") for name, facts in note.unreadable.items()
+        }
+        self.aside.add_block(Block(aside=rows, unreadable=unreadable))
         for reason, values in note.refused:
             self.aside.add_rows(reason, [values])
+
+    def _as_given(self, path: str | None) -> str | None:
+        """The path as the caller wrote it; tasks have them absolute."""
+        if not self._given:
+            self._given |= {os.path.abspath(opened.file.path): opened.file.path for opened in self.reader.files}
+        return None if path is None else self._given.get(path, path)
 
     def _refuse_scattered(self, others: _Others) -> None:
         """Raises DataError where an entity was in two splits: its events were recognised apart."""
@@ -265,7 +276,7 @@ class _Job:
         counted = pc.value_counts(keys)
         twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0]
         places = [split for split, column in seen if pc.is_in(twice, value_set=column.combine_chunks()).as_py()]
-        first, second = (self.plan.splits[split].files[0].path for split in places[:2])
+        first, second = (self._as_given(self.plan.splits[split].files[0].path) for split in places[:2])
         raise DataError(
             f"--scheme source needs each entity in one split, and `{twice.as_py()}` is in {first} and in {second}",
             hint="use --scheme partition, or partition the files by entity once: wayeb data convert",

@@ -21,7 +21,7 @@ from wayeb_py.parallel.recognition import Account, AsideLog, Work, entities_parc
 from wayeb_py.parallel.shuffle import NUMBER_BITS, Packer, Routing, open_events
 from wayeb_py.parallel.splits import Split
 from wayeb_py.parallel.spool import Replayed
-from wayeb_py.parallel.task_errors import Errors
+from wayeb_py.parallel.task_errors import Errors, Raised
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, Broadcast
@@ -107,15 +107,15 @@ def partition(spark: SparkSession, tools: Tools, splits: Sequence[Split], routin
         yield from aside.parcels(accounts, task << NUMBER_BITS)
         yield Account(rows=aside.n_rows).to_parcel(accounts)
 
-    return shuffled(_parcels(spark, len(splits), read, tools), tools, routing)
+    return shuffled(_parcels(spark, len(splits), read, tools), tools.work, tools.errors, routing)
 
 
-def shuffled(parcels: DataFrame, tools: Tools, routing: Routing) -> DataFrame:
+def shuffled(parcels: DataFrame, shared: Broadcast[Work], errors: Errors | Raised, routing: Routing) -> DataFrame:
     """Parcels of events become parcels of what is found in them, each shard's events in the order of arrival."""
     n_targets = len(routing.targets)
 
     def run(target: int, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
-        work = tools.work.value
+        work = shared.value
         shard = routing.targets[target]
         events = Replayed(parcel.payload for parcel in parcels)
         unit = work.patterns_of(None).meaning.stream.time_unit
@@ -131,7 +131,7 @@ def shuffled(parcels: DataFrame, tools: Tools, routing: Routing) -> DataFrame:
         # Usually one shard a task; but whoever plans the query may put several together.
         for target, own in groupby(incoming, key=lambda parcel: parcel.split):
             results = run(target, own) if target < n_targets else own  # noqa: B031 (one of the two)
-            for parcel in tools.errors.caught(target, results):
+            for parcel in errors.caught(target, results):
                 yield to_batch([parcel])
 
     arranged = parcels.repartitionById(n_targets + 1, parcels["split"].cast("int"))

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import json
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -118,19 +119,21 @@ def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
 def _units(files: Sequence[OpenedFile], cut: bool = True, key: str | None = None) -> Iterator[_Unit]:
     number = 0
     for opened in files:
+        # Executors have folders of their own to start from.
+        file = replace(opened.file, path=os.path.abspath(opened.file.path))
         metadata = getattr(opened, "metadata", None)
         if metadata is not None and metadata.num_rows == 0 and cut:
             continue
         if metadata is None or not cut or metadata.num_row_groups < 2:
             groups = [] if metadata is None else range(metadata.num_row_groups)
             low, high = _bounds(metadata, groups, key)
-            yield _Unit(number, opened.file, opened.file.n_bytes, low, high)
+            yield _Unit(number, file, file.n_bytes, low, high)
             number += 1
             continue
         for group in range(metadata.num_row_groups):
             low, high = _bounds(metadata, [group], key)
-            share = opened.file.n_bytes * metadata.row_group(group).num_rows // max(1, metadata.num_rows)
-            yield _Unit(number, replace(opened.file, groups=(group, group + 1)), share, low, high)
+            share = file.n_bytes * metadata.row_group(group).num_rows // max(1, metadata.num_rows)
+            yield _Unit(number, replace(file, groups=(group, group + 1)), share, low, high)
             number += 1
 
 

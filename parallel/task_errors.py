@@ -54,6 +54,13 @@ class Errors:
         return None if not told else pickle.loads(told[0][1])
 
 
+class Raised:
+    """Lets errors through: in somebody's own job they are that job's to handle."""
+
+    def caught(self, task: int, results: Iterator[T]) -> Iterator[T]:
+        return results
+
+
 @contextmanager
 def watched(context: SparkContext, errors: Errors, tell: Callable[[], None]) -> Iterator[None]:
     """Runs Spark jobs; ends them at the first error, and raises it. `tell` is called now and then."""

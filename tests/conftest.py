@@ -69,9 +69,19 @@ def spark() -> Iterator[SparkSession]:
         pytest.skip(f"no Spark here: {error}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        session = open_session("local[2]", quick=True)
+        session = open_session("local[2]", quick=True, settings=_connector())
     yield session
     session.stop()
+
+
+def _connector() -> dict[str, str]:
+    """Spark's Kafka connector, which only a session that starts with it has; without it where it cannot be fetched."""
+    from wayeb_py.parallel.jars import MissingJarsError, connector_jars
+
+    try:
+        return {"spark.jars": ",".join(map(str, connector_jars()))}
+    except MissingJarsError:
+        return {}
 
 
 @pytest.fixture(scope="session")

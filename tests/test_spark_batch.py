@@ -1,0 +1,115 @@
+"""On Spark the detections are those of one process, whatever the scheme, the partitions and the files.
+
+The corpus and random cases are compared with the oracle, pooled into few jobs; whole runs are compared with the runner.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from cases import KEY
+from pooled import Pool, pool, write
+from test_corpus import CASES, answer_of, job_of
+
+import wayeb_py
+from wayeb_py.files.read import open_events
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.parallel import schemes
+from wayeb_py.parallel.bundle import pack_patterns
+from wayeb_py.parallel.job import schema_of_found
+from wayeb_py.parallel.parcel import unpack
+from wayeb_py.parallel.plans import make_plan
+from wayeb_py.parallel.recognition import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Layout = Callable[[Pool, Path], list[Path]]
+
+
+# ---- pools: many cases in one job
+
+
+def one_file(own: Pool, folder: Path) -> list[Path]:
+    return [write(own.interleaved(random.Random(1)), folder, "all", group_rows=7)]
+
+
+def anyhow(own: Pool, folder: Path) -> list[Path]:
+    """Files and row groups that begin and end wherever they may."""
+    dice = random.Random(2)
+    table = own.interleaved(dice)
+    cuts = sorted(dice.randrange(table.num_rows + 1) for _ in range(3))
+    bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
+    return [
+        write(table.slice(begin, end - begin), folder, f"{number}", group_rows=dice.choice((1, 3, 50)))
+        for number, (begin, end) in enumerate(bounds)
+    ]
+
+
+def by_entity(own: Pool, folder: Path) -> list[Path]:
+    """Two files, each entity in one of them."""
+    table = own.table()
+    halves: list[list[int]] = [[], []]
+    for row, key in enumerate(table[KEY].to_pylist()):
+        halves[sum(map(ord, str(key))) % 2].append(row)
+    # Arrow cannot take rows of every type.
+    rows = [pa.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in half)]) for half in halves]
+    return [write(half, folder, f"{number}", group_rows=5) for number, half in enumerate(rows)]
+
+
+def run_pools(
+    spark: SparkSession, pools: list[Pool], scheme: Any, layout: Layout, folder: Path, workers: int, episodes: bool
+) -> None:
+    """All pools in one job of Spark's; each finds what the oracle says."""
+    frames: list[DataFrame] = []
+    patterns_of: list[wayeb_py.Patterns] = []
+    errors = []
+    for number, own in enumerate(pools):
+        place = folder / str(number)
+        place.mkdir()
+        patterns = own.compile()
+        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        reader = open_events(layout(own, place), wanted)
+        plan = make_plan(patterns, reader, scheme, workers)
+        assert plan.scheme == scheme
+        found = schema_of_found(patterns, reader, episodes)
+        work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
+        tools = schemes.Tools.make(spark, work)
+        frames.append(plan.start(spark, tools).selectExpr(f"{number} AS pool", "kind", "payload"))
+        patterns_of.append(patterns)
+        errors.append(tools.errors)
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.union(frame)
+    kind = "episodes" if episodes else "detections"
+    rows = union.where(union["kind"] == kind).collect()
+    assert [error.first() for error in errors if error.first() is not None] == []
+    for number, own in enumerate(pools):
+        tables = [unpack(bytes(row.payload)) for row in rows if row.pool == number]
+        own.check(tables, patterns_of[number], episodes)
+
+
+@cache
+def corpus_pools() -> list[Pool]:
+    return pool((name, job_of(case), answer_of(case)) for name, case in CASES.items())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "layout", "workers", "episodes"),
+    [
+        ("source", by_entity, 2, False),
+        ("partition", anyhow, 1, False),
+        ("partition", one_file, 2, True),
+        ("pattern", anyhow, 2, False),
+    ],
+)
+def test_every_case_of_the_corpus_is_detected_by_every_scheme(
+    spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
+) -> None:
+    run_pools(spark, corpus_pools(), scheme, layout, tmp_path, workers, episodes)

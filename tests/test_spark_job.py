@@ -1,0 +1,501 @@
+"""Whole runs on Spark: the summary, the output, bad rows and errors are those of a run in one process."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import random
+import subprocess
+import sys
+from collections.abc import Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.dataset as ds
+import pyarrow.parquet as pq
+import pytest
+
+import wayeb_py
+from wayeb_py import cli, runner, startup
+from wayeb_py.errors import DataError, EventsError
+from wayeb_py.files.aside import BadLimit
+from wayeb_py.files.read import open_events
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.parallel import folder as folder_module
+from wayeb_py.parallel import job
+from wayeb_py.parallel.bundle import pack_patterns
+from wayeb_py.parallel.folder import MANIFEST, OutputFolder
+from wayeb_py.parallel.plans import make_plan
+from wayeb_py.parallel.splits import entity_splits
+from wayeb_py.providers.convert import convert
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+STREAM = """
+stream vehicles {
+    key  id
+    time ts
+    attr speed  number
+    attr status text
+}
+"""
+TEXT = """
+pattern Swing    := (speed > 50) ; (speed < 5) emit speed, status
+pattern Parked   := (status = "parked"){3,} within 10 min emit status
+pattern Rising   := (speed > prev(speed)){3}
+pattern Silent   := (elapsed() > 2 min)
+pattern Careful  := @((status = "moving"), (speed > 60), (status = "parked"))
+"""
+SCHEMES = ("source", "partition", "pattern")
+BEGIN = datetime(2024, 2, 28, 23, 0, tzinfo=UTC)
+
+
+def patterns(text: str = TEXT, **options: Any) -> wayeb_py.Patterns:
+    return wayeb_py.compile(STREAM + text, **options)
+
+
+def events(n: int = 3_000, n_entities: int = 30, seed: int = 7, heavy: float = 0.0, days: int = 1) -> pa.Table:
+    """Events in the order of time, a share of them of the entity `big`; now and then two at the same time."""
+    dice = random.Random(seed)
+    step = timedelta(days=days) / n
+    rows = []
+    for number in range(n):
+        rows.append(
+            {
+                "id": "big" if dice.random() < heavy else f"v{dice.randrange(n_entities):03}",
+                "ts": BEGIN + (number - number % 3) * step,
+                "speed": dice.choice((0.0, 3.0, 30.0, 55.0, 70.0, None)),
+                "status": dice.choice(("parked", "parked", "moving", None)),
+            }
+        )
+    schema = {"id": pa.string(), "ts": pa.timestamp("us", "UTC"), "speed": pa.float32(), "status": pa.string()}
+    return pa.Table.from_pylist(rows, pa.schema(schema))
+
+
+def write_by_entity(table: pa.Table, path: Path) -> None:
+    """A row group for each entity."""
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for key in sorted(set(table["id"].to_pylist())):
+            writer.write_table(table.filter(pc.equal(table["id"], key)))
+
+
+def rows_of(path: Path) -> list[str]:
+    """What was found, in an order of its own."""
+    table = ds.dataset(path, partitioning="hive").to_table() if path.is_dir() else pq.read_table(path)
+    names = sorted(set(table.column_names) - {"day"})
+    return sorted(repr([(name, row[name]) for name in names]) for row in table.to_pylist())
+
+
+def told(summary: runner.Summary) -> dict[str, Any]:
+    """The summary without what differs between two runs of the same."""
+    facts = asdict(summary)
+    for name in ("seconds", "out", "engine", "aside_file", "sorted_on_disk"):
+        facts.pop(name)
+    return facts
+
+
+def compare(spark: SparkSession, found: wayeb_py.Patterns, paths: Iterable[Path], folder: Path, **options: Any) -> None:
+    """A run on Spark gives what a run in this process gives."""
+    schemes = options.pop("schemes", SCHEMES)
+    local = runner.run(found, list(paths), folder / "local.parquet", **options)
+    expected = rows_of(folder / "local.parquet")
+    assert expected
+    for scheme in schemes:
+        out = folder / f"{scheme}.parquet"
+        summary = job.run(found, list(paths), out, spark=spark, scheme=scheme, **options)
+        assert rows_of(out) == expected, scheme
+        assert told(summary) == told(local), scheme
+        here, there = (folder / f"{name}.parquet.aside.ndjson" for name in ("local", scheme))
+        assert here.exists() == there.exists()
+        if here.exists():
+            assert sorted(here.read_text().splitlines()) == sorted(there.read_text().splitlines())
+
+
+# ---- the same answer from whatever files
+
+
+def test_files_of_all_kinds_in_disorder_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    table = events()
+    parts = [table.slice(2_000), table.slice(0, 700), table.slice(700, 900), table.slice(1_600, 400)]
+    pq.write_table(parts[0], tmp_path / "a.parquet", row_group_size=97)
+    with pa.OSFile(str(tmp_path / "b.arrow"), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(parts[1], max_chunksize=100)
+    lines = [json.dumps(row | {"ts": row["ts"].isoformat()}) for row in parts[2].to_pylist()]
+    lines[5:5] = ["not json", json.dumps({"id": "v001", "ts": "never", "speed": 1}), json.dumps({"speed": 3})]
+    (tmp_path / "c.ndjson").write_text("\n".join(lines) + "\n")
+    rows = ["id,ts,speed,status"]
+    for row in parts[3].to_pylist():
+        speed = "fast" if row["speed"] == 30 else "" if row["speed"] is None else row["speed"]
+        rows.append(f"{row['id']},{row['ts'].isoformat()},{speed},{row['status'] or ''}")
+    (tmp_path / "d.csv").write_text("\n".join(rows) + "\n")
+    paths = [tmp_path / name for name in ("a.parquet", "b.arrow", "c.ndjson", "d.csv")]
+    compare(spark, patterns(), paths, tmp_path, schemes=("partition", "pattern"))
+    since = Fraction(int(BEGIN.timestamp()) + 3600)
+    compare(spark, patterns(), paths, tmp_path, schemes=("partition",), since_s=since, until_s=since + 40_000)
+
+
+def test_late_events_are_set_aside_and_ties_keep_their_order(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(1_200, 9)
+    dice = random.Random(3)
+    order = sorted(range(table.num_rows), key=lambda row: row + dice.choice((0, 0, 0, 30, 90)))
+    late = table.take(pa.array(order))
+    for number in range(4):
+        pq.write_table(late.slice(number * 300, 300), tmp_path / f"{number}.parquet", row_group_size=61)
+    found = patterns(lateness_s=3_000)
+    compare(spark, found, [tmp_path / f"{number}.parquet" for number in range(4)], tmp_path, schemes=SCHEMES[1:])
+    assert (tmp_path / "local.parquet.aside.ndjson").read_text().count('"late"') > 10
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_episodes_are_the_same(spark: SparkSession, tmp_path: Path, scheme: str) -> None:
+    pq.write_table(events(900, 11), tmp_path / "a.parquet")
+    compare(spark, patterns(), [tmp_path / "a.parquet"], tmp_path, schemes=(scheme,), episodes=True)
+
+
+def test_cleaned_values_are_counted_once_however_patterns_are_split(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(900, 11)
+    wild = pc.if_else(pc.equal(table["speed"], 70), pa.scalar(900, pa.float32()), table["speed"])
+    pq.write_table(table.set_column(2, "speed", wild), tmp_path / "a.parquet")
+    compare(spark, patterns(clean="gps"), [tmp_path / "a.parquet"], tmp_path)
+
+
+# ---- skew
+
+
+def test_an_entity_with_a_third_of_all_events_has_tasks_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(events(4_000, 60, heavy=0.34), path, row_group_size=500)
+    found = patterns()
+    reader = open_events([path], Wanted.from_needs(found.needs, None))
+    plan = make_plan(found, reader, "partition", 8)
+    assert plan.routing is not None
+    assert plan.routing.heavy == ("big",)
+    own = [target for target in plan.routing.targets if target.shard == plan.routing.n_hashed]
+    assert [target.group for target in own] == [0, 1, 2]
+    assert list(plan.routing.targets[:3]) == own  # the largest first
+    assert sorted(name for group in plan.groups for name in group) == sorted(found.names)
+    compare(spark, found, [path], tmp_path, schemes=("partition",))
+    summary = job.run(found, [path], tmp_path / "w.parquet", spark=spark, scheme="partition", workers=8)
+    assert "1 entity with a shard of its own and 3 groups of patterns" in str(summary.engine)
+    assert rows_of(tmp_path / "w.parquet") == rows_of(tmp_path / "local.parquet")
+    assert told(summary) == told(runner.run(found, [path], tmp_path / "local.parquet"))
+
+
+# ---- files that are split by entity
+
+
+def test_converted_data_is_recognised_where_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(2_000)
+    times = pc.strftime(table["ts"], format="%Y-%m-%dT%H:%M:%SZ")
+    raw = pa.table({"vehicle_id": table["id"], "timestamp": times, "speed": table["speed"]})
+    pa.csv.write_csv(raw, tmp_path / "raw.csv")
+    convert([tmp_path / "raw.csv"], "csv", tmp_path / "data", partitions=5)
+    key, time, *_ = pq.read_schema(tmp_path / "data" / "part-00000.parquet").names
+    found = wayeb_py.compile("pattern Swing := (speed > 50) ; (speed < 5)", key=key, time=time)
+    summary = job.run(found, [tmp_path / "data"], tmp_path / "x.parquet", spark=spark)
+    assert "scheme source" in str(summary.engine)
+    assert "`wayeb data convert` partitioned it by entity" in str(summary.engine)
+    compare(spark, found, [tmp_path / "data"], tmp_path)
+
+
+def test_files_are_known_to_be_split_by_folders_or_statistics(tmp_path: Path) -> None:
+    table = events(600, 6)
+    for key in sorted(set(table["id"].to_pylist())):
+        place = tmp_path / "hive" / f"id={key}"
+        for month in ("1", "2"):
+            (place / f"month={month}").mkdir(parents=True)
+            pq.write_table(
+                table.filter(pc.equal(table["id"], key)).drop_columns(["id"]), place / f"month={month}" / "x.parquet"
+            )
+    write_by_entity(table, tmp_path / "sorted.parquet")
+    pq.write_table(table, tmp_path / "by_time.parquet", row_group_size=50)
+    wanted = Wanted.from_needs(patterns().needs, None)
+
+    hive = entity_splits(open_events([tmp_path / "hive"], wanted).files, "id")
+    assert hive.promise == "folders are named by `id`"
+    assert [len(split.files) for split in hive.splits] == [2] * 6
+    by_key = entity_splits(open_events([tmp_path / "sorted.parquet"], wanted).files, "id")
+    assert by_key.promise == "the statistics of `id` do not overlap"
+    assert [split.files[0].groups for split in by_key.splits] == [(n, n + 1) for n in range(6)]
+    assert entity_splits(open_events([tmp_path / "by_time.parquet"], wanted).files, "id").promise is None
+
+
+def test_folders_named_by_the_key_and_sorted_files_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(900, 6)
+    for key in sorted(set(table["id"].to_pylist())):
+        (tmp_path / "hive" / f"id={key}").mkdir(parents=True)
+        own = table.filter(pc.equal(table["id"], key)).drop_columns(["id"])
+        for half in (0, 1):
+            middle = own.num_rows // 2
+            part = own.slice(middle) if half else own.slice(0, middle)
+            pq.write_table(part, tmp_path / "hive" / f"id={key}" / f"{half}.parquet")
+    compare(spark, patterns(), [tmp_path / "hive"], tmp_path, schemes=("source",))
+    write_by_entity(table, tmp_path / "a.parquet")
+    compare(spark, patterns(), [tmp_path / "a.parquet"], tmp_path, schemes=("source",))
+
+
+def test_an_entity_in_two_splits_is_refused_rather_than_torn_apart(spark: SparkSession, tmp_path: Path) -> None:
+    table = events(600)
+    for half in (0, 1):
+        pq.write_table(table.slice(300 * half, 300), tmp_path / f"{half}.parquet")
+    with pytest.raises(
+        DataError, match=r"needs each entity in one split, and `v\d+` is in .*0.parquet and in .*1"
+    ) as e:
+        job.run(patterns(), [tmp_path], tmp_path / "out", spark=spark, scheme="source", by=["pattern"])
+    assert e.value.hint is not None
+    assert "--scheme partition" in e.value.hint
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
+
+
+# ---- output
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_a_folder_by_pattern_and_day_holds_the_same(spark: SparkSession, tmp_path: Path, scheme: Any) -> None:
+    pq.write_table(events(2_000, days=3), tmp_path / "a.parquet")
+    found = patterns()
+    local = runner.run(found, [tmp_path / "a.parquet"], tmp_path / "local.parquet")
+    out = tmp_path / "found"
+    summary = job.run(found, [tmp_path / "a.parquet"], out, spark=spark, scheme=scheme, by=["pattern", "day"])
+    assert summary.detections == local.detections
+    assert rows_of(out) == rows_of(tmp_path / "local.parquet")
+    folders = {path.parent.relative_to(out).as_posix() for path in out.rglob("*.parquet")}
+    assert "pattern=Swing/day=2024-02-29" in folders
+    for path in out.rglob("day=2024-02-29/*.parquet"):
+        days = pc.unique(pc.strftime(pq.read_table(path, partitioning=None)["ts"], format="%Y-%m-%d"))
+        assert days.to_pylist() == ["2024-02-29"]
+    manifest = json.loads((out / MANIFEST).read_text())
+    assert sum(manifest["parts"].values()) == sum(local.detections.values())
+    # Spark reads it back, the manifest is in nobody's way.
+    assert spark.read.parquet(str(out)).count() == sum(local.detections.values())
+
+
+def test_a_rerun_replaces_its_own_output_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(events(600), tmp_path / "a.parquet")
+    pq.write_table(events(300), tmp_path / "b.parquet")
+    out = tmp_path / "found"
+    out.mkdir()
+    job.run(patterns(), [tmp_path / "a.parquet"], out, spark=spark)
+    first = rows_of(out)
+    job.run(patterns(), [tmp_path / "b.parquet"], f"{out}/", spark=spark)
+    second = rows_of(out)
+    assert first != second
+    job.run(patterns(), [tmp_path / "a.parquet"], out, spark=spark)
+    assert rows_of(out) == first
+    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "b.parquet", "found"}
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("dear")
+    with pytest.raises(DataError, match="would replace what is not an output of an earlier run"):
+        job.run(patterns(), [tmp_path / "a.parquet"], tmp_path / "mine", spark=spark)
+    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
+
+
+def test_a_run_that_fails_leaves_the_old_output_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    for number in range(3):
+        pq.write_table(events(400, seed=number), data / f"{number}.parquet", compression="none")
+    out = tmp_path / "found"
+    job.run(patterns(), [data], out, spark=spark, by=["day"], scheme="partition")
+    before = rows_of(out)
+    whole = bytearray((data / "2.parquet").read_bytes())
+    whole[100:1500] = bytes(1400)  # the footer is as it was, the pages are not
+    (data / "2.parquet").write_bytes(whole)
+    for scheme in ("source", "partition"):
+        with pytest.raises(DataError) as e:
+            job.run(patterns(), [data], out, spark=spark, by=["day"], scheme=scheme)  # type: ignore[arg-type]
+        assert (e.value.file, "cannot be read" in e.value.message) == (str(data / "2.parquet"), True)
+    assert rows_of(out) == before
+    assert {path.name for path in tmp_path.iterdir()} == {"data", "found"}
+
+
+def test_parts_of_attempts_that_did_not_count_are_not_in_the_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / f".out.{folder_module.socket.gethostname()}-999999999-abcd.tmp").mkdir()  # of a run that was killed
+    for in_one_step in (True, False):
+        if not in_one_step:
+            monkeypatch.setattr(folder_module.ctypes, "CDLL", lambda *_, **__: object())
+        folder = OutputFolder(tmp_path / "out")
+        aside = folder.open()
+        (aside / "part-0.parquet").write_bytes(b"counts")
+        (aside / "part-0-again.parquet").write_bytes(b"does not")
+        folder.commit({"part-0.parquet": 1}, {})
+        folder.discard()
+        assert {path.name for path in (tmp_path / "out").iterdir()} == {"part-0.parquet", MANIFEST}
+        assert {path.name for path in tmp_path.iterdir()} == {"out"}
+    folder = OutputFolder(tmp_path / "out")
+    folder.open()
+    with pytest.raises(DataError, match="parts that the executors wrote are not here"):
+        folder.commit({"part-7.parquet": 1}, {})
+    folder.discard()
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(events(600), tmp_path / "a.parquet")
+    found = patterns()
+    for name in ("x.csv", "x.ndjson", "x.parquet"):
+        runner.run(found, [tmp_path / "a.parquet"], tmp_path / f"local-{name}")
+        job.run(found, [tmp_path / "a.parquet"], tmp_path / name, spark=spark, scheme="partition")
+    for name in ("x.csv", "x.ndjson"):
+        local, there = ((tmp_path / which).read_text().splitlines() for which in (f"local-{name}", name))
+        assert sorted(local) == sorted(there)
+        assert local[0] == there[0] or name == "x.ndjson"
+    times = pq.read_table(tmp_path / "x.parquet")["ts"].to_pylist()
+    assert times == sorted(times)
+    assert pq.read_schema(tmp_path / "x.parquet") == pq.read_schema(tmp_path / "local-x.parquet")
+
+
+# ---- errors
+
+
+def test_places_of_faults_are_named_as_the_caller_named_them(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.csv").write_text("id,ts,speed,status\nv1,2024-01-01T00:00:00Z,x,parked\nv1,never,60,parked\n")
+    local = runner.run(patterns(), ["a.csv"], "local.csv")
+    assert local.unreadable["speed"]["file"] == "a.csv"
+    for scheme in SCHEMES:
+        summary = job.run(patterns(), ["a.csv"], "d.csv", spark=spark, scheme=scheme)
+        assert told(summary) == told(local)
+        assert Path("d.csv.aside.ndjson").read_text() == Path("local.csv.aside.ndjson").read_text()
+
+
+def test_too_many_bad_rows_stop_a_run_and_are_kept(spark: SparkSession, tmp_path: Path) -> None:
+    good = [f"v{n % 3},2024-01-01T00:00:{n:02}Z,60,parked" for n in range(50)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,ts,speed,status", *good, "v1,never,1,parked"] * 2) + "\n")
+    with pytest.raises(DataError, match=r"of 10\d rows cannot be read, more than --max-bad allows \(1\)"):
+        job.run(patterns(), [tmp_path / "a.csv"], tmp_path / "d.csv", spark=spark, max_bad=BadLimit(1, 0.0))
+    assert not (tmp_path / "d.csv").exists()
+    assert (tmp_path / "d.csv.aside.ndjson").read_text().count("never") == 2
+
+
+def test_a_function_that_fails_in_a_task_is_told_as_in_process(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import wayeb_py\n@wayeb_py.function('number')\ndef halved(x):\n    raise ArithmeticError('no halves')\n"
+    )
+    spec = importlib.util.spec_from_file_location("mine", tmp_path / "mine.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    pq.write_table(events(100), tmp_path / "a.parquet")
+    found = patterns("pattern P := (halved(speed) > 1)", functions=[module.halved])
+    for scheme in SCHEMES:
+        with pytest.raises(EventsError, match="the function `halved` failed: ArithmeticError: no halves"):
+            job.run(found, [tmp_path / "a.parquet"], tmp_path / "d.csv", spark=spark, scheme=scheme)
+    assert not (tmp_path / "d.csv").exists()
+
+
+def test_faults_of_the_input_are_told_before_anything_runs(tmp_path: Path) -> None:
+    pq.write_table(events(10).drop_columns(["status"]), tmp_path / "a.parquet")
+    with pytest.raises(EventsError, match="has no column `status`"):
+        job.run(patterns(), [tmp_path / "a.parquet"], tmp_path / "d.csv")
+    with pytest.raises(DataError, match="Spark cannot read standard input"):
+        job.run(patterns(), ["-"], tmp_path / "d.csv")
+
+
+# ---- what tasks need goes with them
+
+OPENS = """
+import sys, pickle, pyarrow.parquet as pq
+from wayeb_py.parallel.bundle import open_patterns
+found = open_patterns(open(sys.argv[1], "rb").read())
+print(sorted(found.recognise(pq.read_table(sys.argv[2])).counts().items()))
+"""
+
+
+def test_places_tables_and_functions_go_with_the_patterns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "ports.csv").write_text("name,lon,lat\nBrest,-4.5,48.4\nRoscoff,-4.0,48.7\n")
+    (home / "weather.csv").write_text("lon,lat,time,ice\n-4.5,48.4,2024-01-01T00:00:00Z,true\n")
+    (home / "only_here.py").write_text(
+        "import numpy\nimport wayeb_py\nLIMIT = 5\n\n"
+        "def beyond(x):\n    return x > LIMIT\n\n"
+        "@wayeb_py.predicate('number')\ndef quick(x):\n    return numpy.asarray(beyond(x))\n"
+    )
+    (home / "x.sre").write_text(
+        'stream s {\n key id\n time ts\n attr speed number\n position lon, lat\n}\npoints ports from "ports.csv"\n'
+        'lookup weather from "weather.csv" by time 24 h, nearest 20 km\n'
+        "pattern Near for each p in ports := (near(p, 5 km))\npattern Icy := (weather.ice = true)\n"
+        "pattern Quick := (quick(speed))\n"
+    )
+    table = pa.table(
+        {
+            "id": ["a"] * 3,
+            "ts": pa.array([1704070000, 1704070060, 1704070120], pa.timestamp("s", "UTC")),
+            "speed": [1.0, 9.0, 9.0],
+            "lon": [-4.5, -4.5, 0.0],
+            "lat": [48.4, 48.4, 0.0],
+        }
+    )
+    pq.write_table(table, tmp_path / "a.parquet")
+    monkeypatch.syspath_prepend(home)
+    import only_here  # type: ignore[import-not-found]
+
+    found = wayeb_py.compile(home / "x.sre", functions=[only_here.quick])
+    expected = sorted(found.recognise(table).counts().items())
+    assert dict(expected) == {"Near": 2, "Icy": 2, "Quick": 2}
+    (tmp_path / "packed").write_bytes(pack_patterns(wayeb_py.compile(home / "x.sre", functions=[only_here.quick])))
+    for path in home.iterdir():
+        if path.is_file():
+            path.unlink()
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    opened = subprocess.run(
+        [sys.executable, "-c", OPENS, str(tmp_path / "packed"), str(tmp_path / "a.parquet")],
+        capture_output=True,
+        text=True,
+        env=environment,
+        cwd=Path(wayeb_py.__file__).parent.parent,
+    )
+    assert opened.stdout.strip() == repr(expected), opened.stderr
+
+
+# ---- the command
+
+
+def test_the_command_runs_on_spark_and_says_why(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(startup, "spare_pandas", lambda: None)  # this process has other tests to run
+    Path("x.sre").write_text(STREAM + TEXT)
+    pq.write_table(events(300), "a.parquet")
+
+    def call(*words: str) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["wayeb", "run", "x.sre", "--data", "a.parquet", *words])
+        code: Any = 0
+        try:
+            cli.main()
+        except SystemExit as end:
+            code = end.code or 0
+        out, err = capfd.readouterr()
+        return code, out, err
+
+    assert call("--out", "local.ndjson", "-q")[0] == 0
+    code, _, err = call("--out", "d.ndjson", "--engine", "spark", "--scheme", "partition")
+    assert code == 0, err
+    assert "on Spark as asked for: scheme partition, as asked for: 8 shards" in err
+    assert sorted(Path("d.ndjson").read_text().splitlines()) == sorted(Path("local.ndjson").read_text().splitlines())
+    code, out, err = call("--out", "-", "--scheme", "pattern", "-q")
+    assert (code, err) == (0, "")
+    assert sorted(out.splitlines()) == sorted(Path("local.ndjson").read_text().splitlines())
+    code, out, _ = call("--out", "found", "--by", "pattern", "--json")
+    summary = json.loads(out)
+    assert (code, summary["out"]) == (0, str(tmp_path / "found"))
+    assert summary["detections"] == json.loads((Path("found") / MANIFEST).read_text())["summary"]["detections"]
+    Path("a.parquet").write_bytes(b"PAR1 and no more")
+    code, out, err = call("--out", "d.csv", "--engine", "spark")
+    assert (code, out) == (3, "")
+    assert err.startswith("cannot be read as parquet")
+    assert "Traceback" not in err
