@@ -9,6 +9,7 @@ found and writes it; events never come to it.
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import threading
 import time
@@ -178,6 +179,8 @@ def stream(
         )
         aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
         run = _Run(sink, aside_folder, manifest.stream_id, _columns(patterns, schema, episodes), summary, watchers)
+        # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
         for name, value in spread.settings.items():
             session.conf.set(name, value)

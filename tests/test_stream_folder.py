@@ -1,4 +1,4 @@
-"""A folder as a log: files keep their places once seen, and what is wrong with one is told, set aside, or waited for."""
+"""A folder as a log: files keep their places once seen; what is wrong with one is told, set aside, or waited for."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 def test_a_file_may_gain_columns_and_lack_some(folder: Path) -> None:
     write(folder / "a.parquet", [1])
-    write(folder / "b.parquet", [2], extra=[9], v=["x"] and [7.0])
+    write(folder / "b.parquet", [2], extra=[9], v=[7.0])
     pq.write_table(pa.table({"k": ["a"], "ts": [0], "id": [3]}), folder / "c.parquet")
     log = log_of(folder)
     batches = [batch for block in blocks(log) for batch in block.batches]
