@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import random
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -14,56 +13,13 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
+from event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
 
 import wayeb_py
 from wayeb_py import runner
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import BadLimit
-from wayeb_py.files.saved import StateFolder
-from wayeb_py.files.write import ParquetOutput
 from wayeb_py.runner import Progress, run
-
-PATTERNS = wayeb_py.compile(
-    """
-stream vehicles {
-    key  id
-    time ts
-    attr speed number
-    attr engine text
-}
-pattern Swing := (speed > 50) ; (speed = 0) ; (speed > 50)      emit engine
-pattern Still := (speed = 0){2,}
-pattern Slow  := #((engine = "on"), (speed = 0), (engine = "off")) within 8 s
-"""
-)
-
-
-def make_events(n_events: int, seed: int = 1) -> pa.Table:
-    """Events of some vehicles in the order of time, a few of them at the same time."""
-    chance = random.Random(seed)
-    return pa.table(
-        {
-            "id": pa.array([f"v{chance.randint(0, 6)}" for _ in range(n_events)]),
-            "ts": pa.array([1000 * (i // 2) for i in range(n_events)], pa.timestamp("ms")),
-            "speed": pa.array([chance.choice([0.0, 0.0, 60.0, None]) for _ in range(n_events)], pa.float32()),
-            "engine": pa.array([chance.choice(["on", "off", None]) for _ in range(n_events)]),
-        }
-    )
-
-
-EVENTS = make_events(2000)
-
-
-def shuffled_but_for_ties(table: pa.Table) -> pa.Table:
-    """The rows in another order, in which rows of the same time still come one after the other as before."""
-    places = list(range(0, table.num_rows, 2))
-    random.Random(3).shuffle(places)
-    return table.take(pa.array([row for place in places for row in (place, place + 1)]))
-
-
-def rows_of(path: Path) -> list[dict[str, Any]]:
-    table = pq.read_table(path)
-    return sorted(table.to_pylist(), key=repr)
 
 
 @pytest.fixture
@@ -352,147 +308,6 @@ def test_progress_ends_with_all_that_there_is_to_read(tmp_path: Path) -> None:
     run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv", on_progress=told.append)
     assert [progress.n_events for progress in told] == list(range(100, 2001, 100))
     assert told[-1].n_bytes == pytest.approx(told[-1].total_bytes, rel=0.01)
-
-
-# ---- the nightly job
-
-
-@pytest.mark.parametrize("episodes", [False, True])
-@pytest.mark.parametrize("cuts", [[1000], [3, 3, 999, 1001, 1998]])
-@pytest.mark.parametrize("disorder", [False, True])
-def test_nightly_runs_equal_one_run_over_everything(
-    tmp_path: Path, episodes: bool, cuts: list[int], disorder: bool
-) -> None:
-    pq.write_table(EVENTS, tmp_path / "all.parquet")
-    nights = zip([0, *cuts], [*cuts, EVENTS.num_rows], strict=True)
-    (tmp_path / "out").mkdir()
-    n_events = 0
-    for night, (start, end) in enumerate(nights):
-        part = EVENTS.slice(start, end - start)
-        if disorder and start % 2 == 0 and end % 2 == 0:
-            part = shuffled_but_for_ties(part)
-        pq.write_table(part, tmp_path / "night.parquet")
-        last = end == EVENTS.num_rows
-        summary = run(
-            PATTERNS,
-            [tmp_path / "night.parquet"],
-            tmp_path / "out",
-            episodes=episodes,
-            state_dir=tmp_path / "state",
-            final=last,
-        )
-        assert summary.aside == {}, night
-        n_events += summary.events
-    run(PATTERNS, [tmp_path / "all.parquet"], f"{tmp_path}/all/", episodes=episodes)
-    stem = "episodes" if episodes else "detections"
-    assert n_events == EVENTS.num_rows
-    assert rows_of(tmp_path / "out") == rows_of(tmp_path / "all" / f"{stem}.parquet")
-    assert len(os.listdir(tmp_path / "out")) == len(cuts) + 1
-
-
-@pytest.mark.parametrize("cut", [1, 7, 50, 93])
-def test_nights_with_a_lateness_wait_for_stragglers_of_the_next(tmp_path: Path, cut: int) -> None:
-    patterns = wayeb_py.compile(
-        "stream s {\n key id\n time ts\n lateness 10 s\n}\npattern P := (x > 0) ; (x > 1) ; (x > 0)\n"
-    )
-    chance = random.Random(cut)
-    times = [i + chance.randint(-9, 9) for i in range(100)]
-    events = pa.table(
-        {
-            "id": pa.array([chance.randint(0, 2) for _ in times]),
-            "ts": pa.array(times, pa.timestamp("s")),
-            "x": pa.array([chance.randint(0, 3) for _ in times]),
-        }
-    )
-    (tmp_path / "out").mkdir()
-    n_late = 0
-    for night, part in enumerate([events.slice(0, cut), events.slice(cut)]):
-        pq.write_table(part, tmp_path / "night.parquet")
-        summary = run(
-            patterns, [tmp_path / "night.parquet"], tmp_path / "out", state_dir=tmp_path / "state", final=night == 1
-        )
-        n_late += summary.aside.get("late", 0)
-    pq.write_table(events, tmp_path / "all.parquet")
-    whole = run(patterns, [tmp_path / "all.parquet"], tmp_path / "whole.parquet")
-    found = [row for path in (tmp_path / "out").glob("*.parquet") for row in pq.read_table(path).to_pylist()]
-    assert sorted(found, key=repr) == rows_of(tmp_path / "whole.parquet")
-    assert n_late == whole.aside["late"] > 0
-    assert len(found) > 5
-
-
-def test_what_is_older_than_the_state_is_late(tmp_path: Path) -> None:
-    pq.write_table(EVENTS, tmp_path / "e.parquet")
-    (tmp_path / "out").mkdir()
-    run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
-    again = run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
-    # The last event of each vehicle is not older than itself.
-    assert again.events + again.aside["late"] == 2000
-    assert again.events <= 2 * 7
-
-
-@pytest.mark.parametrize(("owner", "step"), [(StateFolder, "save"), (ParquetOutput, "commit")])
-def test_a_night_that_failed_is_repeated_without_anything_lost_or_twice(
-    tmp_path: Path, expected: list[dict[str, Any]], monkeypatch: pytest.MonkeyPatch, owner: type, step: str
-) -> None:
-    (tmp_path / "out").mkdir()
-    for night in range(2):
-        pq.write_table(EVENTS.slice(1000 * night, 1000), tmp_path / f"{night}.parquet")
-
-    def fail(*given: object) -> None:
-        raise DataError("the power went out")
-
-    run(PATTERNS, [tmp_path / "0.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
-    with monkeypatch.context() as patched:
-        patched.setattr(owner, step, fail)
-        with pytest.raises(DataError, match="the power went out"):
-            run(PATTERNS, [tmp_path / "1.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
-    run(PATTERNS, [tmp_path / "1.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
-    assert rows_of(tmp_path / "out") == expected
-
-
-@pytest.mark.parametrize(
-    ("nights", "entity", "aside"),
-    [
-        ([["a7", "8"], ["8", "9"]], "8", {}),  # the second night alone would look like numbers
-        ([["7", "8"], ["8", "a9"]], 8, {"the key cannot be read": 1}),  # and here like text
-    ],
-)
-def test_a_text_file_is_read_as_the_night_before(
-    tmp_path: Path, nights: list[list[str]], entity: str | int, aside: dict[str, int]
-) -> None:
-    (tmp_path / "out").mkdir()
-    for night, keys in enumerate(nights):
-        rows = "".join(f"{key},2016-01-01T00:00:0{night},0,on\n" for key in keys)
-        (tmp_path / "e.csv").write_text("id,ts,speed,engine\n" + rows)
-        summary = run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "out", state_dir=tmp_path / "state")
-    assert summary.aside == aside
-    found = [row for path in (tmp_path / "out").glob("*.parquet") for row in rows_of(path)]
-    assert [row["entity"] for row in found] == [entity]
-
-
-def test_two_runs_cannot_share_a_state(tmp_path: Path) -> None:
-    with StateFolder(tmp_path), pytest.raises(DataError, match="another run is using this state"):
-        StateFolder(tmp_path)
-    with StateFolder(tmp_path) as state:
-        assert state.n_runs == 0
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"rubbish", "this is not a state of wayeb"),
-        (b'{"wayeb_state": 99, "n_runs": 1}\n', "the state has version 99, and this wayeb reads 1"),
-        (b'{"wayeb_state": 1, "n_runs": 1}\nrubbish', "this is not a saved state"),
-    ],
-)
-def test_a_damaged_state_is_told(tmp_path: Path, content: bytes, message: str) -> None:
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "recogniser.state").write_bytes(content)
-    pq.write_table(EVENTS, tmp_path / "e.parquet")
-    with pytest.raises(DataError) as raised:
-        run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv", state_dir=tmp_path / "state")
-    assert str(raised.value).startswith(message)
-    assert not (tmp_path / "d.csv").exists()
 
 
 def test_the_summary_can_be_written_as_json(tmp_path: Path) -> None:
