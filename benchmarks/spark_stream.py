@@ -1,0 +1,240 @@
+"""Six patterns over a stream of files on Spark, checkpoints on: three ways from the same files to the same detections.
+
+- *chained source*: what `wayeb stream` does by default; a partition is recognised where it is read.
+- *stateful, parcels*: `recognise_stream`, for streams that are any data frame; events cross a shuffle as parcels.
+- *stateful, rows*: `applyInPandasWithState` as a Spark user would write it, keyed by shard, with our recogniser inside.
+
+The stream lies in two partitions by vehicle, as many as there are cores. RocksDB is the state store of both stateful
+ways. A batch has the same events in all three; the first one of a run starts Python workers and compiles plans, and is
+reported apart. A rate is that of the batches after it, by the time that Spark says its triggers took.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import wayeb_py
+from benchmarks.events import FOLDER, SIX_PATTERNS, fleet_file
+from benchmarks.measure import Bound, Experiment, Figure, start
+from wayeb_py.parallel.by_shard import STATE_SETTINGS
+from wayeb_py.parallel.checkpoint import Checkpoint
+from wayeb_py.parallel.folder_log import FolderLog
+from wayeb_py.parallel.session import open_session
+from wayeb_py.parallel.shards import shard_of
+from wayeb_py.parallel.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stateful import recognise_stream
+from wayeb_py.parallel.stream import stream
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql.streaming.state import GroupState
+
+    from wayeb_py.patterns import Patterns
+
+N_CORES = 2
+FILE_EVENTS = 125_000
+SIZES = {"quick": (1_000_000, [250_000], 1), "usual": (4_000_000, [500_000, 1_000_000], 2)}
+FULL = (20_000_000, [1_000_000, 2_000_000, 5_000_000], 2)
+COLUMNS = ["pattern", "entity", "ts", "seq", "start_ts", "start_seq"]
+
+
+@dataclass(frozen=True, slots=True)
+class Went:
+    """How a run went: (events, seconds) of its batches."""
+
+    batches: list[tuple[int, float]]
+
+    @property
+    def first_s(self) -> float:
+        return self.batches[0][1]
+
+    @property
+    def events_per_s(self) -> float:
+        return sum(n for n, _ in self.batches[1:]) / sum(seconds for _, seconds in self.batches[1:])
+
+
+def stream_files(n_events: int) -> Path:
+    """The events of `fleet_file` in files of two partitions by vehicle, those of one time written together."""
+    folder = FOLDER / f"fleet-stream-{n_events}"
+    if folder.exists():
+        return folder
+    print(f"making {folder.name} ...", flush=True)
+    events = pq.read_table(fleet_file(n_events))
+    made = folder.with_suffix(".making")
+    shutil.rmtree(made, ignore_errors=True)
+    partition_of = pa.array(shard_of(events["vehicle_id"], N_CORES))
+    for partition in range(N_CORES):
+        own = events.filter(pc.equal(partition_of, partition))
+        (made / f"part={partition}").mkdir(parents=True)
+        n_files = -(-n_events // (N_CORES * FILE_EVENTS))
+        for number in range(n_files):
+            path = made / f"part={partition}" / f"{number:05}.parquet"
+            begin, end = (len(own) * n // n_files for n in (number, number + 1))
+            pq.write_table(own.slice(begin, end - begin), path)
+            os.utime(path, (1_700_000_000 + number,) * 2)
+    made.rename(folder)
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Ways:
+    """The three ways over one stream."""
+
+    spark: SparkSession
+    patterns: Patterns
+    source: Path
+
+    def chained(self, batch_events: int, folder: Path) -> Went:
+        watcher = _Watcher()
+        with Checkpoint(folder / "checkpoint") as checkpoint:
+            log = FolderLog(self.source, checkpoint.journal)
+            sink = ParquetSink(folder / "out")
+            stream(
+                self.spark, self.patterns, log, sink, checkpoint,
+                scheme="source", once=True, max_rows=batch_events, watchers=[watcher],
+            )  # fmt: skip
+        return watcher.went()
+
+    def parcels(self, batch_events: int, folder: Path) -> Went:
+        return self._run(recognise_stream(self._rows(batch_events), self.patterns, shards=N_CORES), folder)
+
+    def rows(self, batch_events: int, folder: Path) -> Went:
+        return self._run(by_rows(self._rows(batch_events), self.patterns), folder)
+
+    def _rows(self, batch_events: int) -> DataFrame:
+        schema = self.spark.read.parquet(str(self.source)).schema
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", batch_events // FILE_EVENTS)
+        return reader.parquet(str(self.source))
+
+    def _run(self, found: DataFrame, folder: Path) -> Went:
+        writer = found.writeStream.format("parquet").option("path", str(folder / "out"))
+        query = writer.option("checkpointLocation", str(folder / "checkpoint")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        progress = [one for one in query.recentProgress if one["numInputRows"]]
+        return Went([(one["numInputRows"], one["durationMs"]["triggerExecution"] / 1000) for one in progress])
+
+
+class _Watcher:
+    """Keeps what the batches of a chained source read: Spark counts what was found instead."""
+
+    def __init__(self) -> None:
+        self._query: StreamingQuery | None = None
+        self._n_events: dict[int, int] = {}
+
+    def began(self, query: StreamingQuery) -> None:
+        self._query = query
+
+    def took(self, batch: Batch) -> None:
+        self._n_events[batch.number] = sum(counts["rows"] for counts in batch.counts)
+
+    def ended(self, summary: Any) -> None:
+        """Progress is asked for afterwards."""
+
+    def went(self) -> Went:
+        assert self._query is not None
+        took_s = {one["batchId"]: one["durationMs"]["triggerExecution"] / 1000 for one in self._query.recentProgress}
+        return Went([(n, took_s[batch]) for batch, n in sorted(self._n_events.items()) if n])
+
+
+def by_rows(events: DataFrame, patterns: Patterns) -> DataFrame:
+    """The stateful operator as one would write it: rows by a hash of the key, the state as one blob."""
+    from pyspark.sql import functions as sql
+
+    needed = list(dict.fromkeys(need.column for need in patterns.needs))
+
+    def step(_shard: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        import pandas
+
+        saved = bytes(state.get[0]) if state.exists else None
+        recogniser = wayeb_py.Recogniser(patterns, saved=saved)
+        # A shuffle keeps no order, and a batch comes in pieces.
+        together = pandas.concat(list(frames)).sort_values("ts", kind="stable")
+        found = recogniser.feed(pa.Table.from_pandas(together[needed], preserve_index=False))
+        state.update((recogniser.save(),))
+        yield found.to_arrow().select(COLUMNS).to_pandas().astype({"pattern": "str"})
+
+    keyed = events.select(*needed, (sql.pmod(sql.hash("vehicle_id"), sql.lit(N_CORES))).alias("shard"))
+    return keyed.groupBy("shard").applyInPandasWithState(
+        step,
+        "pattern string, entity bigint, ts timestamp, seq bigint, start_ts timestamp, start_seq bigint",
+        "saved binary",
+        "append",
+        "NoTimeout",
+    )
+
+
+def in_one_order(table: pa.Table) -> pa.Table:
+    times = pa.timestamp("us", tz="UTC")
+    types = [pa.string(), pa.int64(), times, pa.int64(), times, pa.int64()]
+    plain = table.select(COLUMNS).cast(pa.schema(list(zip(COLUMNS, types, strict=True))))
+    return plain.sort_by([(column, "ascending") for column in COLUMNS]).combine_chunks()
+
+
+def measure(
+    experiment: Experiment, ways: Ways, expected: pa.Table, batch_events: int, n_rounds: int
+) -> dict[str, float]:
+    """The median rate of each way, in turn; every single answer is checked."""
+    tasks: dict[str, Callable[[int, Path], Went]] = {
+        "chained source": ways.chained, "stateful, parcels": ways.parcels, "stateful, rows": ways.rows,
+    }  # fmt: skip
+    went: dict[str, list[Went]] = {name: [] for name in tasks}
+    for number in range(n_rounds):
+        names = list(tasks)
+        for name in names[number % 3 :] + names[: number % 3]:
+            with tempfile.TemporaryDirectory(prefix="wayeb-stream-") as folder, experiment.watched():
+                went[name].append(tasks[name](batch_events, Path(folder)))
+                found = in_one_order(pq.read_table(Path(folder) / "out"))
+            experiment.check(f"{len(found):,} detections of the {name}, equal to one process", found.equals(expected))
+    rates = {}
+    for name, runs in went.items():
+        rates[name] = statistics.median(run.events_per_s for run in runs)
+        experiment.row(
+            way=name,
+            **{"events a batch": batch_events, "million events/s": rates[name] / 1e6},
+            **{"first batch in s": statistics.median(run.first_s for run in runs), "batches": len(runs[0].batches)},
+        )
+    return rates
+
+
+def main() -> None:
+    experiment = start("spark_stream", f"a stream of files, six patterns, checkpoints on, local[{N_CORES}]")
+    n_events, batch_sizes, n_rounds = SIZES.get(experiment.size, FULL)
+    source = stream_files(n_events)
+    patterns = wayeb_py.compile(SIX_PATTERNS)
+    settings = STATE_SETTINGS | {
+        "spark.sql.shuffle.partitions": str(N_CORES),
+        "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",  # Spark's own: our sessions have it for parcels
+        "spark.driver.memory": "3g",
+    }
+    spark = open_session(f"local[{N_CORES}]", settings=settings, quick=False)
+    ways = Ways(spark, patterns, source)
+    expected = in_one_order(patterns.recognise(pq.read_table(fleet_file(n_events))).to_arrow())
+    experiment.report("events", n_events, "events")
+    ratios = []
+    for batch_events in batch_sizes:
+        rates = measure(experiment, ways, expected, batch_events, n_rounds)
+        rows, of_batches = rates["stateful, rows"], f"over rows, batches of {batch_events:,}"
+        ratios.append(rates["chained source"] / rows)
+        experiment.report(f"parcels {of_batches}", rates["stateful, parcels"] / rows, "x")
+        experiment.report(f"chained source {of_batches}", ratios[-1], "x")
+    experiment.bound(Bound("speed of the chained source over applyInPandasWithState", min(ratios), 5, "at least"))
+    experiment.figure(Figure("Streaming from files", "events a batch", "million events/s", series="way", log="xy"))
+    spark.stop()
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()
