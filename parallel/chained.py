@@ -119,8 +119,9 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = log.ends() if isinstance(log, ReplayLog) else log.latest()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """How far the log goes: what the batches' end offsets lag behind."""
-        return {"at": self._chain.setting.log.latest()}
+        """How far the log goes: what the batches' end offsets lag behind; a replay that had to wait, its schedule."""
+        log = self._chain.setting.log
+        return {"at": log.due() if isinstance(log, ReplayLog) else log.latest()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends: `start` itself if there is nothing to do."""

@@ -30,7 +30,12 @@ _KNOWN = (
         "look for it in the system's log; fewer events a batch (--max-events) need less memory; then start again",
     ),
     (
-        r"Connection (?:to node .*|refused)|Broker transport failure|_ALL_BROKERS_DOWN|LEADER_NOT_AVAILABLE",
+        r"Py4JNetworkError|py4j\.protocol|Answer from Java side is empty",
+        "Spark's Java process is gone: it was killed, by the system if memory was short",
+        "start the stream again: it goes on where it was",
+    ),
+    (
+        r"Connection to node .* (?:could not|was dis)|Broker transport failure|_ALL_BROKERS_DOWN|LEADER_NOT_AVAILABLE",
         "the Kafka broker cannot be reached",
         "check the address in --source and that the broker runs, then start again: it goes on where it was",
     ),
@@ -73,6 +78,8 @@ def find_cause(error: BaseException) -> Cause:
     if isinstance(error, KeyboardInterrupt):
         return Cause("interrupted", "start it again: it goes on where it was")
     text = _text(error)
+    if isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError):
+        text += "\npy4j.protocol"  # nothing else in the driver's thread keeps a connection
     ours = re.search(
         r"wayeb_py\.errors\.\w+: (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
     )

@@ -37,7 +37,7 @@ class Lines:
 def render_line(view: View) -> str:
     """What matters of a stream after a batch, in one line."""
     parts = [
-        f"batch {view.batch}",
+        f"batch {view.batch}" if view.batch >= 0 else "no batch yet",
         f"{view.sum('events'):,} events",
         f"in {view.input_per_s:,.0f}/s",
         f"done {view.processed_per_s:,.0f}/s",

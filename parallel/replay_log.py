@@ -123,9 +123,10 @@ class ReplayLog:
         """A state that another process wrote, seen at a later time."""
         return pass_time(state, now_s, self.schedule(partition), self.capacity, stands=True)
 
-    def due(self, state: SourceState, partition: str) -> int:
-        """How many events would have been offered by now if the clock had never stood still."""
-        return self.schedule(partition).n_due(state.clock_s + state.waited_s)
+    def due(self) -> Offsets:
+        """What would have been offered by now if the clock had never stood still."""
+        self.latest()
+        return {p: self.schedule(p).n_due(state.clock_s + state.waited_s) for p, state in self.states.items()}
 
     def behind_s(self, states: Mapping[str, SourceState], newest_s: float) -> float | None:
         """How far an event's time is behind the time that the replay has reached on its schedule, in the data's time.
