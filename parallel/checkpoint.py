@@ -114,8 +114,6 @@ class Checkpoint:
         """Gives up everything but what was set aside; the manifest first, so that half a checkpoint is none."""
         (self.folder / "stream.json").unlink(missing_ok=True)
         for entry in self.folder.iterdir():
-            if entry.name == "replay":  # the data set that is replayed, stored again if it is another
-                continue
             if entry.name in ("aside", "lock"):
                 continue
             if entry.is_dir():

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from wayeb_py.errors import DataError
@@ -19,6 +20,29 @@ from wayeb_py.patterns import Patterns
 KAFKA, REPLAY, FOLDER = "kafka://", "replay:", "folder:"
 
 
+def open_logs(
+    sources: Sequence[str],
+    checkpoint: Checkpoint,
+    patterns: Patterns,
+    *,
+    speed: float = 1.0,
+    partitions: int | None = None,
+    capacity: Capacity | None = None,
+) -> Log:
+    """The log that one `--source` means, or several of them together."""
+    if len(sources) == 1:
+        return open_log(sources[0], checkpoint, patterns, speed=speed, partitions=partitions, capacity=capacity)
+    replayed = next((source for source in sources if source.startswith(REPLAY)), None)
+    if replayed is not None:
+        raise DataError(
+            "a replay has a clock of its own, and cannot be one of several sources", replayed,
+            hint="replay several files as one (replay:A,B), or replay to folders or topics and read those",
+        )  # fmt: skip
+    from wayeb_py.parallel.several_logs import SeveralLogs
+
+    return SeveralLogs([open_log(source, checkpoint, patterns, number=n) for n, source in enumerate(sources)])
+
+
 def open_log(
     source: str,
     checkpoint: Checkpoint,
@@ -27,8 +51,9 @@ def open_log(
     speed: float = 1.0,
     partitions: int | None = None,
     capacity: Capacity | None = None,
+    number: int = 0,
 ) -> Log:
-    """The log that a `--source` means; `speed`, `partitions` and `capacity` are for a replay, which has none."""
+    """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay, which has none."""
     if source.startswith(KAFKA):
         from wayeb_py.parallel.kafka_log import KafkaLog
 
@@ -37,6 +62,8 @@ def open_log(
         from wayeb_py.parallel.replay_log import CAPACITY, ReplayLog
         from wayeb_py.parallel.replay_store import store_events
 
+        if checkpoint.restart == "now":
+            raise DataError("a replay has no now to begin from", source, hint="use --restart beginning")
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         folder = checkpoint.folder / "replay"
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
@@ -48,7 +75,8 @@ def open_log(
         raise DataError(
             f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
         )
-    return FolderLog(path, checkpoint.journal)
+    journal = checkpoint.journal
+    return FolderLog(path, journal.with_stem(f"{journal.stem}-{number}") if number else journal)
 
 
 def open_sink(out: str, episodes: bool) -> Sink:
