@@ -53,7 +53,8 @@ def open_log(
     capacity: Capacity | None = None,
     number: int = 0,
 ) -> Log:
-    """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay, which has none."""
+    """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay,
+    which has none of its own."""
     if source.startswith(KAFKA):
         from wayeb_py.parallel.kafka_log import KafkaLog
 

@@ -83,12 +83,12 @@ def spread_stream(
     """The scheme that is asked for, or that suits the log and the numbers; `before` is what the checkpoint was begun
     with. `workers` is None where nobody has said how many are to recognise."""
     n_partitions = max(1, len(log.latest()))
-    if source_parallelism is not None and log.name.startswith("kafka:") and source_parallelism != n_partitions:
+    if source_parallelism is not None and "kafka:" in log.name and source_parallelism != n_partitions:
         raise DataError(
-            f"the topic has {_count(n_partitions, 'partition')}, and so many tasks read it: --source-parallelism "
+            f"the source has {_count(n_partitions, 'partition')}, and so many tasks read it: --source-parallelism "
             f"{source_parallelism} cannot change that",
             log.name,
-            hint="leave the option out, and say with --workers how many are to recognise; or give the topic more "
+            hint="leave the option out, and say with --workers how many are to recognise; or give the topic as many "
             "partitions",
         )
     if before is None:

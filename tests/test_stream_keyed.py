@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
@@ -33,6 +34,7 @@ from wayeb_py.parallel.session import open_session
 from wayeb_py.parallel.shards import routes, shard_of
 from wayeb_py.parallel.sinks import ParquetSink
 from wayeb_py.parallel.snapshots import Epoch
+from wayeb_py.parallel.sources import open_logs
 from wayeb_py.parallel.stateful import recognise_stream
 from wayeb_py.parallel.stream import StreamSummary, stream
 from wayeb_py.parallel.stream_schemes import Spread, spread_stream
@@ -176,6 +178,25 @@ def test_a_data_frame_without_a_column_is_refused_before_it_runs(spark: SparkSes
 # ---- schemes of the command line
 
 
+def test_several_sources_feed_the_patterns_in_groups(spark: SparkSession, patterns: Patterns, tmp_path: Path) -> None:
+    """Each source has its own ships; the second has other types, which hold what the first has as well."""
+    events = make_events(900, seed=5)
+    is_even = pa.array([name is not None and int(name[5:]) % 2 == 0 for name in events["ship"].to_pylist()])
+    even, odd = events.filter(is_even), events.filter(pc.invert(is_even))
+    odd = odd.set_column(2, "speed", odd["speed"].cast(pa.float64()))
+    write_files(tmp_path / "even", even, 0, 2)
+    write_files(tmp_path / "odd", odd, 0, 3)
+    with Checkpoint(tmp_path / "checkpoint") as checkpoint:
+        log = open_logs([str(tmp_path / "even"), str(tmp_path / "odd")], checkpoint, patterns)
+        assert sorted(log.latest()) == ["0/", "1/"]
+        sink = ParquetSink(tmp_path / "out")
+        stream(spark, patterns, log, sink, checkpoint, scheme="pattern", workers=4, once=True, final=True, max_rows=250)
+    expected, _ = in_process(patterns, events, final=True)
+    assert rows_of(pq.read_table(tmp_path / "out")) == expected
+    with pytest.raises(DataError, match="given twice"):
+        open_logs([str(tmp_path / "odd"), str(tmp_path / "odd")], checkpoint, patterns)
+
+
 @dataclass(frozen=True)
 class Leg:
     """One run of a stream: how many of the files are there, and what was asked for."""
@@ -268,7 +289,7 @@ def test_the_shards_of_a_checkpoint_stay_while_workers_come_and_go() -> None:
 
 
 def test_a_topic_has_as_many_readers_as_partitions_and_says_so() -> None:
-    with pytest.raises(DataError, match="the topic has 2 partitions") as fault:
+    with pytest.raises(DataError, match="the source has 2 partitions") as fault:
         spread(TableLog("kafka://localhost:9092/x", 2), source_parallelism=3)
     assert "--workers" in str(fault.value)
     with pytest.raises(DataError, match="would tear entities apart"):

@@ -64,8 +64,11 @@ class Restart(StrEnum):
 def run_stream(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")],
     source: Annotated[
-        str,
-        typer.Option(metavar="SOURCE", help="A folder in which files appear, kafka://HOST:PORT/TOPIC, or replay:DATA."),
+        list[str],
+        typer.Option(
+            metavar="SOURCE",
+            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, or replay:DATA; may be given several times.",
+        ),
     ],
     out: Annotated[
         str,
@@ -145,7 +148,7 @@ def run_stream(
     as_json: AsJson = False,
 ) -> None:
     """Recognise patterns in a stream, on Spark, and go on after every stop or crash."""
-    if final and not once and not source.startswith("replay:"):
+    if final and not once and not source[0].startswith("replay:"):
         misuse("--final says that nothing more will come: it needs --once, or a replay")
     lateness_s, forget_s, idle_s, interval_s = (
         _duration_s(name, text)
@@ -167,7 +170,7 @@ def run_stream(
     from wayeb_py.parallel.pressure import Capacity
     from wayeb_py.parallel.replay_log import read_speed
     from wayeb_py.parallel.report import Report, Reporting
-    from wayeb_py.parallel.sources import aside_folder, open_log, open_sink
+    from wayeb_py.parallel.sources import aside_folder, open_logs, open_sink
     from wayeb_py.parallel.stream import MAX_ROWS, stopping, stream
 
     def say(text: str) -> None:
@@ -177,7 +180,7 @@ def run_stream(
     stop = threading.Event()
     with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
-        log = open_log(
+        log = open_logs(
             source, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
         )
         sink = open_sink(out, episodes)
@@ -186,10 +189,14 @@ def run_stream(
         session = open_session(master or here, name="wayeb stream")
         health = Health(
             log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
-            latest=log.latest if source.startswith("kafka:") else None,
+            latest=log.latest if any(one.startswith("kafka:") for one in source) else None,
         )  # fmt: skip
         reporting = Reporting(
-            f"wayeb stream {source}", quiet, None if log_form is None else log_form.value, metrics, metrics_file
+            f"wayeb stream {' + '.join(source)}",
+            quiet,
+            None if log_form is None else log_form.value,
+            metrics,
+            metrics_file,
         )
         with (
             stopping(stop, say),  # Spark has put its own in our place
