@@ -11,7 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 import shapely
 
+import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.progress import render_summary
+from wayeb_py.runner import run
 from wayeb_py.spatial.read import Features, Shape, read_features
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"
@@ -100,6 +103,36 @@ def test_an_edge_the_long_way_around_is_noted(tmp_path: Path) -> None:
     across = shapely.LineString([(179, 10), (-179, 10)])
     found = read(tmp_path, "a.geojson", collection(feature("date line", across)), "lines")
     assert "an edge of 358 degrees" in found.notes[0]
+
+
+ACROSS = shapely.Polygon([(179, -18), (-179, -18), (-179, -16), (179, -16)])
+
+
+@pytest.mark.parametrize("area", [ACROSS, shapely.MultiPolygon([shapely.box(0, 0, 1, 1), ACROSS])])
+def test_an_area_the_long_way_around_is_noted(tmp_path: Path, area: shapely.Geometry) -> None:
+    found = read(tmp_path, "a.geojson", collection(feature("Fiji", area)), "areas")
+    assert "feature 1 (`Fiji`) has an edge of 358 degrees" in found.notes[0]
+
+
+def test_what_is_far_apart_or_all_around_the_earth_is_not_noted(tmp_path: Path) -> None:
+    far_apart = shapely.MultiPolygon([shapely.box(-179, 0, -178, 1), shapely.box(178, 0, 179, 1)])
+    polar = shapely.Polygon([(-180, -90), (180, -90), (180, -70), (0, -80), (-180, -70)])
+    found = read(tmp_path, "a.geojson", collection(feature("islands", far_apart), feature("ice", polar)), "areas")
+    assert found.notes == ()
+
+
+def test_a_run_tells_what_was_repaired(tmp_path: Path) -> None:
+    bow_tie = shapely.Polygon([(0, 0), (2, 2), (2, 0), (0, 2)])
+    (tmp_path / "a.geojson").write_text(collection(feature("knot", bow_tie)))
+    (tmp_path / "a.sre").write_text(
+        'stream s { key id time ts in s position lon, lat }\nareas a from "a.geojson"\npattern In := (inside(a))\n'
+    )
+    (tmp_path / "e.csv").write_text("id,ts,lon,lat\n1,0,1.5,1\n")
+    summary = run(wayeb_py.compile(tmp_path / "a.sre"), [tmp_path / "e.csv"], tmp_path / "d.csv")
+    assert summary.detections == {"In": 1}
+    (note,) = summary.notes
+    assert note.endswith("a.geojson: feature 1 (`knot`) was repaired: Self-intersection[1 1]")
+    assert note in render_summary(summary)
 
 
 POINT, LINE, AREA = shapely.Point(1, 2), shapely.LineString([(0, 0), (1, 1)]), shapely.box(0, 0, 1, 1)

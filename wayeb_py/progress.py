@@ -79,6 +79,7 @@ def render_summary(summary: Summary) -> str:
         lines.append(("duplicates", f"{summary.duplicates:,}", "dropped"))
     if summary.sorted_on_disk:
         lines.append(("order", "sorted", "the events were not in the order of time"))
+    lines += [("note", "", note) for note in summary.notes]
     if summary.engine is not None:
         lines.append(("engine", "", summary.engine))
     if summary.out is not None:

@@ -63,6 +63,7 @@ class Summary:
     unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
     duplicates: int = 0
     cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
+    notes: list[str] = field(default_factory=list)  # on the files of places: what was repaired, what looks wrong
     sorted_on_disk: bool = False
     seconds: float = 0.0
     out: str | None = None
@@ -267,6 +268,7 @@ class _Job:
             unreadable={name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
             duplicates=counts.duplicates,
             cleaned=dict(counts.cleaned),
+            notes=list(self.patterns.knowledge.notes),
             out=None if self.target.path is None else str(self.target.path),
             aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
         )

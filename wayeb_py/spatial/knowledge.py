@@ -55,6 +55,11 @@ class Knowledge:
             known = self._loaded[name] = self._read(self.declared[name])
         return known
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was noted on the files that are loaded: repairs, and what looks wrong."""
+        return tuple(note for loaded in self._loaded.values() for note in loaded.notes)
+
     def index(self, places: m.Places | m.Point) -> PlaceIndex:
         """What a pattern names: all places of a declaration, one of them, or a written point."""
         if isinstance(places, m.Point):

@@ -284,9 +284,11 @@ def _accept(feature: Feature, shape: Shape, path: Path, notes: list[str]) -> Any
         geometry = _repair(geometry, feature, path)
         notes.append(f"{_place(path, feature)}: {feature.where} was repaired: {reason}")
     if shape != "points":
-        coordinates = shapely.get_coordinates(geometry)
-        longest = float(abs(coordinates[1:, 0] - coordinates[:-1, 0]).max())
-        if longest > 180 and geometry.geom_type in ("LineString", "LinearRing"):
+        parts = shapely.get_parts(geometry)
+        strokes = shapely.get_rings(parts) if shape == "areas" else parts
+        lons = [shapely.get_coordinates(stroke)[:, 0] for stroke in strokes]
+        longest = max(float(abs(lon[1:] - lon[:-1]).max()) for lon in lons)
+        if 180 < longest < 360:  # an edge all around the earth, along a pole, is meant
             notes.append(
                 f"{_place(path, feature)}: {feature.where} has an edge of {longest:g} degrees, "
                 "the long way around the earth; across the antimeridian an edge goes on beyond 180, as from 179 to 181"
