@@ -49,26 +49,33 @@ class KafkaSink:
         """Returns when the brokers have every detection of the batch."""
         if batch.found is None or not batch.found.num_rows:
             return
+        from confluent_kafka import KafkaException
+
         producer = self._producer
         assert producer is not None, "open comes first"
         self._failed.clear()
         values = render_objects(batch.found)
         keys = _texts(batch.found.column("entity"))
         ids = _texts(batch.found.column(DETECTION_ID))
-        for value, key, detection_id in zip(values, keys, ids, strict=True):
-            headers: list[tuple[str, str | bytes | None]] = [(DETECTION_ID, detection_id)]
-            while True:
-                try:
-                    producer.produce(self.topic.name, value, key, headers=headers, on_delivery=self._delivered)
+        try:
+            for value, key, detection_id in zip(values, keys, ids, strict=True):
+                self._send(producer, value, key, [(DETECTION_ID, detection_id)])
+                if self._failed:
                     break
-                except BufferError:  # the client's queue is full: wait for the brokers to take some of it
-                    producer.poll(_FLUSH_S)
-            if self._failed:
-                break
+        except KafkaException as error:
+            self._failed.append(error.args[0])
         while producer.flush(_FLUSH_S) and not self._failed:
             pass
         if self._failed:
             raise self._refused(batch)
+
+    def _send(self, producer: Producer, value: bytes, key: bytes | None, headers: list[Any]) -> None:
+        while True:
+            try:
+                producer.produce(self.topic.name, value, key, headers=headers, on_delivery=self._delivered)
+                return
+            except BufferError:  # the client's queue is full: wait for the brokers to take some of it
+                producer.poll(_FLUSH_S)
 
     def close(self) -> None:
         """Everything that was written has been flushed."""
