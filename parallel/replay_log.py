@@ -25,6 +25,7 @@ from wayeb_py.parallel.pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.replay_store import read_rows, read_store, to_block
 
 CAPACITY = Capacity(seconds=10.0)
+CAPACITY_AT_MAX = Capacity(events=1_000_000)
 MAX = math.inf
 
 
@@ -70,7 +71,14 @@ class Schedule:
 class ReplayLog:
     """A `Log` over a store that `store_events` made; see `pressure` for its clock."""
 
-    def __init__(self, folder: Path, speed: float = 1.0, capacity: Capacity = CAPACITY) -> None:
+    def __init__(self, folder: Path, speed: float = 1.0, capacity: Capacity | None = None) -> None:
+        if capacity is None:
+            capacity = CAPACITY_AT_MAX if speed == MAX else CAPACITY
+        elif speed == MAX and capacity.seconds is not None:
+            raise DataError(
+                f"at --speed max everything is due at once: a buffer of {capacity} has no end",
+                hint="give --buffer as a number of events",
+            )
         stored = read_store(folder)
         if stored is None:
             raise DataError("there is no replay", str(folder))

@@ -60,7 +60,7 @@ def open_log(
 
         return KafkaLog.open(source)
     if source.startswith(REPLAY):
-        from wayeb_py.parallel.replay_log import CAPACITY, ReplayLog
+        from wayeb_py.parallel.replay_log import ReplayLog
         from wayeb_py.parallel.replay_store import store_events
 
         if checkpoint.restart == "now":
@@ -68,7 +68,7 @@ def open_log(
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         folder = checkpoint.folder / "replay"
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
-        return ReplayLog(folder, speed, capacity or CAPACITY)
+        return ReplayLog(folder, speed, capacity)
     from wayeb_py.parallel.folder_log import FolderLog
 
     path = Path(source.removeprefix(FOLDER))

@@ -352,7 +352,9 @@ def test_at_the_speed_max_everything_that_fits_is_offered_at_once(tmp_path: Path
     assert log.offer(0.0, {}) == {"0": 30}
     assert log.offer(1.0, {"0": 30}) == {"0": 60}
     assert log.states["0"].ratio == 1.0
-    assert ReplayLog(tmp_path / "store", MAX).offer(0.0, {}) == {"0": 100}  # no clock, no seconds: all of it fits
+    assert ReplayLog(tmp_path / "store", MAX).offer(0.0, {}) == {"0": 100}
+    with pytest.raises(DataError, match="as a number of events"):
+        ReplayLog(tmp_path / "store", MAX, Capacity(seconds=10))
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "fast", "inf", "nan"])
