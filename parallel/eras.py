@@ -56,8 +56,8 @@ def _replace(path: Path, content: bytes) -> None:
 
 
 @lru_cache(maxsize=4)
-def load_era(folder: Path, number: int) -> Era:
-    """The era of a number."""
+def load_era(folder: Path, number: int, stream_id: str = "") -> Era:
+    """The era of a number; the stream's name is only there to be remembered by."""
     head, _, schema = (folder / f"{number:06}.era").read_bytes().partition(b"\n")
     payload = (folder / f"{number:06}.patterns").read_bytes()
     groups = json.loads(head)["groups"]

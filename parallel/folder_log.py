@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
+import threading
 import time
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,7 +32,7 @@ from wayeb_py.files.block import Block
 from wayeb_py.files.find import EventFile, partitions_of, told_by_name
 from wayeb_py.files.read import open_found
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Offsets, Stretch
+from wayeb_py.parallel.log import Offsets, Stretch, widened
 from wayeb_py.parallel.pieces import Piece, Unfinished, look_at, read_piece
 
 SAMPLED_FILES = 8
@@ -37,13 +40,32 @@ UNFINISHED_S = 60.0  # a file that cannot be read for so long is no longer being
 _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
 
+class _Journal:
+    """What a process has read of a journal: pieces by partition, in their order."""
+
+    def __init__(self, journal_id: bytes) -> None:
+        self.id = journal_id  # its first line
+        self.n_bytes = 0
+        self.pieces: dict[str, list[Piece]] = {}
+
+    def add(self, lines: bytes) -> None:
+        for line in lines.splitlines():
+            facts = json.loads(line)
+            if "journal" not in facts:
+                piece = Piece(**facts)
+                self.pieces.setdefault(piece.partition, []).append(piece)
+        self.n_bytes += len(lines)
+
+
+_journals: dict[Path, _Journal] = {}  # a task would otherwise read all of it for a single piece
+_loading = threading.Lock()
+
+
 class FolderLog:
     """The files of a folder as a log; `journal` is a file of our own that the driver writes and all read."""
 
     def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str]) -> None:
         self.folder, self.journal = Path(folder).absolute(), Path(journal).absolute()
-        self._pieces: dict[str, list[Piece]] = {}
-        self._read_bytes = 0  # of the journal
         self._unfinished: dict[str, float] = {}  # by path: since when it has been waited for
 
     @property
@@ -59,7 +81,9 @@ class FolderLog:
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns in the first files."""
         self.latest()
-        held = [piece for pieces in self._pieces.values() for piece in pieces if piece.n_rows and piece.fault is None]
+        held = [
+            piece for pieces in self._load().pieces.values() for piece in pieces if piece.n_rows and piece.fault is None
+        ]
         there = (path for path in dict.fromkeys(p.path for p in held) if (self.folder / path).exists())
         files = [self._file(path) for path in islice(there, SAMPLED_FILES)]
         return open_found(files, wanted).schema if files else None
@@ -69,16 +93,20 @@ class FolderLog:
 
     def latest(self) -> Offsets:
         """Looks at the folder, and writes down what is new."""
-        self._load()
-        found = self._find_new()
+        known = self._load().pieces
+        found = self._find_new(known)
         if found:
             self._write(found)
-        return {partition: pieces[-1].end for partition, pieces in self._pieces.items()}
+            known = self._load().pieces
+        return {partition: pieces[-1].end for partition, pieces in known.items()}
 
     def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         """The rows of the pieces that the stretch covers."""
-        self._load()
-        for piece in self._pieces.get(stretch.partition, []):
+        pieces = self._load().pieces.get(stretch.partition, [])
+        begin = bisect_right(pieces, stretch.start, key=lambda piece: piece.start) - 1
+        for piece in islice(pieces, max(0, begin), None):
+            if piece.start >= stretch.end:
+                return
             first, end = max(stretch.start, piece.start), min(stretch.end, piece.end)
             if first < end:
                 yield from read_piece(
@@ -90,36 +118,39 @@ class FolderLog:
 
     # The journal.
 
-    def _load(self) -> None:
-        """Reads what has been added to the journal."""
+    def _load(self) -> _Journal:
+        """The journal, with what has been added to it since this process last looked."""
         try:
-            with open(self.journal, "rb") as file:
-                file.seek(self._read_bytes)
+            with _loading, open(self.journal, "rb") as file:
+                journal_id = file.readline()
+                known = _journals.get(self.journal)
+                if known is None or known.id != journal_id:
+                    known = _journals[self.journal] = _Journal(journal_id)
+                file.seek(known.n_bytes)
                 content = file.read()
+                known.add(content[: content.rfind(b"\n") + 1])  # half a line is of a writer that died
         except FileNotFoundError:
-            return
-        whole = content[: content.rfind(b"\n") + 1]  # a writer that died left half a line, which the next one cuts off
-        for line in whole.splitlines():
-            piece = Piece(**json.loads(line))
-            self._pieces.setdefault(piece.partition, []).append(piece)
-        self._read_bytes += len(whole)
+            return _Journal(b"")
+        return known
 
     def _write(self, found: list[Piece]) -> None:
         """Adds pieces to the journal, on the disk before anybody hears of their offsets."""
-        lines = b"".join(json.dumps(asdict(piece)).encode() + b"\n" for piece in found)
+        known = self._load()
+        lines = [json.dumps(asdict(piece)) for piece in found]
+        if not known.n_bytes:
+            lines.insert(0, json.dumps({"journal": secrets.token_hex(8)}))
         self.journal.parent.mkdir(parents=True, exist_ok=True)
         with open(self.journal, "ab") as file:
-            file.truncate(self._read_bytes)
-            file.write(lines)
+            file.truncate(known.n_bytes)
+            file.write("".join(line + "\n" for line in lines).encode())
             file.flush()
             os.fsync(file.fileno())
-        self._load()
 
     # The folder.
 
-    def _find_new(self) -> list[Piece]:
-        last = {piece.path: piece for pieces in self._pieces.values() for piece in pieces}
-        ends = {partition: pieces[-1].end for partition, pieces in self._pieces.items()}
+    def _find_new(self, known_pieces: dict[str, list[Piece]]) -> list[Piece]:
+        last = {piece.path: piece for pieces in known_pieces.values() for piece in pieces}
+        ends = {partition: pieces[-1].end for partition, pieces in known_pieces.items()}
         found: list[Piece] = []
         for partition, path, stat in self._listed():
             known = last.get(path)

@@ -163,7 +163,7 @@ def stream(
         say(str(spread))
         manifest.spread = spread.to_json()
         _begin_era(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
-        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None)
+        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id)
         ends = final and (once or isinstance(log, ReplayLog))
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
         chain = Chain(
@@ -219,7 +219,7 @@ def _find_schema(
 ) -> pa.Schema | None:
     """The types of the events: those of the era before, else of a sample; None if there is nothing to sample."""
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
-    before = load_era(checkpoint.folder / "eras", len(manifest.eras) - 1).schema if manifest.eras else pa.schema([])
+    before = _last_schema(checkpoint, manifest)
     if set(wanted.names) <= set(before.names):
         return before
     sampled = log.schema(wanted)
@@ -230,6 +230,12 @@ def _find_schema(
     if sampled is None:
         return None
     return pa.schema([*before, *(sampled.field(name) for name in wanted.names if name not in before.names)])
+
+
+def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:
+    if not manifest.eras:
+        return pa.schema([])
+    return load_era(checkpoint.folder / "eras", len(manifest.eras) - 1, manifest.stream_id).schema
 
 
 def _begin_era(

@@ -37,13 +37,14 @@ class Setting:
     folder: Path  # of the checkpoint; shared by driver and executors
     episodes: bool
     listens: bool  # whether it is kept in mind when each entity was last heard of
+    stream_id: str = ""  # tells a stream from an older one in the same folder, which processes may still remember
 
     @property
     def snapshots(self) -> Snapshots:
         return Snapshots(self.folder / "snapshots")
 
     def era(self, number: int) -> Era:
-        return load_era(self.folder / "eras", number)
+        return load_era(self.folder / "eras", number, self.stream_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +59,7 @@ class Errand:
     after: Epoch
 
 
-_alive: OrderedDict[tuple[Path, int, str], tuple[Point, Live]] = OrderedDict()
+_alive: OrderedDict[tuple[Path, str, int, str], tuple[Point, Live]] = OrderedDict()
 
 
 def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
@@ -102,9 +103,13 @@ def _live(setting: Setting, era: Era, group: int, snapshot: Snapshot | None) -> 
     return Live(era.groups[group], era.schema_of(group), setting.episodes, snapshot)
 
 
+def _name(setting: Setting, errand: Errand) -> tuple[Path, str, int, str]:
+    return setting.folder, setting.stream_id, errand.group, errand.stretch.partition
+
+
 def _take_alive(setting: Setting, errand: Errand) -> Live | None:
     """The recogniser that this process has at the start of the stretch; it is nobody else's from now on."""
-    known = _alive.pop((setting.folder, errand.group, errand.stretch.partition), None)
+    known = _alive.pop(_name(setting, errand), None)
     if known is None or errand.before.era != errand.after.era:
         return None
     point, live = known
@@ -112,7 +117,7 @@ def _take_alive(setting: Setting, errand: Errand) -> Live | None:
 
 
 def _keep_alive(setting: Setting, errand: Errand, point: Point, live: Live) -> None:
-    _alive[(setting.folder, errand.group, errand.stretch.partition)] = (point, live)
+    _alive[_name(setting, errand)] = (point, live)
     while len(_alive) > ALIVE:
         _alive.popitem(last=False)
 

@@ -35,7 +35,7 @@ PATTERNS = """stream cars {
 pattern Fast  := (v > 50){2,}
 pattern Swing := (v > 50) ; (v < 40) ; (v > 50)  emit v, k
 """
-DEADLINE_S = 120
+DEADLINE_S = 300
 
 
 def events(n: int = 3000) -> pa.Table:
