@@ -5,8 +5,8 @@ and their byte code: without that every worker would compile ten thousand lines 
 passed over, and the sources are used. The same sources give the same bytes. What the package depends on (numpy, numba,
 pyarrow, …) must be on the executors already; `docs/spark.md` says how.
 
-The kernels go along as machine code too, made for the place where `kernel_home` unpacks them: executors with the same
-processor and numba load it, others compile their own, some twenty seconds once a machine.
+The kernels go along as machine code too: executors with the same processor and numba load it, others compile their
+own, some twenty seconds once a machine (`kernel_home`).
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from __future__ import annotations
 import importlib.util
 import marshal
 import os
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.kernel_home import MACHINE_CODE, own_source
+from wayeb_py.kernel_home import MACHINE_CODE, kernel_source
+from wayeb_py.startup import compile_kernels
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can tell
 _UNCHECKED = (1).to_bytes(4, "little")  # byte code that is taken without asking its source
@@ -62,15 +61,9 @@ def _members() -> Iterator[tuple[str, bytes]]:
 
 
 def _machine_code() -> Iterator[tuple[str, bytes]]:
-    """What numba keeps of the kernels when they are unpacked from a zip; compiled now, if it was not before."""
-    program = (
-        "import wayeb_py.kernel_home as home; home.newest_source = home.own_source; "
-        "from wayeb_py.startup import compile_kernels; compile_kernels()"
-    )
-    made = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    if made.returncode:
-        raise DataError(f"the kernels cannot be compiled: {made.stderr.strip()}", hint="ship with --no-machine-code")
-    folder = Path(own_source()).parent / "__pycache__"
+    """What numba keeps of the kernels; compiled now, if it was not before."""
+    compile_kernels()
+    folder = Path(kernel_source()).parent / "__pycache__"
     for path in sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")]):
         yield f"wayeb_py/{MACHINE_CODE}/{path.name}", path.read_bytes()
 

@@ -264,7 +264,7 @@ def test_an_archive_of_classes_belongs_to_its_java(tmp_path: Path, monkeypatch: 
 
 @pytest.fixture(scope="module")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return write_zip(tmp_path_factory.mktemp("shipped") / "wayeb_py.zip", machine_code=False)
+    return write_zip(tmp_path_factory.mktemp("shipped") / "wayeb_py.zip")
 
 
 def test_the_zip_holds_every_module_and_what_the_map_page_is_made_of(shipped: Path) -> None:
@@ -284,22 +284,16 @@ def test_a_wheel_is_refused_since_spark_would_ignore_it(tmp_path: Path) -> None:
         write_zip(tmp_path / "wayeb_py.whl")
 
 
-def test_kernels_from_a_zip_keep_their_machine_code_and_bring_it_along(tmp_path: Path) -> None:
-    """One kernel is compiled from the zip; a zip made of that cache needs to compile nothing."""
+def test_kernels_from_a_zip_are_compiled_once_or_brought_along(shipped: Path, tmp_path: Path) -> None:
     python = python_without_us(tmp_path / "python")
-    archive = write_zip(tmp_path / "a.zip", machine_code=False)
-    first = _count_from_zip(python, archive, tmp_path / "cache")
-    assert first["compiled"] > 0
-    again = _count_from_zip(python, archive, tmp_path / "cache")
-    assert again == {**first, "compiled": 0}
-    moved = archive.rename(tmp_path / "b.zip")
-    made = next((tmp_path / "cache" / "wayeb_py").glob("kernels-*/__pycache__"))
-    with zipfile.ZipFile(moved, "a") as zipped:
-        for path in made.iterdir():
-            zipped.write(path, f"wayeb_py/_machine_code/{path.name}")
-    elsewhere = _count_from_zip(python, moved, tmp_path / "other")
-    assert elsewhere["compiled"] == 0
-    assert elsewhere["entities"] == first["entities"] == [0, 1, 0]
+    bare = write_zip(tmp_path / "bare.zip", machine_code=False)
+    first = _count_from_zip(python, bare, tmp_path / "cache")
+    assert first["compiled"] == 1
+    moved = bare.rename(tmp_path / "moved.zip")  # as Spark does, to another place for every job
+    assert _count_from_zip(python, moved, tmp_path / "cache")["compiled"] == 0
+    brought = _count_from_zip(python, shipped, tmp_path / "fresh")
+    assert brought["compiled"] == 0
+    assert brought["entities"] == first["entities"] == [0, 1, 0]
 
 
 def _count_from_zip(python: Path, archive: Path, cache: Path) -> dict[str, object]:

@@ -1,10 +1,11 @@
-"""Where the kernels' machine code is kept: beside their sources, or in a folder of our own if that cannot be.
+"""Where the kernels' machine code is kept, so that it is compiled once a machine, and not even that if it was shipped.
 
-numba keeps what it compiled beside a source file that it can look at. A package that was shipped as a zip has none, and
-one that belongs to somebody else has one but no room beside it. Then the sources are written once to a folder that is
-named by their content, in the user's cache or, where there is no home, below the temporary folder; every process and
-every job on the machine finds the same one, wherever Spark has put the zip this time. A zip may bring machine code
-along (`wayeb ship`), which numba takes if it is for this processor, this version and these sources.
+numba keeps what it compiled beside a source file that it can look at, as long as that file's content stays. But a
+kernel holds code of other files; and a package that was shipped as a zip has no files at all. So the sources of all
+kernels are put together into one file, in a folder that is named by their content, and every kernel is said to be in
+it. The folder is in the package's `__pycache__`, or in the user's cache where that is not ours to write, or below the
+temporary folder where there is no home. Machine code that is found with the package comes along: from a zip
+(`wayeb ship`), or from whoever installed it. numba takes it if it is for this processor, this version, these sources.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import hashlib
 import os
 import pkgutil
 import tempfile
+from collections.abc import Iterator
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -33,24 +35,8 @@ def kernel_modules() -> list[str]:
 
 
 @cache
-def newest_source() -> str:
-    """The file of kernels that was changed last.
-
-    A kernel holds code of other files, and numba asks only the file that it believes a kernel to be in whether the
-    machine code it keeps is still good. So every kernel is said to be in the newest.
-    """
-    folder = Path(__file__).parent
-    found = [*folder.glob("*kernels.py"), *folder.glob("spatial/*kernels.py")]
-    if not found:
-        return own_source()
-    newest = max(found, key=lambda file: (file.stat().st_mtime_ns, file.name))
-    told = os.environ.get("NUMBA_CACHE_DIR")
-    return str(newest) if told or _is_writable(newest.parent / "__pycache__") else own_source()
-
-
-@cache
-def own_source() -> str:
-    """A file with the sources of all kernels, in a folder of our own."""
+def kernel_source() -> str:
+    """The path of the one file that has the sources of all kernels; machine code is kept in `__pycache__` beside it."""
     texts = []
     for name in kernel_modules():
         package, _, module = name.rpartition(".")
@@ -61,18 +47,39 @@ def own_source() -> str:
         path = root / name / "kernels.py"
         if _is_ours_to_write(path.parent):
             if not path.exists():
-                _unpack_machine_code(path.parent / "__pycache__")
+                _bring_machine_code(name, path.parent / "__pycache__")
                 _write_whole(path, text.encode())
             return str(path)
     raise OSError(f"there is no folder to keep compiled kernels in; tried {', '.join(map(str, _roots()))}")
 
 
-def _unpack_machine_code(folder: Path) -> None:
-    brought = files("wayeb_py").joinpath(MACHINE_CODE)
-    if brought.is_dir():
-        folder.mkdir(mode=0o700, exist_ok=True)
-        for code in brought.iterdir():
-            _write_whole(folder / code.name, code.read_bytes())
+def _roots() -> list[Path]:
+    package = Path(__file__).parent
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    others = [Path(home) / "wayeb_py", Path(tempfile.gettempdir()) / f"wayeb_py-{os.getuid()}"]
+    return [package / "__pycache__", *others] if package.is_dir() else others
+
+
+def _is_ours_to_write(folder: Path) -> bool:
+    """Whether we can write there and nobody else but root has: machine code is loaded from it."""
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        return folder.stat().st_uid in (os.getuid(), 0) and os.access(folder, os.W_OK | os.X_OK)
+    except OSError:
+        return False
+
+
+def _bring_machine_code(name: str, folder: Path) -> None:
+    for file_name, code in _machine_code_of_package(name):
+        folder.mkdir(mode=0o755, exist_ok=True)
+        _write_whole(folder / file_name, code)
+
+
+def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
+    package = files("wayeb_py")
+    for brought in (package.joinpath(MACHINE_CODE), package.joinpath("__pycache__", name, "__pycache__")):
+        if brought.is_dir():
+            yield from ((code.name, code.read_bytes()) for code in brought.iterdir())
 
 
 def _write_whole(path: Path, data: bytes) -> None:
@@ -81,21 +88,3 @@ def _write_whole(path: Path, data: bytes) -> None:
         unfinished.write(data)
     os.utime(unfinished.name, (0, 0))  # older versions of numba go by the time
     os.replace(unfinished.name, path)
-
-
-def _roots() -> list[Path]:
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return [Path(home) / "wayeb_py", Path(tempfile.gettempdir()) / f"wayeb_py-{os.getuid()}"]
-
-
-def _is_writable(folder: Path) -> bool:
-    return os.access(folder if folder.exists() else folder.parent, os.W_OK | os.X_OK)
-
-
-def _is_ours_to_write(folder: Path) -> bool:
-    """Whether we can write there and nobody else but root has: machine code is loaded from it."""
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        return folder.stat().st_uid in (os.getuid(), 0) and os.access(folder, os.W_OK | os.X_OK)
-    except OSError:
-        return False

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernel_home import newest_source
+from wayeb_py.kernel_home import kernel_source
 
 i32, i64, u8, u16, f32, f64 = nb.int32, nb.int64, nb.uint8, nb.uint16, nb.float32, nb.float64
 two_i64: Any = nb.types.UniTuple(i64, 2)  # type: ignore[no-untyped-call]
@@ -63,7 +63,7 @@ class Kernel:
     def _load(self, kind: Any) -> Callable[..., Any]:
         # A dispatcher of its own for each signature: one that holds several would load them all.
         function = FunctionType(
-            self._function.__code__.replace(co_filename=newest_source()),
+            self._function.__code__.replace(co_filename=kernel_source()),
             self._function.__globals__,
             self._function.__name__,
         )
