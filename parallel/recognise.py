@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import EventsError
 from wayeb_py.files.block import TimeRange
-from wayeb_py.files.kinds import TEXT, conform, is_text, plain
+from wayeb_py.files.kinds import TEXT, conform, is_text, plain, served_type
 from wayeb_py.files.wanted import Wanted, absent
 from wayeb_py.parallel import schemes
 from wayeb_py.parallel.bundle import pack_patterns
@@ -66,7 +66,7 @@ def recognise(
         if column.name not in events.columns:
             raise absent(column, "the data frame", events.columns)
     taken = events.select(*(f"`{name}`" for name in wanted.names))
-    schema = _arrow_schema(taken)
+    schema = _arrow_schema(taken, wanted)
     found = _found_in(patterns, schema, what == "episodes")
     n_workers = spark.sparkContext.defaultParallelism
     routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy)
@@ -84,8 +84,8 @@ def recognise(
     return _opened(parcels, what, ASIDE if what == "aside" else _plain_schema(found))
 
 
-def _arrow_schema(taken: DataFrame) -> pa.Schema:
-    """The types in which Spark hands over the rows, text as we want it."""
+def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
+    """The types in which Spark hands over the rows, text as we want it; EventsError where they do not serve."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -93,6 +93,8 @@ def _arrow_schema(taken: DataFrame) -> pa.Schema:
         schema = to_arrow_schema(taken.schema, timezone=taken.sparkSession.conf.get("spark.sql.session.timeZone"))
     except PySparkException as error:
         raise EventsError(f"a column that the patterns need is of a type that Arrow has not: {error}") from error
+    for column in wanted.columns:
+        served_type(column, schema.field(column.name).type, wanted.time_unit, "the data frame")
     return pa.schema([pa.field(field.name, TEXT if is_text(field.type) else field.type) for field in schema])
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,8 +16,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 from cases import KEY
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
 from pooled import Pool, pool, write
+from strategies import N_EXAMPLES_FACTOR
 from test_corpus import CASES, answer_of, job_of
+from test_properties import Scene, scenes
 
 import wayeb_py
 from wayeb_py.files.read import open_events
@@ -113,3 +119,45 @@ def test_every_case_of_the_corpus_is_detected_by_every_scheme(
     spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
 ) -> None:
     run_pools(spark, corpus_pools(), scheme, layout, tmp_path, workers, episodes)
+
+
+# ---- random cases
+
+SETTINGS: list[dict[str, Any]] = [
+    {"arrival": False, "lateness_s": Fraction(0), "forget_after_s": None, "dedupe": False, "order": None},
+    {"arrival": False, "lateness_s": Fraction(0), "forget_after_s": Fraction(2), "dedupe": True, "order": "n"},
+    {"arrival": True, "lateness_s": Fraction(1), "forget_after_s": None, "dedupe": True, "order": None},
+]
+N_RANDOM = 60
+
+
+@cache
+def random_pools() -> list[Pool]:
+    """Random patterns and events, a few settings among all of them."""
+    drawn: list[Scene] = []
+
+    @hypothesis_settings(max_examples=N_RANDOM * N_EXAMPLES_FACTOR, database=None, phases=[Phase.generate])
+    @given(scenes(max_events=20))
+    def draw(scene: Scene) -> None:
+        drawn.append(scene)
+
+    draw()
+    jobs = []
+    for number, scene in enumerate(drawn):
+        chosen = replace(scene, longest=number % 2 == 0, **SETTINGS[number % len(SETTINGS)])
+        jobs.append((f"random {number}", chosen.job(), chosen.answer()))
+    return pool(jobs)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "layout", "workers", "episodes"),
+    [
+        ("source", by_entity, 3, True),
+        ("partition", anyhow, 3, False),
+        ("pattern", one_file, 3, True),
+    ],
+)
+def test_random_patterns_detect_on_spark_what_the_definitions_say(
+    spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
+) -> None:
+    run_pools(spark, random_pools(), scheme, layout, tmp_path, workers, episodes)
