@@ -111,8 +111,10 @@ SCENES = (
     ),
     Scene(("SpeedingInCity",), 2, 30.0, CITY, goes=MOVING, kmh=(62, 64), status=(MOVING,), speed=((61, 65),)),
     Scene(
-        ("DepotVisit",), 9, 40.0, DEPOT, goes=IDLE, away=(0, 0.33, 0.67, 1, 1, 1, 1, 1, 0.5), ignition=True,
+        ("DepotVisit",), 9, 40.0, DEPOT, goes=IDLE, away=(0, 0.33, 0.67, 1, 1, 1, 1, 1, 0.5),
+        ignition=(True, True, True, True, False, False, False, False, True),
         status=(MOVING, MOVING, MOVING, MOVING, PARKED, PARKED, PARKED, PARKED, MOVING),
+        speed=((20, 50), (40, 70), (40, 70), (5, 15), STILL, STILL, STILL, STILL, (20, 50)),
     ),
     Scene(
         ("ShortTrip",), 5, where=NOWHERE, goes=MOVING, kmh=(25, 40), then=PARKED,
