@@ -123,6 +123,9 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parc
         found += harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
     if now.ended_at != was.ended_at:
         found += harvest.take(live.recogniser.finish())
+    aged = live.age_out()
+    if aged is not None:
+        found += harvest.take(aged)
     after = live.snapshot()
     found += harvest.finish(state_bytes=len(after.saved))
     state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))

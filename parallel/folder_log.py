@@ -32,7 +32,7 @@ from wayeb_py.files.block import Block
 from wayeb_py.files.find import EventFile, partitions_of, told_by_name
 from wayeb_py.files.read import open_found
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Offsets, Stretch, widened
+from wayeb_py.parallel.log import Offsets, Stretch
 from wayeb_py.parallel.pieces import Piece, Unfinished, look_at, read_piece
 
 SAMPLED_FILES = 8
@@ -81,10 +81,9 @@ class FolderLog:
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns in the first files."""
         self.latest()
-        held = [
-            piece for pieces in self._load().pieces.values() for piece in pieces if piece.n_rows and piece.fault is None
-        ]
-        there = (path for path in dict.fromkeys(p.path for p in held) if (self.folder / path).exists())
+        pieces = chain.from_iterable(self._load().pieces.values())
+        held = dict.fromkeys(piece.path for piece in pieces if piece.n_rows and piece.fault is None)
+        there = (path for path in held if (self.folder / path).exists())
         files = [self._file(path) for path in islice(there, SAMPLED_FILES)]
         return open_found(files, wanted).schema if files else None
 

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.detections import Detections
 from wayeb_py.parallel.snapshots import Snapshot
 from wayeb_py.patterns import Patterns
 from wayeb_py.recogniser import Recogniser
@@ -48,3 +49,13 @@ class Live:
     def silent(self, tick: int) -> pa.Array:
         """The keys of entities that were not heard of in more ticks than an idle time has: for it at least."""
         return self.recogniser.entities.keys(np.flatnonzero(self.heard < tick - TICKS_OF_SILENCE).astype(np.int32))
+
+    def age_out(self) -> Detections | None:
+        """Lets entities go that have not been heard of for longer than patterns remember; what was open of them."""
+        aged = self.recogniser.age_out()
+        if aged is None:
+            return None
+        found, kept = aged
+        if len(self.heard):
+            self.heard = self.heard[kept[: len(self.heard)]]
+        return found

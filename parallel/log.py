@@ -54,18 +54,3 @@ class Log(Protocol):
 
     def forget(self, before: Offsets) -> None:
         """What is below these offsets will not be asked for again."""
-
-
-def widened(schema: pa.Schema, wanted: Wanted) -> pa.Schema:
-    """The types of a sample of text, with whole numbers that patterns compare as floats.
-
-    A stream is bound to its first events, and in text a 60 may be followed by a 60.5, which no whole number holds. What
-    is only emitted stays whole: it is more likely a number that names something.
-    """
-    compared = {column.name for column in wanted.columns if column.role == "attribute"}
-    return pa.schema(
-        [
-            pa.field(field.name, pa.float64()) if field.name in compared and pa.types.is_integer(field.type) else field
-            for field in schema
-        ]
-    )

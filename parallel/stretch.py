@@ -84,6 +84,9 @@ def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
         yield from harvest.take(recogniser.flush_idle(live.silent(after.tick)))
     if after.ended_at != before.ended_at:
         yield from harvest.take(recogniser.finish())
+    aged = live.age_out()
+    if aged is not None:
+        yield from harvest.take(aged)
     snapshot = live.snapshot()
     for parcel in harvest.finish(
         state_bytes=len(snapshot.saved),
@@ -149,4 +152,5 @@ def _restore(setting: Setting, errand: Errand) -> Live:
         live.recogniser.aside.clear()
         if setting.listens:
             live.hear(block.batches, errand.before.tick)
+    live.age_out()  # as whoever was here first did
     return live if errand.before.era == errand.after.era else _live(setting, era, group, live.snapshot())

@@ -15,7 +15,6 @@ from chain import Chained
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel import chained as chained_module
 from wayeb_py.parallel import faults, snapshots
 from wayeb_py.parallel.parcel import Parcel
 from wayeb_py.parallel.stretch import _alive
@@ -82,6 +81,7 @@ def test_a_stretch_that_is_read_again_gives_the_same_bytes(made: Callable[..., C
 def test_a_task_that_dies_in_the_middle_leaves_no_trace(made: Callable[..., Chained]) -> None:
     stream = made()
     while (end := stream.plan(50)) != stream.mark:
+        assert stream.mark is not None
         for task in stream.reader.partitions(stream.mark, end):
             reading = stream.reader.read(task)
             next(reading)
@@ -213,31 +213,33 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr(chained_module.time, "time", lambda: clock[0])
+    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1, 2, 2], "ts": [0, 1, 0, 1], "v": [60, 60, 60, 60]}), source / "a.parquet")
     stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
-    step = lambda: stream.commit(end, list(stream.parcels(end)))  # noqa: E731
-    end = stream.plan()
+
+    def step() -> dict[str, Any]:
+        end = stream.plan()
+        stream.commit(end, list(stream.parcels(end)))
+        return end
+
     step()
     assert not stream.found.tables, "both are still waited for"
     clock[0] += 50
     pq.write_table(pa.table({"id": [2], "ts": [2], "v": [60]}), source / "b.parquet")
-    end = stream.plan()
     step()
     assert not stream.found.tables
     clock[0] += 29  # 1 has been silent for 79 s, 2 for 29 s
     pq.write_table(pa.table({"id": [3], "ts": [2], "v": [60]}), source / "c.parquet")
-    end = stream.plan()
     step()
     assert [row[1] for row in rows(stream.found.tables)] == [1]
     stream.restart()
     assert stream.plan() == stream.mark, "nobody has been silent for long enough since"
     clock[0] += 80
-    end = stream.plan()
-    assert end["at"] == stream.mark["at"], "a batch without events"  # type: ignore[index]
-    step()
+    assert stream.mark is not None
+    before = stream.mark["at"]
+    assert step()["at"] == before, "a batch without events"
     assert [row[1] for row in rows(stream.found.tables)] == [1, 2, 2]
     clock[0] += 1000
     assert stream.plan() == stream.mark, "there is nobody left to be given up"
@@ -247,7 +249,7 @@ def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr(chained_module.time, "time", lambda: clock[0])
+    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [10, 11], "v": [60, 60]}), source / "a.parquet")
@@ -291,6 +293,31 @@ def test_an_entity_that_comes_back_after_being_forgotten_begins_a_new_word(tmp_p
     stream = Chained(tmp_path / "checkpoint", source, patterns)
     stream.run(1, stream.restart)
     assert [(row[3], row[5]) for row in rows(stream.found.tables)] == [(1, 0)]
+
+
+@pytest.mark.parametrize("loses", [False, True])
+def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_closed(tmp_path: Path, loses: bool) -> None:
+    source = tmp_path / "events"
+    source.mkdir()
+    n = 300
+    table = pa.table({"id": np.arange(n) // 10, "ts": np.arange(n), "v": [60] * n})  # each for 10 s, then never again
+    pq.write_table(table, source / "a.parquet")
+    patterns = wayeb_py.compile(STREAM + FAST, forget_after_s=40)
+    stream = Chained(tmp_path / "checkpoint", source, patterns, episodes=True)
+
+    def lose() -> None:
+        if loses:
+            for path in sorted((stream.folder / "snapshots").rglob("*.state"))[::2]:
+                path.unlink()
+        stream.restart()
+
+    stream.run(17, lose)
+    counts = stream.found.counts
+    assert max(one["entities"] for one in counts) <= 8
+    assert stream.found.total("new_entities") == 30
+    assert stream.found.total("aged_entities") == 30 - counts[-1]["entities"]
+    episodes = [(row["entity"], row["n_detections"]) for table in stream.found.tables for row in table.to_pylist()]
+    assert sorted(episodes) == [(entity, 9) for entity in range(30)]
 
 
 def test_fault_points_are_named_and_a_wrong_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -189,8 +189,8 @@ def test_an_era_ends_when_patterns_settings_or_knowledge_change(tmp_path: Path) 
     )
     (tmp_path / "a.sre").write_text(text)
 
-    def digest(**options: float) -> str:
-        return digest_of(wayeb_py.compile(tmp_path / "a.sre", **options), [["Near"]], SCHEMA)
+    def digest(lateness_s: float | None = None) -> str:
+        return digest_of(wayeb_py.compile(tmp_path / "a.sre", lateness_s=lateness_s), [["Near"]], SCHEMA)
 
     first = digest()
     assert digest() == first

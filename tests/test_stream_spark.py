@@ -138,7 +138,8 @@ def test_a_stream_in_several_runs_finds_what_one_run_finds(spark: SparkSession, 
 def test_a_stream_waits_for_its_first_events_and_stops_when_asked(spark: SparkSession, tmp_path: Path) -> None:
     table = events(600)
     (tmp_path / "events").mkdir()
-    stop, said = threading.Event(), []
+    stop = threading.Event()
+    said: list[str] = []
     got: list[pa.Table] = []
     ended: list[StreamSummary] = []
 

@@ -46,7 +46,8 @@ class Counts:
     duplicates: int = 0
     without_key: int = 0
     without_time: int = 0
-    entities: int = 0
+    entities: int = 0  # in the state
+    aged: int = 0  # that have left the state
     cleaned: dict[str, int] = dataclasses.field(default_factory=dict)  # values, by what was wrong with them
 
     @property
@@ -129,6 +130,32 @@ class Recogniser:
         result = self._result(rows)
         bound.raise_floor()
         return self._announce(result)
+
+    def age_out(self) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+        """Lets entities go that have not been heard of for longer than patterns remember: see `ageing`.
+
+        What was still open of them, and the entities that stay by their numbers before; None if nobody has to go.
+        """
+        from wayeb_py.ageing import find_aged, keep_entities
+
+        bound = self._bound
+        aged = None if bound is None else find_aged(bound)
+        if bound is None or aged is None:
+            return None
+        result = self._result(bound.reorderer.finish(aged))
+        closed = []
+        if self._joiner is not None:
+            closed = [self._joiner.open.pop(key) for key in list(self._joiner.open) if aged[key[0]]]
+        episodes = pa.concat_tables([result.episodes(), bound.episode_table(closed)])
+        self._saved = keep_entities(self.save(), ~aged)
+        if self._joiner is not None:
+            self._joiner.open.clear()
+        self._bound = None
+        after = self._bind(bound.schema)
+        if bound.cleaner is not None and after.cleaner is not None:
+            after.cleaner.counts = bound.cleaner.counts
+        self.counts.aged += int(aged.sum())
+        return self._announce(Detections(result.to_arrow(), episodes)), ~aged
 
     @property
     def entities(self) -> Entities:

@@ -101,7 +101,7 @@ def save(recogniser: Recogniser, bound: Bound) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     blobs["arrays"] = buffer.getvalue()
-    return _pack(header, blobs)
+    return pack_state(header, blobs)
 
 
 def _save_cohort(cohort: Cohort, prefix: str, n: int, arrays: dict[str, npt.NDArray[Any]]) -> dict[str, Any]:
@@ -156,7 +156,8 @@ def _ipc(batch: pa.RecordBatch) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _pack(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
+def pack_state(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
+    """The bytes of a state, with a version and a checksum."""
     header = {**header, "blobs": {name: len(blob) for name, blob in blobs.items()}}
     text = json.dumps(header).encode()
     body = b"".join(blobs.values())
@@ -165,7 +166,8 @@ def _pack(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
 
 
 # Restoring.
-def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+def unpack_state(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
+    """What was packed; DataError if it is damaged or of another version."""
     at = len(MAGIC) + 2
     if data[: len(MAGIC)] != MAGIC or len(data) < at + 40:
         raise DataError("this is not a saved state", hint="remove it to start afresh")
@@ -190,12 +192,12 @@ def _unpack(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
 
 def saved_schema(data: bytes) -> pa.Schema:
     """The types of the events that the saved state has read."""
-    return pa.ipc.read_schema(pa.py_buffer(_unpack(data)[1]["schema"]))
+    return pa.ipc.read_schema(pa.py_buffer(unpack_state(data)[1]["schema"]))
 
 
 def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
     """Puts a fresh recogniser, bound to the types of its events, where the saved one was."""
-    header, blobs = _unpack(data)
+    header, blobs = unpack_state(data)
     _refuse_other_events(header, bound)
     with np.load(io.BytesIO(blobs["arrays"]), allow_pickle=False) as loaded:
         arrays = {name: loaded[name] for name in loaded.files}

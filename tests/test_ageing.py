@@ -1,0 +1,90 @@
+"""Entities that are silent for longer than patterns remember leave the state, and nothing else changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import wayeb_py
+from wayeb_py.limits import DEFAULT_LIMITS, Limits
+
+TEXT = """stream s {
+    key  id
+    time ts in s
+    lateness 3 s
+    forget after 40 s
+    clean gps
+    position lon, lat
+}
+pattern Rising := (v > prev(v)){2,}        emit v
+pattern Long   := #((v > 80), (v < 20), (v > 50)) within 30 s
+pattern Held   := (held(k) > 5 s)
+pattern There  := (near(point(0, 0), 3000 km))
+"""
+
+
+def events(seed: int, n: int = 500) -> pa.Table:
+    """Entities that come in waves: each is heard of for a while, and some come back long after."""
+    dice = np.random.default_rng(seed)
+    ts = np.arange(n) - dice.integers(0, 6, n)
+    wave = np.arange(n) // 60
+    own = (wave % 5) * 4 + dice.integers(0, 4, n)
+    always = dice.random(n) < 0.2
+    names = np.where(always, 99, own)
+    return pa.table(
+        {
+            "id": [f"e{i}" for i in names],
+            "ts": ts,
+            "v": dice.integers(0, 100, n),
+            "k": dice.choice(["a", "b"], n),
+            "lon": dice.uniform(-9, 9, n) * 0.001 * (1 + np.arange(n) % 3),
+            "lat": dice.uniform(-9, 9, n) * 0.001,
+        }
+    )
+
+
+def rows(tables: list[pa.Table]) -> list[Any]:
+    return sorted(repr(row) for table in tables for row in table.to_pylist())
+
+
+@pytest.mark.parametrize("limits", [DEFAULT_LIMITS, Limits(table_states=0)], ids=["tables", "simulated"])
+@pytest.mark.parametrize("seed", range(4))
+def test_ageing_changes_no_detection_and_no_episode(seed: int, limits: Limits) -> None:
+    patterns = wayeb_py.compile(TEXT, limits=limits)
+    table = events(seed)
+    whole = wayeb_py.Recogniser(patterns, episodes=True)
+    expected = [whole.feed(table), whole.finish()]
+    ageing = wayeb_py.Recogniser(patterns, episodes=True)
+    found = []
+    most = 0
+    dice = np.random.default_rng(seed)
+    at = 0
+    while at < table.num_rows:
+        size = int(dice.integers(1, 40))
+        found.append(ageing.feed(table.slice(at, size)))
+        at += size
+        aged = ageing.age_out()
+        if aged is not None:
+            found.append(aged[0])
+            assert aged[1].sum() == ageing.counts.entities
+            assert ageing.age_out() is None, "they are gone"
+        if dice.random() < 0.3:
+            counts = ageing.counts
+            ageing = wayeb_py.Recogniser(patterns, episodes=True, saved=ageing.save())
+            ageing.counts.aged, ageing.counts.events = counts.aged, counts.events
+        most = max(most, ageing.counts.entities)
+    found.append(ageing.finish())
+    assert rows([part.to_arrow() for part in found]) == rows([part.to_arrow() for part in expected])
+    assert rows([part.episodes() for part in found]) == rows([part.episodes() for part in expected])
+    assert ageing.counts.aged > 10
+    assert most < whole.counts.entities
+    assert ageing.counts.events == whole.counts.events
+
+
+def test_nobody_leaves_where_nothing_is_forgotten() -> None:
+    recogniser = wayeb_py.Recogniser(wayeb_py.compile(TEXT.replace("    forget after 40 s\n", "")))
+    recogniser.feed(events(0))
+    assert recogniser.age_out() is None
