@@ -121,14 +121,16 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the log goes: what the batches' end offsets lag behind; a replay that had to wait, its schedule."""
         log = self._chain.setting.log
-        return {"at": log.due() if isinstance(log, ReplayLog) else log.latest()}
+        if isinstance(log, ReplayLog) and self._target is None:
+            return {"at": log.due()}
+        return {"at": log.latest()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends: `start` itself if there is nothing to do."""
         if (self._chain.setting.folder / "stop").exists():
             return start
         before = Mark.from_json(start)
-        latest = self._offered(before) if self._target is None else self._target
+        latest = self._offered(before)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
@@ -148,7 +150,9 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _offered(self, before: Mark) -> Offsets:
         """How far the log goes now, seen by the gauge if there is one."""
-        return self._chain.setting.log.latest() if self._gauge is None else self._gauge.offered(before.at)
+        if self._gauge is not None:
+            return self._gauge.offered(before.at, self._target)
+        return self._chain.setting.log.latest() if self._target is None else self._target
 
     def _has_ended(self, at: Offsets) -> bool:
         """Whether nothing more will come in this run."""

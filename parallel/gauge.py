@@ -34,20 +34,26 @@ class Gauge:
 
     def __init__(self, log: Log, setting: GaugeSetting, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._log, self._setting, self._clock_s = log, setting, clock_s
+        self._replay = log if isinstance(log, ReplayLog) else None
         self._live = LivePressure(setting.capacity)
         self._written_s = -WRITE_EVERY_S
 
     @property
     def states(self) -> Mapping[str, SourceState]:
-        return self._log.states if isinstance(self._log, ReplayLog) else self._live.states
+        return self._live.states if self._replay is None else self._replay.states
 
-    def offered(self, taken: Offsets) -> Offsets:
-        """How far the log goes now; everything below `taken` is in batches that were planned before."""
+    def offered(self, taken: Offsets, frozen: Offsets | None = None) -> Offsets:
+        """How far the log goes now; everything below `taken` is in batches that were planned before.
+
+        A log that is `frozen` ends there from the start, and whatever its clock says.
+        """
+        if frozen is not None:
+            self._replay = None
         now_s = self._clock_s()
-        if isinstance(self._log, ReplayLog):
-            offered = self._log.offer(now_s, taken)
+        if self._replay is not None:
+            offered = self._replay.offer(now_s, taken)
         else:
-            offered = self._log.latest()
+            offered = self._log.latest() if frozen is None else frozen
             self._live.look(self._clock_s(), offered, taken)
         if now_s - self._written_s >= WRITE_EVERY_S:
             self._write(now_s)
@@ -55,9 +61,9 @@ class Gauge:
 
     def planned(self, end: Offsets) -> None:
         """A batch has been planned that ends there."""
-        if isinstance(self._log, ReplayLog):
+        if self._replay is not None:
             for partition, offset in end.items():
-                self._log.take(partition, offset)
+                self._replay.take(partition, offset)
         else:
             self._live.take(end)
         self._write(self._clock_s())

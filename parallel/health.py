@@ -12,6 +12,7 @@ stream was first started.
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 import time
 from collections import deque
@@ -106,6 +107,7 @@ class Health:
     folder: Path  # beside the checkpoint, `gauge.FOLDER`
     capacity: Capacity
     afresh: bool = False  # nothing is gone on with
+    frozen: bool = False  # what is there at the start is read, and nothing else; no clock decides
     window_s: float = WINDOW_S
     clock_s: Callable[[], float] = time.monotonic
     latest: Callable[[], Offsets] | None = None  # how far a live log goes, if it may be asked besides the planning
@@ -208,7 +210,7 @@ class Health:
         states = read_states(self.folder / FILE)
         if now_s is None or not states:
             return states
-        if isinstance(self.log, ReplayLog):
+        if isinstance(self.log, ReplayLog) and not self.frozen:
             return {source: self.log.at(state, source, now_s) for source, state in states.items()}
         seen_s, arrived = self._arrived
         for source, state in states.items():
@@ -247,7 +249,7 @@ class Health:
         newest = self.totals.levels.get("last_s", {})
         if not newest:
             return None
-        if isinstance(self.log, ReplayLog):
+        if isinstance(self.log, ReplayLog) and not self.frozen:
             return self.log.behind_s(states, max(newest.values()))
         return time.time() - max(newest.values())
 
@@ -255,6 +257,6 @@ class Health:
 def _resident_bytes() -> int:
     try:
         with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * 4096
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     except OSError:  # no such file elsewhere
         return 0

@@ -55,6 +55,7 @@ class Report:
         self._every_s = every_s
         self._batch = health.totals.batch
         self._timed = -1
+        self._broken = False
         self._query: StreamingQuery | None = None
         self._written_s = 0.0
         self._told_s = time.monotonic()
@@ -96,9 +97,14 @@ class Report:
         while not self._ended.is_set():
             self._woken.wait(self._every_s)
             self._woken.clear()
-            self._time_batches()
-            self.health.ask_log()
-            self._tell(self.health.look())
+            try:
+                self._time_batches()
+                self.health.ask_log()
+                self._tell(self.health.look())
+            except Exception as error:  # a full disk, a closed pipe: no reason for the stream to end
+                self._broken = True
+                self.lines.tell("report", f"nothing more is told of the stream: {error}", "warning")
+                return
 
     def _time_batches(self) -> None:
         """Takes over how long batches took, which Spark knows."""
@@ -153,9 +159,11 @@ class Report:
         self._thread.join()
         self.health.close()
         last = self.health.look(up=False)
-        self._tell(last)
+        if not self._broken:
+            self._tell(last)
+            if self._file is not None:
+                self._file.write(last)
         if self._file is not None:
-            self._file.write(last)
             self._file.close()
         if self._screen is not None:
             self._screen.close()

@@ -26,6 +26,7 @@ from rich.console import Console
 
 from wayeb_py.cli_stream import dying_in_one_line
 from wayeb_py.errors import DataError, EventsError
+from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import gauge
 from wayeb_py.parallel.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
@@ -35,6 +36,8 @@ from wayeb_py.parallel.lines import Lines, duration, render_line
 from wayeb_py.parallel.log import Offsets
 from wayeb_py.parallel.metrics import render_prometheus, samples
 from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.replay_log import ReplayLog
+from wayeb_py.parallel.replay_store import store_events
 from wayeb_py.parallel.report import Report, Reporting
 from wayeb_py.parallel.screen import draw
 from wayeb_py.parallel.sinks import Batch
@@ -238,6 +241,31 @@ def test_a_source_is_idle_when_it_has_nothing_to_do_not_when_it_has_to_wait(tmp_
     assert health.look().sources["0"].idle_s == 0.0
 
 
+def test_a_log_that_is_frozen_waits_until_what_is_left_fits(tmp_path: Path) -> None:
+    log, planner, health, clock = watched(tmp_path, {"0": 0})
+    taken = {"0": 0}
+    for _ in range(10):
+        clock.now_s += 1
+        end = min(planner.offered(taken, frozen={"0": 400})["0"], taken["0"] + 100)
+        taken = {"0": end}
+        planner.planned(taken)
+    assert log.latest() == {"0": 0}
+    assert health.look().sources["0"].offered == 400
+    assert health.look().sources["0"].waited_s == pytest.approx(2.0)  # while 300 and 200 were left
+
+
+def test_a_replay_that_is_frozen_needs_no_clock(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,ts,speed\n" + "".join(f"1,{n},1\n" for n in range(100)))
+    patterns = compile_patterns(SRE)
+    store_events([tmp_path / "a.csv"], Wanted.from_needs(patterns.needs, "s"), tmp_path / "store")
+    log = ReplayLog(tmp_path / "store", speed=1.0)
+    planner = Gauge(log, GaugeSetting(tmp_path / gauge.FILE, log.capacity))
+    assert planner.offered({"0": 0}, frozen=log.ends()) == {"0": 100}
+    planner.planned({"0": 100})
+    health = Health(log, tmp_path, log.capacity, frozen=True)
+    assert health.look().sources["0"].taken == 100
+
+
 def test_a_log_that_cannot_be_asked_is_no_reason_to_fail(tmp_path: Path) -> None:
     _, planner, health, _ = watched(tmp_path, {"0": 10})
     planner.planned(planner.offered({"0": 0}))
@@ -371,6 +399,24 @@ def test_a_report_tells_of_batches_idleness_and_the_end(tmp_path: Path, capsys: 
     lines = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     assert [line["up"] for line in lines][-1] == 0
     assert lines[-1]["sums"]["late"] == {"0": 1}
+
+
+def test_a_report_that_cannot_be_written_is_no_reason_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, planner, health, _ = watched(tmp_path / "health", {"0": 10})
+
+    def full(self: MetricsFile, view: View) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(MetricsFile, "write", full)
+    with Report(health, Reporting(log="json", metrics_file=tmp_path / "m.ndjson"), every_s=0.01) as report:
+        planner.planned(planner.offered({"0": 0}))
+        report.took(Batch(0, counts=[counted(end=10)]))
+        told = _wait_for(capsys, "report")
+        report.took(Batch(1, counts=[counted(end=20)]))
+    assert "No space left" in told[-1]["message"]
+    assert load_totals(tmp_path / "health").sum("events") == 2 * 98
 
 
 def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, Any]]:

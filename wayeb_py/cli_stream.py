@@ -189,7 +189,7 @@ def run_stream(
         session = open_session(master or here, name="wayeb stream")
         health = Health(
             log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
-            latest=log.latest if any(one.startswith("kafka:") for one in source) else None,
+            frozen=once, latest=log.latest if all(one.startswith("kafka:") for one in source) else None,
         )  # fmt: skip
         reporting = Reporting(
             f"wayeb stream {' + '.join(source)}",
