@@ -39,7 +39,7 @@ COUNTERS = {
     "unreadable": Metric("unreadable_values_total", "counter", "column", "Values that could not be read."),
     "cleaned": Metric("cleaned_values_total", "counter", "reason", "Values that cannot be true, taken as missing."),
     "ahead": Metric("events_ahead_of_clock_total", "counter", "source", "Events whose time is yet to come."),
-    "forgotten": Metric("forgotten_entities_total", "counter", "source", "Entities whose state was given up."),
+    "aged_entities": Metric("aged_entities_total", "counter", "source", "Entities whose state was given up."),
     "new_entities": Metric("new_entities_total", "counter", "source", "Entities seen for the first time."),
     "batches": Metric("batches_total", "counter", "", "Micro-batches done."),
     "empty_batches": Metric("empty_batches_total", "counter", "", "Micro-batches without a row."),
