@@ -212,6 +212,32 @@ def test_every_pattern_of_the_libraries_occurs_and_each_occurrence_is_detected(
     assert missed(detections.filter(pc.equal(detections["pattern"].cast(pa.string()), pattern)), recorded) == []
 
 
+STRICTER = {
+    "fleet": (
+        "QuickParkedMovingSwing", "QuickIdleParkedSwing", "QuickSpeedSwing", "CarefulMovingWithZeroSpeed",
+        "CarefulMovingWithBadSignal", "CarefulDangerousDriving", "CarefulRefuelOpportunity",
+    ),
+    "maritime": (
+        "CarefulDrifting", "CarefulTrawling", "CarefulAnchored", "CarefulLoitering", "CarefulProtectedArea",
+        "CarefulHighSpeedNearCoast",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "careful"), [(name, careful) for name in STRICTER for careful in STRICTER[name]])
+def test_a_careful_pattern_that_is_stricter_finds_nothing_that_the_literal_one_does_not(
+    name: str, careful: str
+) -> None:
+    detections, _ = found_by(name, "as it is")
+
+    def found(pattern: str) -> set[tuple[object, object]]:
+        mine = detections.filter(pc.equal(detections["pattern"].cast(pa.string()), pattern))
+        return set(zip(mine["entity"].to_pylist(), mine["ts"].to_pylist(), strict=True))
+
+    literal = careful.removeprefix("Careful").removeprefix("Quick")
+    assert set() < found(careful) <= found(literal)
+
+
 def test_scenes_without_a_condition_occur_at_the_rate_of_the_table() -> None:
     """A pattern that belongs to one scene alone, anywhere, of weight 1, occurs `SCENE_RATE` times a message."""
     _, occurrences = fleet_once()
