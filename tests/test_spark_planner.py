@@ -73,10 +73,9 @@ def test_a_source_that_is_a_little_uneven_stays() -> None:
 
 
 def test_patterns_are_split_for_a_heavy_entity_only_where_recognising_is_what_costs() -> None:
-    heavy = {"heaviest": 1 / 3}
     facts = replace(FOLDER, n_workers=8, n_stretches=8)
-    assert decide(facts, replace(DEAR, **heavy)).most_groups == 6
-    assert decide(facts, replace(CHEAP, **heavy)).most_groups == 1
+    assert decide(facts, replace(DEAR, heaviest=1 / 3)).most_groups == 6
+    assert decide(facts, replace(CHEAP, heaviest=1 / 3)).most_groups == 1
 
 
 def test_splitting_the_patterns_of_a_heavy_entity_ends_the_job_sooner() -> None:
