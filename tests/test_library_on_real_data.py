@@ -219,7 +219,7 @@ def test_vessels_at_new_york_are_found_where_formulas_find_them(maritime: Path) 
     speed, course, heading = (words.number(name) for name in ("speed", "course", "heading"))
     aside = turned(heading, course) > 30
     assert found["Drifting"] == places_of(words, words.in_a_row(aside & (speed > 0.5), 3))
-    known = (heading < 360) & (course < 360) & (speed < 5) & (speed >= 0.5) & (words.elapsed_s() <= 600)
+    known = (heading < 360) & (course < 360) & (speed < 5) & (speed > 0.5) & (words.elapsed_s() <= 600)
     assert found["CarefulDrifting"] == places_of(words, words.in_a_row(aside & known, 3))
     lies = np.isin(words.columns["status"], ["at anchor", "moored"]) & (speed > 3) & (speed < 102.2)
     assert found["WrongStatus"] == places_of(words, words.in_a_row(lies, 3))

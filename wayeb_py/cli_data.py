@@ -157,8 +157,9 @@ def generate_events(
         )
     if not quiet:
         print(f"{events:,} events in {out / 'events.parquet'}")
+        width = max(map(len, occurring), default=0)
         for name, count in occurring.items():
-            print(f"  {name:<22} {count:,}")
+            print(f"  {name:<{width}} {count:>9,}")
 
 
 def _mapping(columns: list[str] | None, provider: Provider | None) -> dict[str, str]:
