@@ -76,7 +76,8 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
     options += class_archive.options()
     told: deque[str] = deque(maxlen=20)
     reading, writing = os.pipe()
-    environment = {"SPARK_SUBMIT_OPTS": " ".join([os.environ.get("SPARK_SUBMIT_OPTS", ""), *options]).strip()}
+    quoted = [f'"{option}"' if " " in option else option for option in options]
+    environment = {"SPARK_SUBMIT_OPTS": " ".join([os.environ.get("SPARK_SUBMIT_OPTS", ""), *quoted]).strip()}
     if is_local:
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     threading.Thread(target=_pass_on, args=(reading, told), name="spark-stderr", daemon=True).start()

@@ -188,8 +188,7 @@ def _share_of_largest(costs: Costs, n_groups: int) -> float:
 
 
 def _describe(facts: Facts) -> str:
-    where = "no order of entities that could be relied on"
-    layout = f"in {where}" if facts.promise is None else f"where {facts.promise}"
+    layout = "in no order of entities" if facts.promise is None else f"where {facts.promise}"
     parts = [_count(facts.n_patterns, "pattern"), f"{_count(facts.n_files, 'file')} {layout}"]
     return ", ".join([*parts, _count(facts.n_workers, "worker")])
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -124,6 +125,31 @@ def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.Mo
     with pytest.raises(DataError, match="pyspark, which is not installed") as raised:
         session.require_spark()
     assert "wayeb-py[spark]" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("says", "message"),
+    [
+        ('openjdk version "17.0.15" 2025-04-15', ""),
+        ('openjdk version "1.8.0_402"', "==> Java 8 here, and Spark needs 17 or newer. Remedy: sudo apt-get install"),
+        ("I am not Java", "==> no Java here, and Spark needs 17 or newer. Remedy: sudo apt-get install"),
+    ],
+)
+def test_make_looks_for_a_java_and_says_what_is_missing(tmp_path: Path, says: str, message: str) -> None:
+    environment = os.environ | {"JAVA_HOME": str(fake_java(tmp_path, says))}  # a Java of the user's is left to the user
+    ran = subprocess.run(["sh", ".ci/java"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert ran.stdout.startswith(message)
+    assert bool(ran.stdout) == bool(message)
+
+
+def test_the_comparison_of_the_demo_sees_one_changed_value(tmp_path: Path) -> None:
+    for name, seq in (("a", [1, 2]), ("b", [2, 1]), ("c", [1, 3]), ("d", [1])):
+        pq.write_table(pa.table({"pattern": ["X"] * len(seq), "seq": seq}), tmp_path / f"{name}.parquet")
+    a, b, c, d = (str(tmp_path / f"{name}.parquet") for name in "abcd")
+    assert compare(a, b) is None
+    assert "row 1" in str(compare(a, c))
+    assert str(compare(a, d)).startswith("2 detections")
 
 
 # Where a run is done.
