@@ -68,7 +68,8 @@ class StreamSummary:
     batches: int = 0
     rows: int = 0
     events: int = 0
-    entities: int = 0
+    entities: int = 0  # in the state
+    aged_entities: int = 0  # that have left it
     detections: Counter[str] = field(default_factory=Counter)
     episodes: int | None = None
     late: int = 0
@@ -90,6 +91,7 @@ class StreamSummary:
             self.events += counts["events"]
             self.late += counts["late"]
             self.duplicates += counts["duplicates"]
+            self.aged_entities += counts.get("aged_entities", 0)
             for name in ("detections", "bad", "unreadable", "cleaned"):
                 getattr(self, name).update(counts[name])
             if self.episodes is not None:
