@@ -28,6 +28,7 @@ from wayeb_py.cli_stream import dying_in_one_line
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import gauge
+from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
 from wayeb_py.parallel.health import Health, View
@@ -36,11 +37,14 @@ from wayeb_py.parallel.lines import Lines, duration, render_line
 from wayeb_py.parallel.log import Offsets
 from wayeb_py.parallel.metrics import render_prometheus, samples
 from wayeb_py.parallel.pressure import Capacity
-from wayeb_py.parallel.replay_log import ReplayLog
+from wayeb_py.parallel.replay_log import CAPACITY_AT_MAX, MAX, ReplayLog
 from wayeb_py.parallel.replay_store import store_events
 from wayeb_py.parallel.report import Report, Reporting
 from wayeb_py.parallel.screen import draw
-from wayeb_py.parallel.sinks import Batch
+from wayeb_py.parallel.session import open_session
+from wayeb_py.parallel.sinks import Batch, ParquetSink
+from wayeb_py.parallel.sources import open_log
+from wayeb_py.parallel.stream import stream
 from wayeb_py.parallel.totals import Totals, load_totals, save_totals
 from wayeb_py.patterns import compile_patterns
 from wayeb_py.recogniser import Recogniser
@@ -552,8 +556,14 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     stopped_at = metrics[-1]
     assert 0 < stopped_at["sources"]["0"]["done"] < n_events, "it was stopped on the way"
-    second = Streaming(tmp_path, "--speed", "max", "--final", "--buffer", "1000000")
-    assert second.process.wait(240) == 0, second.errors()
+    with Checkpoint(tmp_path / "checkpoint") as checkpoint:
+        patterns = compile_patterns(tmp_path / "fast.sre")
+        log = open_log(f"replay:{tmp_path / 'a.parquet'}", checkpoint, patterns, speed=MAX)
+        health = Health(log, checkpoint.folder / gauge.FOLDER, CAPACITY_AT_MAX)
+        with Report(health, Reporting(quiet=True, metrics_file=tmp_path / "m.ndjson")) as report:
+            session, sink = open_session("local[2]", quick=True), ParquetSink(tmp_path / "out")
+            summary = stream(session, patterns, log, sink, checkpoint, final=True, watchers=[report])
+    assert summary.end == "read everything that was there"
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     sums = metrics[-1]["sums"]
     assert sums["rows"] == {"0": n_events}
@@ -564,7 +574,6 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path
     assert metrics[-1]["up"] == 0
     found = pq.read_table(tmp_path / "out")
     assert sums["detections"] == {"Fast": found.num_rows}
-    patterns = compile_patterns(SRE, lateness_s=0)
     expected = Recogniser(patterns).feed(pq.read_table(tmp_path / "a.parquet"))
     assert found.num_rows == expected.to_arrow().num_rows
 

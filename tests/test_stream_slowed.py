@@ -79,7 +79,7 @@ class Running:
 
     def __init__(self, session: SparkSession, folder: Path, scheme: Literal["source", "partition", "pattern"]) -> None:
         self.brake = folder / "brake"
-        self.brake.write_text("0")
+        self.slow_down("0")
         n_events = 2 * PER_S * 600
         table = pa.table(
             {
@@ -131,11 +131,17 @@ class Running:
             self.stop.wait(0.1)
         raise AssertionError(f"not {what} after {DEADLINE_S} s: {view}")
 
+    def slow_down(self, how: str) -> None:
+        """So many seconds an event from now on; whoever reads it sees the old word or the new one."""
+        written = self.brake.with_suffix(".new")
+        written.write_text(how)
+        written.replace(self.brake)
+
     def states(self) -> dict[str, SourceState]:
         return read_states(self.health.folder / gauge.FILE)
 
     def end(self) -> None:
-        self.brake.write_text("0")
+        self.slow_down("0")
         self.stop.set()
         self._thread.join(DEADLINE_S)
         assert not self._thread.is_alive()
@@ -183,11 +189,11 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
     assert all(source.ratio == 0.0 for source in view.sources.values())
     free = of_spark(running)[-1]
     # Stuck.
-    running.brake.write_text("10")
+    running.slow_down("10")
     view = running.until(lambda view: view.backpressure > 0.98, "stuck")
     assert view.lag_events <= 4 * full + 2 * PER_S, "what is offered is bounded: two partitions, a batch and a buffer"
     # Half as fast as events are due.
-    running.brake.write_text(str(2 / PER_S))
+    running.slow_down(str(2 / PER_S))
     planned = [running.states()["0"]]
 
     def two_full_batches(view: View) -> bool:
@@ -203,7 +209,7 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
     assert ratio == pytest.approx(1 - (after.taken - before.taken) / passed_s / PER_S, abs=0.02)
     assert 0.4 < ratio < 0.8  # a half, and what a batch costs besides
     # Free again.
-    running.brake.write_text("0")
+    running.slow_down("0")
     running.until(lambda view: view.backpressure == 0.0, "free of pressure again")
     # What Spark saw: by the time that the source stood, the batches' ends are behind where the log should be.
     last = of_spark(running)[-1]
@@ -223,10 +229,10 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
 def test_every_scheme_has_a_ratio_and_says_what_it_died_of(run: Callable[[Any], Running], scheme: str) -> None:
     running = run(scheme)
     running.until(lambda view: view.batch > 0 and view.backpressure < 0.5, "free of pressure")
-    running.brake.write_text("10")
+    running.slow_down("10")
     view = running.until(lambda view: view.backpressure > 0.98, "stuck")
     assert {source: facts.ratio > 0.97 for source, facts in view.sources.items()} == {"0": True, "1": True}
-    running.brake.write_text("fail")
+    running.slow_down("fail")
     with pytest.raises(DataError) as told:
         running.until(lambda view: False, "dead")
     assert told.value.message == "the function `drag` failed: ValueError: a bearing is broken"
