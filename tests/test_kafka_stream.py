@@ -44,7 +44,7 @@ def events() -> pa.Table:
     return pa.table(
         {
             "id": pa.array([f"ship {number}" for number in dice.integers(0, 25, N_EVENTS)]),
-            "ts": pa.array(1_700_000_000 + np.arange(N_EVENTS)).cast(pa.timestamp("s", "UTC")),
+            "ts": pa.array((1_700_000_000 + np.arange(N_EVENTS)) * 1_000_000).cast(pa.timestamp("us", "UTC")),
             "v": dice.integers(0, 100, N_EVENTS).astype(float),
         }
     )
@@ -143,7 +143,7 @@ def test_the_stateful_operator_takes_a_topic_from_sparks_own_connector(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(120)
+    assert query.awaitTermination(600)
     names = ("pattern", "entity", "seq", "start_seq")
     streamed = sorted(tuple(row[name] for name in names) for row in spark.table("from_kafka").collect())
     assert streamed == sorted(row[1:] for row in expected())
