@@ -5,8 +5,8 @@ its own in which the answer is settled. Laid over each other they give cells in 
 costs one look into one table; where an answer is not settled the index itself is asked, as if there were no overlay.
 So an overlay never decides anything: it repeats what the indexes say of a whole rectangle.
 
-It is made from the indexes' cells and not from their shapes, level by level, as long as questions are open and there
-is room. Remembering the last answer by entity was not taken: it would need the distance to the next border.
+Cells are divided where positions come that they leave open: a harbour is worth cells of a few metres, and a coast where
+nobody sails is not. Remembering the last answer by entity was not taken: it would need the distance to the next border.
 """
 
 from __future__ import annotations
@@ -29,12 +29,14 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 
 MOST_QUESTIONS = OPEN  # bits of a cell
-OFTEN = 1 << 20  # positions: asking so many costs about what making an overlay does
+OFTEN = 1 << 19  # positions: asking so many costs about what making an overlay does
 COLUMNS = 512
 COARSE = 64  # columns that are judged before
-CHILD_COLUMNS = (4, 2)  # the most that there is room for
+CHILD_COLUMNS = 8
+MANY = 1 << 15  # positions that their cells left open, before cells are divided
+OFTEN_HIT = 32  # of them in a cell
 MOST_CELLS = 1 << 21
-SMALLEST_DEG = 5e-4  # some fifty metres: cells of less settle little more, and there are many
+SMALLEST_DEG = 1e-4  # of a cell that is divided: some ten metres
 SLACK = 1e-9  # of a cell, and in degrees: what rounding may do to a boundary
 
 
@@ -85,32 +87,58 @@ class Overlay:
         nothing = np.zeros(1, dtype=np.int64), np.full(1, (1 << len(questions)) - 1, dtype=np.int64)
         # Judged coarsely first: most of it is settled then.
         coarse = self._judge(_divided(root, COARSE), *(np.repeat(bits, COARSE**2) for bits in nothing))
-        settled, open_ = (_finer(bits, COLUMNS // COARSE) for bits in coarse)
-        boxes, columns = root, COLUMNS
-        n_nodes, n_cells = 1, 0
-        nodes: list[F64] = []
-        sizes: list[I64] = []
-        cells_of: list[I32] = []
-        while True:
-            nodes.append(boxes / np.array([1, 1, columns, columns]))
-            sizes.append(np.full(len(boxes), columns))
-            cells = _divided(boxes, columns)
-            n_cells += len(cells)
-            settled, open_ = self._judge(cells, settled, open_)
-            splits = np.flatnonzero(open_)
-            room = [k for k in CHILD_COLUMNS if n_cells + len(splits) * k * k <= MOST_CELLS]
-            if cells[0, 3] < SMALLEST_DEG or not room:
-                splits = splits[:0]
-            told = -1 - (settled | open_ << OPEN)
-            told[splits] = n_nodes + np.arange(len(splits))
-            cells_of.append(told.astype(np.int32))
-            if not len(splits):
-                break
-            n_nodes += len(splits)
-            boxes, columns = cells[splits], room[0]
-            settled, open_ = (np.repeat(bits[splits], columns * columns) for bits in (settled, open_))
-        self._nodes = lay_out_nodes(np.concatenate(nodes), np.concatenate(sizes))
-        self._cells: I32 = np.concatenate(cells_of)
+        settled, open_ = self._judge(_divided(root, COLUMNS), *(_finer(bits, COLUMNS // COARSE) for bits in coarse))
+        # Nodes as `area_kernels.cell_at` wants them, and cells; exchanged together, since cells tell nodes.
+        self._table: tuple[F64, I32] = _nodes(root, COLUMNS, 0), (-1 - (settled | open_ << OPEN)).astype(np.int32)
+        self._hits: list[I32] = []  # cells that have left something open
+        self._n_hits = 0
+
+    @property
+    def n_cells(self) -> int:
+        return len(self._table[1])
+
+    def answer(self, lon: F64, lat: F64) -> I16:
+        """answers[row]: bit n is the answer to question n."""
+        n = len(lon)
+        nodes, cells = self._table
+        answers = np.empty(n, dtype=np.int16)
+        open_row, open_cell = np.empty(n, dtype=np.int32), np.empty(n, dtype=np.int32)
+        n_open = int(overlay_kernels.answer_all(lon, lat, self.bounds, nodes, cells, answers, open_row, open_cell))
+        if n_open:
+            row, cell = open_row[:n_open], open_cell[:n_open].copy()
+            asked = -1 - cells[cell] >> OPEN
+            own_lon, own_lat = lon[row], lat[row]
+            for number, question in enumerate(self._questions):
+                nth = np.flatnonzero(asked & 1 << number)
+                if len(nth):
+                    yes = nth[question.ask(own_lon[nth], own_lat[nth])]
+                    answers[row[yes]] |= np.int16(1 << number)
+            self._remember(cell)
+        return answers
+
+    def _remember(self, cell: I32) -> None:
+        self._hits.append(cell)
+        self._n_hits += len(cell)
+        if self._n_hits >= MANY:
+            hits, self._hits, self._n_hits = np.concatenate(self._hits), [], 0
+            self._divide(hits)
+
+    def _divide(self, hits: I32) -> None:
+        """Divides the cells that were hit often, as far as there is room. Any cell may be divided at any time."""
+        nodes, cells = self._table
+        cell, n_hits = np.unique(hits, return_counts=True)
+        cell = cell[(n_hits >= OFTEN_HIT) & (cells[cell] < 0)]
+        boxes = _boxes_of(cell, nodes)
+        n_more = (MOST_CELLS - len(cells)) // CHILD_COLUMNS**2
+        divisible = np.flatnonzero(boxes[:, 3] >= SMALLEST_DEG)[: max(0, n_more)]
+        if not len(divisible):
+            return
+        cell, boxes = cell[divisible], boxes[divisible]
+        told = np.repeat(-1 - cells[cell].astype(np.int64), CHILD_COLUMNS**2)
+        settled, open_ = self._judge(_divided(boxes, CHILD_COLUMNS), told & (1 << OPEN) - 1, told >> OPEN)
+        more = np.concatenate([cells, (-1 - (settled | open_ << OPEN)).astype(np.int32)])
+        more[cell] = len(nodes) + np.arange(len(cell))
+        self._table = np.concatenate([nodes, _nodes(boxes, CHILD_COLUMNS, len(cells))]), more
 
     def _judge(self, cells: F64, settled: I64, open_: I64) -> tuple[I64, I64]:
         """The answers that are yes all over each cell, and those still open, where some were settled before."""
@@ -126,29 +154,19 @@ class Overlay:
                 open_[asked[judged != BOTH]] &= ~bit
         return settled, open_
 
-    @property
-    def n_cells(self) -> int:
-        return len(self._cells)
 
-    def answer(self, lon: F64, lat: F64) -> I16:
-        """answers[row]: bit n is the answer to question n."""
-        n = len(lon)
-        answers, open_answers = np.empty(n, dtype=np.int16), np.empty(n, dtype=np.int16)
-        open_row = np.empty(n, dtype=np.int32)
-        n_open = int(
-            overlay_kernels.answer_all(
-                lon, lat, self.bounds, self._nodes, self._cells, answers, open_row, open_answers
-            )
-        )  # fmt: skip
-        if n_open:
-            row, asked = open_row[:n_open], open_answers[:n_open]
-            own_lon, own_lat = lon[row], lat[row]
-            for number, question in enumerate(self._questions):
-                nth = np.flatnonzero(asked & np.int16(1 << number))
-                if len(nth):
-                    yes = nth[question.ask(own_lon[nth], own_lat[nth])]
-                    answers[row[yes]] |= np.int16(1 << number)
-        return answers
+def _nodes(boxes: F64, k: int, first: int) -> F64:
+    """Nodes, k by k each, of some boxes; `first` is the number of the first one's first cell."""
+    nodes = lay_out_nodes(np.column_stack([boxes[:, :2], boxes[:, 2:] / k]), np.full(len(boxes), k, dtype=np.int64))
+    nodes[:, 7] += first
+    return nodes
+
+
+def _boxes_of(cell: I32, nodes: F64) -> F64:
+    """(west, south, width, height) of some cells."""
+    own = nodes[np.searchsorted(nodes[:, 7], cell, side="right") - 1]
+    row, column = np.divmod(cell - own[:, 7], own[:, 6] + 1)
+    return np.column_stack([own[:, 0] + column * own[:, 2], own[:, 1] + row * own[:, 3], own[:, 2:4]])
 
 
 def _bounds_of(bounds: list[F64]) -> F64:

@@ -184,11 +184,11 @@ def judge_inside(  # type: ignore[no-untyped-def]
                 judged[nth] = BOTH
 
 
-@_kernel(i64(_read_only(f64), _read_only(f64), f64[::1], matrix, i32[::1], i16[::1], i32[::1], i16[::1]))
-def answer_all(lon, lat, bounds, nodes, cells, answers, open_row, open_answers):  # type: ignore[no-untyped-def]
+@_kernel(i64(_read_only(f64), _read_only(f64), f64[::1], matrix, i32[::1], i16[::1], i32[::1], i32[::1]))
+def answer_all(lon, lat, bounds, nodes, cells, answers, open_row, open_cell):  # type: ignore[no-untyped-def]
     """answers[row] = the questions whose answer is yes, as bits, as far as the position's cell tells.
 
-    Returns how many rows have open questions: open_row and open_answers list them.
+    Returns how many rows have open questions: open_row and open_cell list them.
     """
     n_open = 0
     west, south, east, north = bounds[0], bounds[1], bounds[2], bounds[3]
@@ -207,14 +207,15 @@ def answer_all(lon, lat, bounds, nodes, cells, answers, open_row, open_answers):
         # As `cell_at`, for the node that most positions need no other than.
         column = min(np.int64((px - west) * across), last)
         line = min(np.int64((py - south) * upward), last)
-        cell = np.int64(cells[np.uint64(line * (last + 1) + column)])
-        while cell >= 0:
-            _, _, at = cell_at(px, py, cell, nodes)
-            cell = np.int64(cells[at])
-        told = -1 - cell
+        at = np.uint64(line * (last + 1) + column)
+        node = np.int64(cells[at])
+        while node >= 0:
+            _, _, at = cell_at(px, py, node, nodes)
+            node = np.int64(cells[at])
+        told = -1 - node
         answers[row] = np.int16(told & yes)
         if told > yes:
             open_row[n_open] = np.int32(row)
-            open_answers[n_open] = np.int16(told >> OPEN)
+            open_cell[n_open] = np.int32(at)
             n_open += 1
     return n_open
