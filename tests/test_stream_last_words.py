@@ -1,0 +1,99 @@
+"""Last words of a stream: the cause found in whatever Spark says, in one line, and the rest in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+from wayeb_py.cli_stream import dying_in_one_line
+from wayeb_py.errors import DataError, EventsError
+from wayeb_py.parallel.last_words import find_cause, say_last
+
+SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: \
+Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (127.0.0.1 executor driver): \
+org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/x/stretch.py", line 80, in recognise_stretch
+    for block in reading.blocks():
+{error}
+
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:581)
+\tat java.base/java.lang.Thread.run(Thread.java:840)
+Caused by: org.apache.spark.SparkException: Job aborted
+\tat org.apache.spark.Foo.bar(Foo.scala:1)
+"""
+
+
+def spark_error(error: str) -> Exception:
+    return RuntimeError(SPARK_TEXT.replace("{error}", error))
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "hint"),
+    [
+        (
+            spark_error("wayeb_py.errors.DataError: the file has shrunk\n --> a.ndjson, row 7\n  = hint: put it back"),
+            "the file has shrunk [a.ndjson, row 7]",
+            "put it back",
+        ),
+        (spark_error("wayeb_py.errors.EventsError: the function `f` failed: ValueError: bad"),
+         "the function `f` failed: ValueError: bad", None),
+        (spark_error("ZeroDivisionError: division by zero"), "ZeroDivisionError: division by zero", None),
+        (spark_error("OSError: [Errno 28] No space left on device"), "the disk is full", "make room"),
+        (spark_error("x\nCaused by: java.lang.OutOfMemoryError: Java heap space"),
+         "Java ran out of memory", "--max-events"),
+        (spark_error("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"),
+         "a worker process was killed", "start again"),
+        (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
+        (EventsError("the events need a key"), "the events need a key", None),
+        (KeyboardInterrupt(), "interrupted", "goes on where it was"),
+        (RuntimeError(""), "RuntimeError", None),
+    ],
+)  # fmt: skip
+def test_the_cause_is_found_in_what_spark_says(error: BaseException, message: str, hint: str | None) -> None:
+    cause = find_cause(error)
+    assert cause.message.startswith(message)
+    assert (cause.hint is None) if hint is None else (hint in (cause.hint or ""))
+    assert "\n" not in cause.line(Path("x.log"))
+
+
+def test_the_last_line_names_cause_remedy_and_the_file_with_the_rest(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    try:
+        try:
+            raise spark_error("OSError: [Errno 28] No space left on device")
+        except RuntimeError as failure:
+            raise DataError("the disk is full", hint="make room") from failure
+    except DataError as error:
+        say_last(error, tmp_path)
+        say_last(error, tmp_path, "json")
+    line, as_json = capsys.readouterr().err.splitlines()
+    assert line.startswith("the disk is full (make room); details: ")
+    assert "BasePythonRunner" in Path(line.rpartition("details: ")[2]).read_text()
+    assert json.loads(as_json) | {"at": "", "details": ""} == {
+        "at": "", "level": "error", "event": "died", "message": "the disk is full",
+        "remedy": "make room", "details": "",
+    }  # fmt: skip
+
+
+def test_an_error_that_says_everything_needs_no_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    say_last(DataError("no such topic", hint="create it"), tmp_path)
+    assert capsys.readouterr().err == "no such topic (create it)\n"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_the_command_ends_with_that_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], form: Literal["text", "json"]
+) -> None:
+    stopped: list[str] = []
+    with pytest.raises(SystemExit) as ended, dying_in_one_line(tmp_path, form, lambda: stopped.append("Spark")):
+        raise spark_error("OSError: [Errno 28] No space left on device")
+    assert ended.value.code == 3
+    assert stopped == ["Spark"]
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert "the disk is full" in last
+    assert "died-" in last
