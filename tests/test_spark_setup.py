@@ -377,8 +377,8 @@ def test_a_cluster_that_has_only_our_dependencies_runs_us_from_the_zip(shipped: 
             command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.url, "--py-files", str(shipped)]
             command += ["--conf", f"spark.pyspark.python={python}", "--conf", "spark.ui.enabled=false"]
             command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.executorEnv.XDG_CACHE_HOME={cache}"]
-            command += ["--conf", "spark.executor.extraJavaOptions=-XX:TieredStopAtLevel=1"]
-            command += ["--driver-java-options", "-XX:TieredStopAtLevel=1"]
+            quick = " ".join(["-XX:TieredStopAtLevel=1", "-Xlog:disable", *class_archive.options()])
+            command += ["--conf", f"spark.executor.extraJavaOptions={quick}", "--driver-java-options", quick]
             environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "XDG_CACHE_HOME": str(cache)}
             environment.pop("PYTHONPATH", None)
             ended = subprocess.run(
