@@ -29,5 +29,6 @@ EXPERIMENTS = (
     Entry("places", "220 ports for each, against 220 patterns", 60),
     Entry("spatial", "inside and near, against shapely", 90),
     Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90),
+    Entry("spark_batch", "Spark: source scheme against one process, partition against window functions", 400, 150),
     Entry("map_page", "a map of 50,000 points answers", 40),
 )

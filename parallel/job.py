@@ -26,6 +26,7 @@ from wayeb_py.files.aside import Aside, BadLimit
 from wayeb_py.files.block import Block
 from wayeb_py.files.find import STDIN
 from wayeb_py.files.read import EventReader, open_events
+from wayeb_py.files.render import plain_table
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.files.write import Output, Target, find_target, open_output
@@ -93,7 +94,11 @@ def run(
         if on_plan is not None:
             on_plan(str(plan))
         work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
-        sink = _FolderSink(folder, by) if folder is not None else _FileSink(_open_output(target, positions), found)
+        sink: _FolderSink | _FileSink
+        if folder is not None:
+            sink = _FolderSink(folder, by, found)
+        else:
+            sink = _FileSink(_open_output(target, positions), found)
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or BadLimit()), sink)
         job.on_progress = on_progress
@@ -117,9 +122,9 @@ def _session(stack: ExitStack, master: str | None, workers: int | None) -> Spark
 
 
 def _find_target(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tuple[Target, OutputFolder | None]:
-    """The file that is meant, or the folder: one that ends in a slash or is there, as well as any name for `by`."""
+    """The file that is meant, or the folder: one that is there, a name without an extension, any name for `by`."""
     text = os.fspath(out)
-    is_folder = text != "-" and (text.endswith(("/", os.sep)) or Path(text).is_dir() or bool(by))
+    is_folder = text != "-" and (text.endswith("/") or Path(text).is_dir() or not Path(text).suffix or bool(by))
     if not is_folder:
         return find_target(text, stem), None
     if Path(text).is_file() or text == "-":
@@ -147,8 +152,8 @@ def _open_output(target: Target, positions: Positions | None) -> Output:
 class _FolderSink:
     """Tasks write parts; the folder appears when the parts are complete."""
 
-    def __init__(self, folder: OutputFolder, by: Sequence[By]) -> None:
-        self._folder, self._by = folder, tuple(by)
+    def __init__(self, folder: OutputFolder, by: Sequence[By], schema: pa.Schema) -> None:
+        self._folder, self._by, self._schema = folder, tuple(by), schema
 
     def prepared(self, work: Work) -> Work:
         return replace(work, folder=str(self._folder.open()), by=self._by)
@@ -158,7 +163,15 @@ class _FolderSink:
             raise AssertionError("detections for a folder went to the driver")
 
     def commit(self, account: Account, summary: Summary) -> None:
-        self._folder.commit(account.parts, {"version": __version__, "by": self._by, "summary": asdict(summary)})
+        parts = account.parts or self._nothing()
+        self._folder.commit(parts, {"version": __version__, "by": self._by, "summary": asdict(summary)})
+
+    def _nothing(self) -> dict[str, int]:
+        """A part without rows, so that readers find columns."""
+        import pyarrow.parquet as pq
+
+        pq.write_table(plain_table(self._schema.empty_table()), self._folder.aside / "part-00000.parquet")
+        return {"part-00000.parquet": 0}
 
     def discard(self) -> None:
         self._folder.discard()
@@ -208,8 +221,7 @@ class _Job:
                 frame = self.plan.start(self.spark, tools).persist()
                 sizes, account = self._recognise(frame)
             with watched(self.spark.sparkContext, tools.errors, lambda: None):
-                parcels = _others(frame, sizes)
-                summary = self._conclude(account, parcels)
+                summary = self._conclude(account, _Others(frame, sizes))
         except DataError as error:
             self.sink.discard()
             if self.aside.n_bad:  # too many bad rows are best understood by looking at them
@@ -318,7 +330,3 @@ class _Others:
         rows = chosen.collect() if few else chosen.toLocalIterator(prefetchPartitions=True)
         for row in rows:
             yield Parcel(row.kind, row.split, row.number, bytes(row.payload))
-
-
-def _others(frame: DataFrame, sizes: dict[str, int]) -> _Others:
-    return _Others(frame, sizes)

@@ -81,6 +81,9 @@ def watched(context: SparkContext, errors: Errors, tell: Callable[[], None]) -> 
         yield
     except Exception as error:
         raise errors.first() or _in_one_line(error) from None
+    except BaseException:
+        context.cancelJobGroup(group)  # whoever interrupts us does not want the cluster to go on
+        raise
     finally:
         ended.set()
         thread.join()

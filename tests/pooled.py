@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cases import KEY, TIME
 from engines import Job, detections_of, episodes_of
-from oracle import Answer, Detection, Episode
+from oracle import Answer, Cell, Detection, Episode
 
 import wayeb_py
 
@@ -82,7 +82,7 @@ class Pool:
             assert sorted(own, key=repr) == sorted(expected, key=repr), member.name
 
 
-def _stripped(entity: object, prefix: str) -> object:
+def _stripped(entity: Cell, prefix: str) -> Cell:
     return entity.removeprefix(prefix) if isinstance(entity, str) else entity
 
 

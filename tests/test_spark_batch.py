@@ -111,8 +111,7 @@ def corpus_pools() -> list[Pool]:
     [
         ("source", by_entity, 2, False),
         ("partition", anyhow, 1, False),
-        ("partition", one_file, 2, True),
-        ("pattern", anyhow, 2, False),
+        ("pattern", one_file, 2, True),
     ],
 )
 def test_every_case_of_the_corpus_is_detected_by_every_scheme(

@@ -52,6 +52,20 @@ def test_a_data_frame_gives_what_a_table_gives(spark: SparkSession, options: dic
         assert rows_of(episodes.toArrow()) == rows_of(answer.episodes())
 
 
+def test_a_session_with_settings_of_its_own_gives_the_same(spark: SparkSession) -> None:
+    ours = {"spark.sql.adaptive.enabled": "true", "spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+    before = {name: str(spark.conf.get(name)) for name in ours}
+    table, found = events(500, 9), patterns()
+    try:
+        for name, value in ours.items():
+            spark.conf.set(name, value)
+        detections = recognise(frame_of(spark, table, 3), found, shards=5).toArrow()
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert rows_of(detections) == rows_of(found.recognise(table).to_arrow())
+
+
 def test_what_is_left_out_can_be_asked_for(spark: SparkSession) -> None:
     table = events(200, 5)
     keys = pa.array([None if row == 7 else key for row, key in enumerate(table["id"].to_pylist())])

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -27,11 +29,11 @@ from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import BadLimit
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import folder as folder_module
 from wayeb_py.parallel import job
 from wayeb_py.parallel.bundle import pack_patterns
 from wayeb_py.parallel.folder import MANIFEST, OutputFolder
 from wayeb_py.parallel.plans import make_plan
+from wayeb_py.parallel.schemes import Scheme
 from wayeb_py.parallel.splits import entity_splits
 from wayeb_py.providers.convert import convert
 
@@ -53,7 +55,7 @@ pattern Rising   := (speed > prev(speed)){3}
 pattern Silent   := (elapsed() > 2 min)
 pattern Careful  := @((status = "moving"), (speed > 60), (status = "parked"))
 """
-SCHEMES = ("source", "partition", "pattern")
+SCHEMES: tuple[Scheme, ...] = ("source", "partition", "pattern")
 BEGIN = datetime(2024, 2, 28, 23, 0, tzinfo=UTC)
 
 
@@ -308,21 +310,29 @@ def test_a_run_that_fails_leaves_the_old_output_and_no_other(spark: SparkSession
     whole = bytearray((data / "2.parquet").read_bytes())
     whole[100:1500] = bytes(1400)  # the footer is as it was, the pages are not
     (data / "2.parquet").write_bytes(whole)
-    for scheme in ("source", "partition"):
+    for scheme in SCHEMES[:2]:
         with pytest.raises(DataError) as e:
-            job.run(patterns(), [data], out, spark=spark, by=["day"], scheme=scheme)  # type: ignore[arg-type]
+            job.run(patterns(), [data], out, spark=spark, by=["day"], scheme=scheme)
         assert (e.value.file, "cannot be read" in e.value.message) == (str(data / "2.parquet"), True)
     assert rows_of(out) == before
     assert {path.name for path in tmp_path.iterdir()} == {"data", "found"}
 
 
+def test_a_folder_without_detections_still_has_columns(spark: SparkSession, tmp_path: Path) -> None:
+    pq.write_table(events(90), tmp_path / "a.parquet")
+    found = patterns("pattern Never := (speed > 500) emit speed")
+    job.run(found, [tmp_path / "a.parquet"], tmp_path / "out", spark=spark, by=["pattern"])
+    read = spark.read.parquet(str(tmp_path / "out"))
+    assert (read.count(), read.columns[0], read.columns[-1]) == (0, "pattern", "speed")
+
+
 def test_parts_of_attempts_that_did_not_count_are_not_in_the_output(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / f".out.{folder_module.socket.gethostname()}-999999999-abcd.tmp").mkdir()  # of a run that was killed
+    (tmp_path / f".out.{socket.gethostname()}-999999999-abcd.tmp").mkdir()  # of a run that was killed
     for in_one_step in (True, False):
         if not in_one_step:
-            monkeypatch.setattr(folder_module.ctypes, "CDLL", lambda *_, **__: object())
+            monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
         folder = OutputFolder(tmp_path / "out")
         aside = folder.open()
         (aside / "part-0.parquet").write_bytes(b"counts")
@@ -490,7 +500,7 @@ def test_the_command_runs_on_spark_and_says_why(
     code, out, err = call("--out", "-", "--scheme", "pattern", "-q")
     assert (code, err) == (0, "")
     assert sorted(out.splitlines()) == sorted(Path("local.ndjson").read_text().splitlines())
-    code, out, _ = call("--out", "found", "--by", "pattern", "--json")
+    code, out, _ = call("--out", "found", "--by", "pattern,day", "--json")
     summary = json.loads(out)
     assert (code, summary["out"]) == (0, str(tmp_path / "found"))
     assert summary["detections"] == json.loads((Path("found") / MANIFEST).read_text())["summary"]["detections"]

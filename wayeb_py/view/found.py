@@ -31,12 +31,16 @@ class Episode:
 
 
 def read_found(path: Path) -> pa.Table:
-    """The table of a file of detections or episodes, as `wayeb run` writes it."""
+    """The table of a file of detections or episodes, as `wayeb run` writes it, or of a folder of them from Spark."""
     suffix = path.suffix.lower()
     if not path.exists():
         raise DataError(f"there is no file `{path}`")
     try:
-        if suffix == ".parquet":
+        if path.is_dir():
+            import pyarrow.dataset as pds
+
+            table = pds.dataset(path, format="parquet", partitioning="hive").to_table()
+        elif suffix == ".parquet":
             import pyarrow.parquet as pq
 
             table = pq.read_table(path)
