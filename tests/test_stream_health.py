@@ -5,29 +5,21 @@ from __future__ import annotations
 import io
 import json
 import re
-import signal
 import socket
-import subprocess
-import sys
 import threading
-import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from rich.console import Console
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import gauge
-from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
 from wayeb_py.parallel.health import Health, View
@@ -35,17 +27,21 @@ from wayeb_py.parallel.lines import Lines, duration, render_line
 from wayeb_py.parallel.log import Offsets
 from wayeb_py.parallel.metrics import render_prometheus, samples
 from wayeb_py.parallel.pressure import Capacity
-from wayeb_py.parallel.replay_log import CAPACITY_AT_MAX, MAX, ReplayLog
+from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.replay_store import store_events
 from wayeb_py.parallel.report import Report, Reporting
 from wayeb_py.parallel.screen import draw
-from wayeb_py.parallel.session import open_session
-from wayeb_py.parallel.sinks import Batch, ParquetSink
-from wayeb_py.parallel.sources import open_log
-from wayeb_py.parallel.stream import stream
+from wayeb_py.parallel.sinks import Batch
 from wayeb_py.parallel.totals import Totals, load_totals, save_totals
 from wayeb_py.patterns import compile_patterns
-from wayeb_py.recogniser import Recogniser
+
+SRE = """stream v {
+    key id
+    time ts in s
+    attr speed number
+}
+pattern Fast := (speed > 50) ; (speed > 50)
+"""
 
 
 def counted(partition: str = "0", **facts: Any) -> dict[str, Any]:
@@ -433,84 +429,3 @@ def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, 
 
 def _pause() -> None:
     threading.Event().wait(0.005)
-
-
-# The command.
-
-SRE = """stream v {
-    key id
-    time ts in s
-    attr speed number
-}
-pattern Fast := (speed > 50) ; (speed > 50)
-"""
-
-
-def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path) -> None:
-    n_events = 40_000
-    times = np.arange(n_events) // 10
-    times[20_000] = 4_000_000_000  # a clock that jumped: its entity's next events are late
-    speed = np.random.default_rng(1).uniform(0, 100, n_events)
-    pq.write_table(pa.table({"id": np.arange(n_events) % 200, "ts": times, "speed": speed}), tmp_path / "a.parquet")
-    (tmp_path / "fast.sre").write_text(SRE)
-    first = Streaming(tmp_path, "--speed", "400")
-    url = first.until(lambda told: told["event"] == "metrics")["url"]
-    first.until(lambda told: told["event"] == "batch" and told["batch"] >= 1)
-    with urllib.request.urlopen(url, timeout=30) as answer:
-        scraped = answer.read().decode()
-    assert re.search(r'^wayeb_events_total\{source="0"\} [1-9]', scraped, re.M)
-    assert re.search(r'^wayeb_backpressure_ratio\{source="0"\} [01]', scraped, re.M)
-    first.process.send_signal(signal.SIGTERM)
-    assert first.process.wait(120) == 0, first.errors()
-    metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
-    stopped_at = metrics[-1]
-    assert 0 < stopped_at["sources"]["0"]["done"] < n_events, "it was stopped on the way"
-    with Checkpoint(tmp_path / "checkpoint") as checkpoint:
-        patterns = compile_patterns(tmp_path / "fast.sre")
-        log = open_log(f"replay:{tmp_path / 'a.parquet'}", checkpoint, patterns, speed=MAX)
-        health = Health(log, checkpoint.folder / gauge.FOLDER, CAPACITY_AT_MAX)
-        with Report(health, Reporting(quiet=True, metrics_file=tmp_path / "m.ndjson")) as report:
-            session, sink = open_session("local[2]", quick=True), ParquetSink(tmp_path / "out")
-            summary = stream(session, patterns, log, sink, checkpoint, final=True, watchers=[report])
-    assert summary.end == "read everything that was there"
-    metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
-    sums = metrics[-1]["sums"]
-    assert sums["rows"] == {"0": n_events}
-    assert sums["ahead"] == {"0": 1}
-    assert sums["late"]["0"] == 99  # the jumped entity's later events
-    assert sums["events"] == {"0": n_events - 99}
-    assert sums["restarts"] == {"": 1}
-    assert metrics[-1]["up"] == 0
-    found = pq.read_table(tmp_path / "out")
-    assert sums["detections"] == {"Fast": found.num_rows}
-    expected = Recogniser(patterns).feed(pq.read_table(tmp_path / "a.parquet"))
-    assert found.num_rows == expected.to_arrow().num_rows
-
-
-class Streaming:
-    """`wayeb stream` in a process of its own, and what it says."""
-
-    def __init__(self, folder: Path, *options: str) -> None:
-        command = [
-            sys.executable, "-c", "from wayeb_py.cli import main; main()", "stream", str(folder / "fast.sre"),
-            "--source", f"replay:{folder / 'a.parquet'}", "--out", str(folder / "out"),
-            "--checkpoint", str(folder / "checkpoint"), "--master", "local[1]", "--log", "json",
-            "--metrics", "0", "--metrics-file", str(folder / "m.ndjson"), *options,
-        ]  # fmt: skip
-        self._said = folder / f"said-{len(list(folder.glob('said-*')))}"
-        with self._said.open("w") as errors:
-            self.process = subprocess.Popen(command, stderr=errors, stdout=errors)
-
-    def errors(self) -> str:
-        return self._said.read_text()
-
-    def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        deadline_s = time.monotonic() + 120
-        while time.monotonic() < deadline_s and self.process.poll() is None:
-            for line in self.errors().splitlines():
-                told = json.loads(line) if line.startswith("{") and line.endswith("}") else None
-                if told is not None and holds(told):
-                    return dict(told)
-            _pause()
-        self.process.kill()
-        raise AssertionError(f"it was not said: {self.errors()}")
