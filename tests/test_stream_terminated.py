@@ -1,4 +1,4 @@
-"""A stream that is terminated on its way, and goes on: the command in a process of its own, its metrics and counters."""
+"""A stream that is terminated on its way, and goes on: the command in its own process, its metrics and counters."""
 
 from __future__ import annotations
 
