@@ -94,8 +94,8 @@ def test_a_stretch_may_begin_and_end_anywhere(folder: Path) -> None:
                 writer.write(batch)
     log = log_of(folder)
     assert log.latest() == {"": 30}
-    for start in range(31):
-        for end in range(start, 31):
+    for start in range(0, 31, 2):
+        for end in range(start, 31, 3):
             assert read_ids(log, start, end) == list(range(start, end))
 
 
