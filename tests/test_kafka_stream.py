@@ -66,7 +66,7 @@ def send(table: pa.Table, url: str, folder: Path) -> None:
 
 def run(spark: SparkSession, url: str, sink: Sink, folder: Path, **options: Any) -> StreamSummary:
     with Checkpoint(folder) as checkpoint:
-        return stream(spark, PATTERNS, KafkaLog.open(url), sink, checkpoint, once=True, max_rows=400, **options)
+        return stream(spark, PATTERNS, KafkaLog.open(url), sink, checkpoint, once=True, max_rows=800, **options)
 
 
 def test_a_topic_gives_the_detections_of_a_batch_run_through_restarts_and_poison(
@@ -77,7 +77,7 @@ def test_a_topic_gives_the_detections_of_a_batch_run_through_restarts_and_poison
     send(table.slice(0, 1100), url, tmp_path)
     fill(url, [b"poison", None, b'{"id": "ship 1"}', b"[]"], partition=1)
     first = run(spark, url, ParquetSink(tmp_path / "out"), tmp_path / "checkpoint")
-    assert first.batches >= 3
+    assert first.batches >= 2
     assert first.bad == {"not JSON: Expecting value": 1, "an empty message": 1, "no time": 1, "not a JSON object": 1}
     send(table.slice(1100), url, tmp_path)
     second = run(spark, url, ParquetSink(tmp_path / "out"), tmp_path / "checkpoint", final=True)
@@ -93,7 +93,7 @@ class Unlucky(KafkaSink):
 
     def write(self, batch: Batch) -> None:
         super().write(batch)
-        if batch.number == 2:
+        if batch.number == 1:
             raise DataError("the run dies here")
 
 
@@ -121,6 +121,7 @@ def test_the_stateful_operator_takes_a_topic_from_sparks_own_connector(
 ) -> None:
     from pyspark.sql import functions as sql
 
+    spark.conf.set("spark.sql.shuffle.partitions", "2")
     url = make_topic(broker, 2)
     topic = KafkaLog.open(url).topic
     send(events(), url, tmp_path)
@@ -129,7 +130,7 @@ def test_the_stateful_operator_takes_a_topic_from_sparks_own_connector(
         .option("kafka.bootstrap.servers", topic.servers)
         .option("subscribe", topic.name)
         .option("startingOffsets", "earliest")
-        .option("maxOffsetsPerTrigger", "1000")
+        .option("maxOffsetsPerTrigger", "2000")
         .load()
     )
     value = sql.from_json(sql.col("value").cast("string"), "id string, ts timestamp, v double")
@@ -143,7 +144,7 @@ def test_the_stateful_operator_takes_a_topic_from_sparks_own_connector(
         .trigger(availableNow=True)
         .start()
     )
-    assert query.awaitTermination(600)
+    assert query.awaitTermination(300)
     names = ("pattern", "entity", "seq", "start_seq")
     streamed = sorted(tuple(row[name] for name in names) for row in spark.table("from_kafka").collect())
     assert streamed == sorted(row[1:] for row in expected())
