@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
@@ -34,7 +35,7 @@ from wayeb_py.parallel.kafka_topic import KafkaTopic, is_passing
 from wayeb_py.parallel.log import Offsets, Stretch
 
 if TYPE_CHECKING:
-    from confluent_kafka import Consumer, TopicPartition
+    from confluent_kafka import Consumer, Message, TopicPartition
 
 BLOCK_MESSAGES = 1 << 16
 BLOCK_BYTES = 32 << 20
@@ -183,23 +184,9 @@ class _Reading:
             wanted = min(BLOCK_MESSAGES - len(values), end - self._position)
             with self._topic.telling_faults():
                 arrived = self._consumer.consume(wanted, timeout=_WAIT_S)
-            for message in arrived:
-                error = message.error()
-                if error is not None:
-                    lost = self._heed(error, message)
-                    if lost is not None:
-                        yield lost
-                    continue
-                offset = message.offset()
-                assert offset is not None
-                if offset >= end:
-                    self._position = end
-                    break
-                value = message.value()
-                values.append(value)
-                offsets.append(offset)
-                n_bytes += len(value or b"")
-                self._position = offset + 1
+            n_before = len(values)
+            yield from self._take(arrived, values, offsets)
+            n_bytes += sum(map(len, filter(None, values[n_before:])))
             if arrived:
                 self._heard_at = time.monotonic()
             elif time.monotonic() - self._heard_at > self._topic.timeout_s:
@@ -209,6 +196,34 @@ class _Reading:
                 values, offsets, n_bytes = [], [], 0
         if values:
             yield _gathered(offsets, values)
+
+    def _take(self, arrived: list[Message], values: list[bytes | None], offsets: list[int]) -> Iterator[AsideRow]:
+        """Adds the messages of the stretch to those at hand; what was lost between them, if something was."""
+        end = self._stretch.end
+        if arrived and all(message.error() is None for message in arrived):
+            first, last = arrived[0].offset(), arrived[-1].offset()
+            assert first is not None
+            assert last is not None
+            if last < end and last - first + 1 == len(arrived):  # as it nearly always is
+                values += [message.value() for message in arrived]
+                offsets += range(first, last + 1)
+                self._position = last + 1
+                return
+        for message in arrived:
+            error = message.error()
+            if error is not None:
+                lost = self._heed(error, message)
+                if lost is not None:
+                    yield lost
+                continue
+            offset = message.offset()
+            assert offset is not None
+            if offset >= end:
+                self._position = end
+                return
+            values.append(message.value())
+            offsets.append(offset)
+            self._position = offset + 1
 
     def _assign(self, offset: int) -> None:
         from confluent_kafka import TopicPartition
@@ -305,10 +320,13 @@ def _read_lines(values: list[bytes | None], selection: Selection) -> Block | Non
         data = b"\n".join(values)  # type: ignore[arg-type]
     except TypeError:  # a message without a value
         return None
-    n_ends = len(values) - 1
-    # No object has a line end between } and {: if there are as many of these as line ends, each line is one object or
-    # more, and Arrow's count tells.
-    if not (data[:1] == b"{" and data[-1:] == b"}" and data.count(b"}\n{") == n_ends == data.count(b"\n")):
+    # No object has a line end between } and {: if every line end has, each line is one object or more, and Arrow's
+    # count tells.
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(octets == ord("\n"))
+    if data[:1] != b"{" or data[-1:] != b"}" or len(ends) != len(values) - 1:
+        return None
+    if not ((octets[ends - 1] == ord("}")) & (octets[ends + 1] == ord("{"))).all():
         return None
     block = read_typed(data, len(values), selection, {})
     if block is not None:
