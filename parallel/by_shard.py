@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
-from wayeb_py.parallel import parcel
+from wayeb_py.parallel import faults, parcel
 from wayeb_py.parallel.arrival import in_arrival_order
 from wayeb_py.parallel.harvest import Harvest
 from wayeb_py.parallel.live import TICKS_OF_SILENCE, Live
@@ -128,6 +128,7 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parc
         found += harvest.take(aged)
     after = live.snapshot()
     found += harvest.finish(state_bytes=len(after.saved))
+    faults.reach("shard:state")
     state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))
     if shards.tick_ms:
         state.setTimeoutDuration(shards.tick_ms)

@@ -66,6 +66,9 @@ class Checkpoint:
             os.close(self._lock)
             raise DataError("another stream is using this checkpoint", str(self.folder)) from error
         self.stop_file.unlink(missing_ok=True)
+        for folder in (self.folder, self.folder / "eras", self.folder / "health"):
+            for left in folder.glob(".*.tmp"):  # of a run that was killed
+                left.unlink(missing_ok=True)
         if restart is not None:
             self._clear()
 

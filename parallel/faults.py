@@ -1,51 +1,67 @@
-"""Named places where a process can be told to die, so that recovery is tested where it is hardest.
+"""Named places where a process can be caught, so that recovery is tested where it is hardest.
 
-`WAYEB_FAULT=snapshot:before:3` kills the process (SIGKILL: nothing is flushed, nothing is cleaned up) when it reaches
-that place for the third time; without a number, the first time. Times are counted in each process by itself, or, with
-`WAYEB_FAULT_ONCE=FILE`, the first process that dies leaves the file, and no other does. Unset it costs one comparison.
+`WAYEB_FAULT=FOLDER` names a folder of traps: files that are called after a place. The first process that comes to the
+place takes the trap, which becomes `PLACE@PID`, and is killed there (SIGKILL: nothing is flushed, nothing is cleaned
+up). A trap that contains `hold` keeps the process there instead, as long as the file is there, so that somebody else
+can be killed meanwhile: the driver, an executor. `PLACE:3` is a trap for the third time that a process comes there.
+Traps may be laid while a stream is running. Unset it costs one comparison.
 
-    read:begin        a task begins with its stretch             sink:before         before a batch's output is written
-    read:yield        it is about to hand on a parcel            sink:after-rename   the output is in its place
-    snapshot:before   the state is not yet on the disk           commit              old snapshots are about to go
-    snapshot:after    it is, and the task has not ended          plan                a batch's end has been chosen
+    plan              a batch's end has been chosen              sink:before    a batch is collected, none of it written
+    read:begin        a task begins with its stretch             sink:inside    its file is begun, not in its place
+    read:yield        it is about to hand on a parcel            sink:after     its output is in its place, not counted
+    snapshot:before   the state is not yet on the disk           counted        and counted; Spark does not know
+    snapshot:after    it is, and the task has not ended          commit         Spark knows; nothing is cleared away
+    shard:state       a shard has not handed on its state        collect        an old snapshot is about to go
 """
 
 from __future__ import annotations
 
 import os
 import signal
+import time
+from collections import Counter
+from pathlib import Path
 
 POINTS = (
-    "read:begin", "read:yield", "snapshot:before", "snapshot:after", "sink:before", "sink:after-rename", "commit",
-    "plan",
+    "plan", "read:begin", "read:yield", "snapshot:before", "snapshot:after", "shard:state",
+    "sink:before", "sink:inside", "sink:after", "counted", "commit", "collect",
 )  # fmt: skip
+HOLD = "hold"
+HELD_S = 300.0  # at most: whoever laid the trap may be gone
+_LOOK_EVERY_S = 0.02
 
-_reached = 0
+_reached: Counter[str] = Counter()
 
 
 def reach(point: str) -> None:
-    """Dies here if `WAYEB_FAULT` says so."""
-    wanted = os.environ.get("WAYEB_FAULT")
-    if wanted is not None:
-        _perhaps_die(point, wanted)
+    """Is caught here if there is a trap."""
+    folder = os.environ.get("WAYEB_FAULT")
+    if folder is not None:
+        _reached[point] += 1
+        for name in (point, f"{point}:{_reached[point]}"):
+            _perhaps_fall(Path(folder), name)
 
 
-def _perhaps_die(point: str, wanted: str) -> None:
-    global _reached
-    name, colon, count = wanted.rpartition(":")
-    if not colon or not count.isdecimal():
-        name, count = wanted, "1"
-    if name not in POINTS:
-        raise ValueError(f"WAYEB_FAULT names no fault point: {wanted}; there are {', '.join(POINTS)}")
-    if name != point:
+def lay(folder: Path, name: str, text: str = "") -> None:
+    """Lays a trap, whole before anybody sees it."""
+    if name.rstrip("0123456789").rstrip(":") not in POINTS:
+        raise ValueError(f"there is no place {name}; there are {', '.join(POINTS)}")
+    folder.mkdir(parents=True, exist_ok=True)
+    ready = folder / f".{name}"
+    ready.write_text(text)
+    ready.rename(folder / name)
+
+
+def _perhaps_fall(folder: Path, name: str) -> None:
+    taken = folder / f"{name}@{os.getpid()}"
+    try:
+        (folder / name).rename(taken)  # which only one can
+        text = taken.read_text()
+    except FileNotFoundError:
         return
-    _reached += 1
-    if _reached != int(count):
+    if text != HOLD:
+        os.kill(os.getpid(), signal.SIGKILL)
         return
-    once = os.environ.get("WAYEB_FAULT_ONCE")
-    if once is not None:
-        try:
-            os.close(os.open(once, os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return
-    os.kill(os.getpid(), signal.SIGKILL)
+    end_s = time.monotonic() + HELD_S
+    while taken.exists() and time.monotonic() < end_s:
+        time.sleep(_LOOK_EVERY_S)

@@ -77,11 +77,12 @@ class ParquetSink:
             return
         output = ParquetOutput(path)
         try:
+            output.open()
             output.write(batch.found)
+            faults.reach("sink:inside")
             output.commit()
         finally:
             output.discard()
-        faults.reach("sink:after-rename")
 
     def close(self) -> None:
         """Everything is in its place."""
@@ -132,6 +133,11 @@ class AsideFolder:
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = Path(folder)
+
+    def open(self, stream_id: str) -> None:
+        """Clears away what a run that was killed left behind."""
+        for left in self.folder.glob(f".aside-{stream_id}-*.tmp"):
+            left.unlink(missing_ok=True)
 
     def write(self, stream_id: str, number: int, lines: bytes) -> None:
         path = self.folder / f"aside-{stream_id}-{number:09}.ndjson"

@@ -103,10 +103,15 @@ class Snapshots:
 
     def collect(self, group: int, partition: str, done: Point) -> None:
         """Removes what is not needed once everything before a point is done."""
+        folder = self._folder(group, partition)
         points = sorted(known for known in self._points(group, partition) if known <= done)
         for known in points[:-KEPT]:
+            faults.reach("collect")
             with contextlib.suppress(FileNotFoundError):
-                (self._folder(group, partition) / f"{known}.state").unlink()
+                (folder / f"{known}.state").unlink()
+        for left in folder.glob(".*.tmp"):  # of a task that was killed while it wrote, or is not needed any more
+            if Point.parse(left.name[1:].partition(".")[0]) <= done:
+                left.unlink(missing_ok=True)
 
     def sizes(self) -> dict[str, Any]:
         """How many files and bytes there are."""

@@ -180,6 +180,7 @@ def stream(
             gauge=gauge,
         )
         aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
+        aside_folder.open(manifest.stream_id)
         run = _Run(sink, aside_folder, manifest.stream_id, _columns(patterns, schema, episodes), summary, watchers)
         # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
@@ -290,9 +291,11 @@ class _Run:
             faults.reach("sink:before")
             self.aside.write(self.stream_id, number, batch.aside)
             self.sink.write(batch)
+            faults.reach("sink:after")
             self.summary.add(batch)
             for watcher in self.watchers:
                 watcher.took(batch)
+            faults.reach("counted")
         except Exception as error:
             if isinstance(error, WayebError | BrokenPipeError):
                 self.fault = error

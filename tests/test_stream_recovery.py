@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import os
+import signal
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -320,9 +323,32 @@ def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_clos
     assert sorted(episodes) == [(entity, 9) for entity in range(30)]
 
 
-def test_fault_points_are_named_and_a_wrong_name_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WAYEB_FAULT", "snapshot:befor:2")
-    with pytest.raises(ValueError, match="names no fault point"):
-        faults.reach("read:begin")
-    monkeypatch.setenv("WAYEB_FAULT", "snapshot:before:2")
-    faults.reach("read:begin")
+def test_a_state_that_a_killed_task_left_half_written_is_cleared_away(tmp_path: Path) -> None:
+    states = snapshots.Snapshots(tmp_path)
+    points = [snapshots.Point(snapshots.Epoch(), offset) for offset in (10, 200, 3000)]
+    for point in points[::2]:
+        states.write(0, "part=0", point, snapshots.Snapshot(b"state"))
+    folder = tmp_path / "0" / "part=0"
+    for offset in (10, 200, 3000):
+        (folder / f".0-0-0-{offset}.state.17-abcd.tmp").write_bytes(b"st")
+    states.collect(0, "part=0", points[1])
+    assert sorted(path.name for path in folder.iterdir()) == [
+        ".0-0-0-3000.state.17-abcd.tmp", "0-0-0-10.state", "0-0-0-3000.state",
+    ], "somebody may be writing what comes after the point that is done"  # fmt: skip
+
+
+def test_traps_have_the_names_of_places_and_catch_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match="there is no place snapshot:befor:2"):
+        faults.lay(tmp_path, "snapshot:befor:2")
+    monkeypatch.setenv("WAYEB_FAULT", str(tmp_path))
+    monkeypatch.setattr(faults, "_reached", Counter())
+    killed: list[int] = []
+    monkeypatch.setattr("wayeb_py.parallel.faults.os.kill", lambda pid, number: killed.append(number))
+    faults.lay(tmp_path, "snapshot:before:2")
+    faults.reach("snapshot:before")
+    faults.reach("snapshot:after")
+    assert not killed
+    faults.reach("snapshot:before")
+    faults.reach("snapshot:before")
+    assert killed == [signal.SIGKILL]
+    assert [path.name for path in tmp_path.iterdir()] == [f"snapshot:before:2@{os.getpid()}"]
