@@ -14,6 +14,7 @@ import shapely
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from wayeb_py.spatial import reach
 from wayeb_py.spatial.index import PlaceIndex
 from wayeb_py.spatial.reach import Reach
 from wayeb_py.spatial.shapes import shapes_of
@@ -246,3 +247,21 @@ def test_an_index_survives_pickling() -> None:
     copied = pickle.loads(pickle.dumps(index))
     assert copied.inside(lon, lat).tolist() == [True, False]
     assert copied.bounds == (0.0, 0.0, 1.0, 1.0)
+
+
+def test_the_cells_of_a_long_coast_are_bounded_and_answer_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = np.random.default_rng(11)
+    coast = shapely.LineString(np.column_stack([np.linspace(-60, 60, 3000), 30 + dice.normal(size=3000) * 0.05]))
+    index = index_of(coast)
+    lon, lat = columns(np.column_stack([dice.uniform(-61, 61, 3000), 30 + dice.normal(size=3000) * 0.1]))
+    answers, n_cells = [], []
+    for most in (1 << 20, 40_000):
+        monkeypatch.setattr(reach, "MOST_CELLS", most)
+        cells = Reach(index._tree.arrays, 2000.0)
+        near = np.zeros(len(lon), dtype=np.uint8)
+        cells.mark(lon, lat, near)
+        answers.append(near.tolist())
+        n_cells.append(len(cells.arrays[2]))
+    assert answers[0] == answers[1]
+    assert 0.05 < np.mean(answers[0]) < 0.95
+    assert n_cells[1] <= 40_000 < n_cells[0]

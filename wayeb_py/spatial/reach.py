@@ -23,6 +23,7 @@ MOST = 64
 MOST_COLUMNS = 256
 CHILD_COLUMNS = 4
 DEEPEST = 8
+MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more than MOST
 Tree = tuple[F64, I64, int, F64, F64, F64]
 
 
@@ -39,7 +40,7 @@ class Reach:
         nodes = np.array([[west, south, (east - west) / k, (north - south) / k]])
         levels: list[tuple[F64, I64]] = [(nodes, np.array([k]))]
         states, belows, listed = [], [], []
-        n_nodes, n_listed = 1, 0
+        n_nodes, n_listed, n_cells = 1, 0, 0
         for depth in range(DEEPEST + 1):
             nodes, sizes = levels[depth]
             cells = _cells(nodes, int(sizes[0]))
@@ -47,7 +48,11 @@ class Reach:
             reach_kernels.judge_cells(cells, *tree, reach_m, MOST, state, n_candidates)
             # A cell of a sixteenth of the distance leaves so little undecided that dividing it gains nothing.
             small = cells[:, 3] < degrees(reach_m / EARTH_RADIUS_M) / 16
-            splits = (state == 2) & (n_candidates > FEW) & ~small & (depth < DEEPEST)
+            divisible = (state == 2) & ~small & (depth < DEEPEST)
+            splits = divisible & (n_candidates > FEW)
+            n_cells += len(cells)
+            if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > MOST_CELLS:
+                splits = divisible & (n_candidates > MOST)
             lists = (state == 2) & ~splits
             below = np.zeros(len(cells), dtype=np.int32)
             below[splits] = n_nodes + np.arange(int(splits.sum()))
