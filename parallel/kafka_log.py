@@ -43,13 +43,12 @@ SAMPLE_MESSAGES = 10_000
 CAREFUL_MESSAGES = 256  # a block with a fault is halved down to this before its messages are read one by one
 _WAIT_S = 0.1
 
-# The client waits a second, by default, when its queue was full; and a queue of 64 MB is more than a block.
+# The client waits a second, by default, when its queue was full. What it has fetched beyond the stretch is thrown away,
+# so the queue is small; one that holds a few fetches is no slower.
 _FETCHING = {
     "fetch_queue_backoff_ms": 1,
     "fetch_wait_max_ms": 50,  # at most so long the broker waits before it says that there is nothing more
-    "fetch_message_max_bytes": 4 << 20,
-    "queued_max_messages_kbytes": 16 << 10,
-    "queued_min_messages": 1_000_000,
+    "queued_max_messages_kbytes": 4 << 10,
     "enable_partition_eof": True,
     "auto_offset_reset": "error",
 }
@@ -137,7 +136,7 @@ class KafkaLog:
         """The messages of a stretch, and in their place what has gone before it could be read."""
         if stretch.start >= stretch.end:
             return
-        consumer = self.topic.consumer(**_FETCHING)
+        consumer = self.topic.consumer(**_FETCHING, queued_min_messages=min(stretch.end - stretch.start, 1_000_000))
         try:
             yield from _Reading(self, consumer, stretch).run()
         finally:
