@@ -23,6 +23,7 @@ from benchmarks.spark_stream import BatchWatcher, in_one_order
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.broker import Broker
 from wayeb_py.parallel.checkpoint import Checkpoint
+from wayeb_py.parallel.jars import MissingJarsError, broker_jars
 from wayeb_py.parallel.kafka_log import KafkaLog
 from wayeb_py.parallel.log import Stretch
 from wayeb_py.parallel.recorded import open_recorded
@@ -101,6 +102,10 @@ def main() -> None:
     n_events, batch_events = SIZES[experiment.size]
     patterns = wayeb_py.compile(SIX_PATTERNS)
     experiment.report("events", n_events, "events")
+    try:
+        broker_jars()
+    except MissingJarsError as error:
+        raise SystemExit(f"kafka: not run: {error}") from error
     with Broker(heap_mb=512, optimised=True) as broker:
         url = fill(experiment, broker, n_events)
         read(experiment, broker, url, patterns)
