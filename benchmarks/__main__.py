@@ -30,6 +30,7 @@ def run(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="Experiments; all without it.")] = None,
     quick: Quick = False,
     full: Full = False,
+    only: Annotated[str, typer.Option("--only", metavar="A,B", help="Of the peers, only these.")] = "",
 ) -> None:
     """Run experiments; each checks its answers, and ends with a record and its figure."""
     size = "quick" if quick else "full" if full else "usual"
@@ -38,6 +39,8 @@ def run(
     if unknown:
         fail(f"no experiment is called {', '.join(unknown)}; there are {', '.join(known)}")
     chosen = [known[name] for name in names] if names else [e for e in EXPERIMENTS if e.seconds(size) is not None]
+    if only and [entry.name for entry in chosen] != ["peers"]:
+        fail("--only chooses among the peers: `wayeb bench peers --only duckdb,polars`")
     failed = []
     began = time.monotonic()
     for number, entry in enumerate(chosen):
@@ -47,6 +50,7 @@ def run(
             f"==> [{number + 1}/{len(chosen)}] {entry.name}; {spent_s:.0f} s so far, about {left_s} s left", flush=True
         )
         options = [] if size == "usual" else [f"--{size}"]
+        options += ["--only", only] if only else []
         if subprocess.run([sys.executable, "-m", f"benchmarks.{entry.name}", *options]).returncode:
             failed.append(entry.name)
     print(f"not within bounds: {', '.join(failed)}" if failed else "all bounds hold")

@@ -20,6 +20,7 @@ import polars as pl
 
 NEEDED = ["vehicle_id", "ts", "status", "ignition", "speed", "travelled", "satellites", "accelerating"]
 
+# lines: six
 # The letters, by the name that the patterns below use.
 LETTERS: dict[str, pl.Expr] = {
     "parked": pl.col("status") == "parked",
@@ -67,6 +68,7 @@ def _detections(events: pl.LazyFrame, found: dict[str, tuple[pl.Expr, pl.Expr, p
     )
 
 
+# lines: end
 def shift_over_groups(events: pl.LazyFrame) -> pl.DataFrame:
     """Each letter a column, each step back a shift over the groups."""
 
@@ -98,6 +100,7 @@ def shift_over_groups(events: pl.LazyFrame) -> pl.DataFrame:
     return _detections(anchored, found)
 
 
+# lines: six
 def shift_after_sorting(events: pl.LazyFrame) -> pl.DataFrame:
     """One sort by vehicle, the letters packed into one integer, plain shifts guarded by the place in the word."""
     bits = {name: 1 << i for i, name in enumerate((*LETTERS, "off"))}
@@ -139,6 +142,7 @@ def shift_after_sorting(events: pl.LazyFrame) -> pl.DataFrame:
     return _detections(anchored, found)
 
 
+# lines: end
 FORMULATIONS: dict[str, Callable[[pl.LazyFrame], pl.DataFrame]] = {
     "shift over groups": shift_over_groups,
     "shift after sorting": shift_after_sorting,

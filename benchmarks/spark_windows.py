@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 KEY, TIME = "vehicle_id", "ts"
 
 
+# lines: six
 @dataclass(frozen=True, slots=True)
 class Words:
     """Patterns as their letters: `fixed` ones in a row, `routes` by the minutes of silence that an end has."""
@@ -32,6 +33,7 @@ class Words:
     routes: dict[str, int]
 
 
+# lines: six
 def six() -> Words:
     """The patterns of six.sre."""
     status, speed, travelled = f.col("status"), f.col("speed"), f.col("travelled")
@@ -54,6 +56,7 @@ def six() -> Words:
     return Words(letters, fixed, {"Route": 30})
 
 
+# lines: end
 def forty_eight() -> Words:
     """The patterns of `pattern_sets.forty_eight`."""
     status, speed, travelled = f.col("status"), f.col("speed"), f.col("travelled")
@@ -85,6 +88,7 @@ def forty_eight() -> Words:
     return Words(letters, fixed, routes)
 
 
+# lines: six
 def recognise(events: DataFrame, words: Words) -> DataFrame:
     """pattern, entity, ts, seq, start_ts, start_seq."""
     bit = {letter: 1 << place for place, letter in enumerate(words.letters)}
@@ -140,3 +144,6 @@ def recognise(events: DataFrame, words: Words) -> DataFrame:
 
 def _detection(name: str, start_ts: Column, start_seq: Column) -> Column:
     return f.struct(f.lit(name).alias("pattern"), start_ts.alias("start_ts"), start_seq.alias("start_seq"))
+
+
+# lines: end

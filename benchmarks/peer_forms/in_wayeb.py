@@ -1,0 +1,37 @@
+"""Ours: the patterns as benchmarks/peers.sre has them, over an Arrow table, with as many threads as the others have."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from benchmarks import N_THREADS
+from benchmarks.peer_forms.answering import NEEDED, answer
+from benchmarks.peer_forms.form import Form
+
+PATTERNS = Path(__file__).parent.parent / "peers.sre"
+FORM = Form(
+    "wayeb",
+    "wayeb_py",
+    "in_wayeb",
+    "the .sre file",
+    written=("../six.sre", "../peers.sre"),
+)
+
+
+def main() -> None:
+    import wayeb_py
+
+    compiled = wayeb_py.compile(PATTERNS)
+
+    def recognise(events: pa.Table, names: tuple[str, ...]) -> pa.Table:
+        recogniser = wayeb_py.Recogniser(compiled.select(names), workers=N_THREADS, order="sorted")
+        return pa.concat_tables([recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()])
+
+    answer(lambda path: pq.read_table(path, columns=NEEDED), recognise)
+
+
+if __name__ == "__main__":
+    main()

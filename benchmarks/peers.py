@@ -1,0 +1,229 @@
+"""Side by side: the same events, the same detections, the same machine, the same run, in the words of other engines.
+
+    wayeb bench peers [--only duckdb,flink-sql]
+
+Each peer runs in a process of its own (`peer_forms`), one after the other: nothing of one is in another's memory. Its
+detections are compared with ours, as sets of (pattern, entity, time), before its times count; one that differs is
+reported as wrong. What a peer cannot say, or that it is not here, is a line of the table like any other.
+
+*seconds* is the median of warm passes from events in memory, in the form that the peer likes best, to detections in
+memory. *cold start* is a whole process, from its start to the six patterns' detections of 1,000 events in a file.
+*lines* are those that the user writes: neither blank nor comment, nor what only serves the measurement.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import statistics
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from benchmarks.events import FOLDER, fleet_file
+from benchmarks.measure import Bound, Experiment, Figure, start
+from benchmarks.peer_forms.answering import DETECTIONS, NEEDED
+from benchmarks.peer_forms.form import TASKS, Form, MissingError
+from benchmarks.record import Value
+
+ROOT = Path(__file__).parent.parent
+# In the order of the table; ours first, since the others are compared with it.
+MODULES = (
+    "in_wayeb",
+    "in_polars",
+    "in_duckdb",
+    "in_re",
+    "in_hyperscan",
+)
+SMALL = {"quick": 20_000, "usual": 200_000, "full": 200_000}
+LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those that need at most BUDGET_S for it
+COLD_EVENTS = 1_000
+BUDGET_S = {"quick": 2.0, "usual": 10.0, "full": 20.0}
+PATIENCE_S = 900  # a peer that takes longer is reported as failed
+
+Detections = set[tuple[str, int, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a peer's process gave: seconds of each warm pass, processor seconds, and detections, by task."""
+
+    wall_s: float
+    seconds: dict[str, list[float]]
+    processor_s: dict[str, list[float]]
+    detections: dict[str, Detections]
+    versions: dict[str, str]
+
+
+class FailedError(Exception):
+    """A peer's process ended in an error; the text is the last that it said."""
+
+
+def forms() -> list[Form]:
+    return [importlib.import_module(f"benchmarks.peer_forms.{module}").FORM for module in MODULES]
+
+
+def ask(form: Form, command: list[str], n_events: int, tasks: list[str], budget_s: float) -> Answer:
+    """Runs a peer's process over the events and reads what it left."""
+    with tempfile.TemporaryDirectory() as folder:
+        words = [str(events_for(form, n_events)), folder, "--budget-s", str(budget_s), "--tasks"]
+        words += [f"{task}={','.join(TASKS[task])}" for task in tasks]
+        began = time.perf_counter()
+        try:
+            ended = subprocess.run([*command, *words], cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S)
+        except subprocess.TimeoutExpired as fault:
+            raise FailedError(f"no answer within {PATIENCE_S} s") from fault
+        wall_s = time.perf_counter() - began
+        report = Path(folder, "report.json")
+        if ended.returncode or not report.exists():
+            said = (ended.stderr or ended.stdout).strip().splitlines()
+            raise FailedError(said[-1] if said else f"ended with {ended.returncode}")
+        told = json.loads(report.read_text())
+        return Answer(
+            wall_s,
+            {task: told[task]["seconds"] for task in tasks},
+            {task: told[task]["processor_s"] for task in tasks},
+            {task: read_detections(Path(folder), task) for task in tasks},
+            told.get("versions", {}),
+        )
+
+
+def events_for(form: Form, n_events: int) -> Path:
+    """The fleet's events, for some as CSV with times in milliseconds: made beforehand, outside of every clock."""
+    parquet = fleet_file(n_events)
+    path = FOLDER / f"fleet-{n_events}.csv"
+    if form.columns == "parquet":
+        return parquet
+    if not path.exists():
+        table = pq.read_table(parquet, columns=NEEDED)
+        table = table.set_column(1, "ts", table["ts"].cast(pa.int64()))
+        unfinished = path.with_suffix(".tmp")
+        options = pyarrow.csv.WriteOptions(include_header=False, quoting_style="none")
+        pyarrow.csv.write_csv(table, unfinished, options)
+        unfinished.rename(path)
+    return path
+
+
+def read_detections(folder: Path, task: str) -> Detections:
+    """Of a Parquet file, or of a CSV file without a header, with times in milliseconds."""
+    if (folder / f"{task}.parquet").exists():
+        table = pq.read_table(folder / f"{task}.parquet")
+    elif not (folder / f"{task}.csv").stat().st_size:
+        return set()
+    else:
+        names = pyarrow.csv.ReadOptions(column_names=DETECTIONS.names)
+        table = pyarrow.csv.read_csv(folder / f"{task}.csv", read_options=names)
+    ts = table["ts"].cast(pa.int64())
+    return set(zip(table["pattern"].to_pylist(), table["entity"].to_pylist(), ts.to_pylist(), strict=True))
+
+
+def difference(ours: Detections, theirs: Detections) -> str | None:
+    """What is wrong with their answer, with an example; None if nothing is."""
+    absent, extra = ours - theirs, theirs - ours
+    if not absent and not extra:
+        return None
+    example = min(absent) if absent else min(extra)
+    return f"{len(absent)} of {len(ours)} detections not found, {len(extra)} that are none, such as {example}"
+
+
+@dataclass(slots=True)
+class Comparison:
+    """The rows of the table while peers are asked, and how ours answered each (events, task)."""
+
+    experiment: Experiment
+    budget_s: float
+    ours: dict[int, Answer]
+    faults: int = 0
+
+    def add(self, form: Form, small: int, large: int | None) -> None:
+        row = {"peer": form.title, "form": form.form}
+        try:
+            command = form.start()
+        except MissingError as fault:
+            self.experiment.row(**row, said=f"missing: {fault}")
+            return
+        tasks = [task for task in TASKS if task not in form.cannot]
+        try:
+            cold_s = ask(form, command, COLD_EVENTS, ["six"], 0.0).wall_s
+            answer = ask(form, command, small, tasks, self.budget_s)
+            self.compare(form, answer, small, cold_s)
+            per_event_s = statistics.median(answer.seconds["six"]) / small
+            if large is not None and (form.name == "wayeb" or per_event_s * large <= self.budget_s):
+                self.compare(form, ask(form, command, large, tasks, self.budget_s), large, cold_s)
+        except FailedError as fault:
+            self.faults += 1
+            self.experiment.row(**row, said=f"failed: {fault}")
+
+    def compare(self, form: Form, answer: Answer, n_events: int, cold_s: float) -> None:
+        ours = self.ours.setdefault(n_events, answer)
+        self.experiment.record.versions.update(answer.versions)
+        for task in TASKS:
+            row: dict[str, Value] = {"peer": form.title, "form": form.form, "task": task, "events": n_events}
+            if task in form.cannot:
+                self.experiment.row(**row, said=f"not expressed: {form.cannot[task]}")
+                continue
+            wrong = difference(ours.detections[task], answer.detections[task])
+            if wrong is not None:
+                self.faults += 1
+                self.experiment.row(**row, said=f"wrong: {wrong}")
+                continue
+            seconds, used_s = answer.seconds[task], statistics.median(answer.processor_s[task])
+            middle_s = statistics.median(seconds)
+            self.experiment.record.repeats_s[f"{form.name}, {task}, {n_events} events"] = seconds
+            self.experiment.row(
+                **row,
+                detections=len(answer.detections[task]),
+                seconds=middle_s,
+                million_per_s=n_events / middle_s / 1e6,
+                low=n_events / max(seconds) / 1e6,
+                high=n_events / min(seconds) / 1e6,
+                processor_s=used_s,
+                times_ours=middle_s / statistics.median(ours.seconds[task]),
+                cold_start_s=cold_s,
+                lines=form.lines(task),
+            )
+
+
+def main() -> None:
+    known = {form.name: form for form in forms()}
+    parser = argparse.ArgumentParser(prog="wayeb bench peers")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--full", action="store_true")
+    parser.add_argument("--only", default="", help=f"some of {', '.join(known)}, with commas; ours is always there")
+    only = [name for name in parser.parse_args().only.split(",") if name]
+    unknown = [name for name in only if name not in known]
+    if unknown:
+        parser.error(f"no peer is called {', '.join(unknown)}; there are {', '.join(known)}")
+    experiment = start("peers", "the same patterns in the words of other engines, detections compared", seed=1)
+    comparison = Comparison(experiment, BUDGET_S[experiment.size], {})
+    with experiment.watched():
+        for name, form in known.items():
+            if not only or name in only or name == "wayeb":
+                comparison.add(form, SMALL[experiment.size], LARGE[experiment.size])
+    experiment.note("Peers of the JVM read the events as CSV, made from the Parquet file beforehand.")
+    experiment.figure(
+        Figure(
+            "Events recognised per second, by task",
+            "peer",
+            "million_per_s",
+            series="task",
+            panel="events",
+            low="low",
+            high="high",
+            kind="bars",
+            log="y",
+        )
+    )
+    experiment.bound(Bound("peers that failed or answered otherwise", comparison.faults, 0, "at most", ""))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()
