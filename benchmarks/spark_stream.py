@@ -98,7 +98,7 @@ class Ways:
     source: Path
 
     def chained(self, batch_events: int, folder: Path) -> Went:
-        watcher = _Watcher()
+        watcher = BatchWatcher()
         with Checkpoint(folder / "checkpoint") as checkpoint:
             log = FolderLog(self.source, checkpoint.journal)
             sink = ParquetSink(folder / "out")
@@ -127,7 +127,7 @@ class Ways:
         return Went([(one["numInputRows"], one["durationMs"]["triggerExecution"] / 1000) for one in progress])
 
 
-class _Watcher:
+class BatchWatcher:
     """Keeps what the batches of a chained source read: Spark counts what was found instead."""
 
     def __init__(self) -> None:
