@@ -56,6 +56,8 @@ class Form:
     written: tuple[str, ...] = ()  # files with the user's own lines
     columns: str = "parquet"  # what the process reads: "parquet", or "csv", made from it beforehand
     make_ready: Callable[[], list[str]] | None = None
+    versions: Mapping[str, str] = field(default_factory=dict)  # of what cannot say it itself
+    marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task: its marks, where they are several
 
     def start(self) -> list[str]:
         absent = [name for name in self.needs if importlib.util.find_spec(name) is None]
@@ -65,7 +67,11 @@ class Form:
 
     def lines(self, task: str) -> int | None:
         """How many lines the user writes for a task: neither blank nor comment."""
-        return None if task in self.cannot else sum(count_lines(HERE / file, task) for file in self.written)
+        return (
+            None
+            if task in self.cannot
+            else sum(count_lines(HERE / file, mark) for file in self.written for mark in self.marks.get(task, (task,)))
+        )
 
 
 def count_lines(path: Path, task: str) -> int:

@@ -50,7 +50,9 @@ def stop_and_go(events: pl.LazyFrame) -> pl.LazyFrame:
     import polars as pl
 
     fast, slow, first = pl.col("fast"), pl.col("slow"), pl.col("first")
-    marked = in_order(events, (pl.col("speed") > 50).alias("fast"), (pl.col("speed") < 20).alias("slow"))
+    marked = in_order(
+        events, (pl.col("speed") > 50).alias("fast"), (pl.col("speed") < 20).fill_null(False).alias("slow")
+    )
     marked = marked.with_columns(not_slow=last(~slow), was_fast=last(fast))
     again = fast & slow.shift(1) & (pl.col("was_fast") == pl.col("not_slow")) & (pl.col("was_fast") >= first)
     return marked.with_columns(second=last(again)).filter(
@@ -64,7 +66,7 @@ def calm_trip(events: pl.LazyFrame) -> pl.LazyFrame:
 
     fast, slow, first, was_off = pl.col("fast"), pl.col("slow"), pl.col("first"), pl.col("was_off")
     speed, ignition = pl.col("speed"), pl.col("ignition")
-    marked = in_order(events, (speed > 50).alias("fast"), (speed < 20).alias("slow"), ignition)
+    marked = in_order(events, (speed > 50).alias("fast"), (speed < 20).fill_null(False).alias("slow"), ignition)
     silent = (pl.col("row") > first) & (pl.col("ts").diff().dt.total_milliseconds() > 30 * 60 * 1000)
     marked = marked.with_columns(off=(~ignition & silent).fill_null(False))
     marked = marked.with_columns(not_slow=last(~slow), was_fast=last(fast), was_off=last(pl.col("off")))

@@ -4,7 +4,7 @@
 -- An end is slow, and the last event that was not slow is fast and itself ended such a group.
 -- lines: StopAndGo
 WITH letters AS (
-    SELECT vehicle_id, ts, speed > 50 AS fast, speed < 20 AS slow,
+    SELECT vehicle_id, ts, coalesce(speed > 50, FALSE) AS fast, coalesce(speed < 20, FALSE) AS slow,
         row_number() OVER (PARTITION BY vehicle_id ORDER BY ts) AS seq
     FROM events
 ), last_of AS (
@@ -22,7 +22,7 @@ SELECT 'StopAndGo' AS pattern, vehicle_id AS entity, ts FROM again WHERE slow AN
 -- What must not be there is noted where it ends, if it began after the last long silence.
 -- lines: CalmTrip
 WITH timed AS (
-    SELECT vehicle_id, ts, ignition, speed > 50 AS fast, speed < 20 AS slow,
+    SELECT vehicle_id, ts, ignition, coalesce(speed > 50, FALSE) AS fast, coalesce(speed < 20, FALSE) AS slow,
         row_number() OVER w AS seq, lag(ts) OVER w AS ts1
     FROM events WINDOW w AS (PARTITION BY vehicle_id ORDER BY ts)
 ), letters AS (
@@ -44,7 +44,8 @@ WHERE off AND seq - was_off > 3 AND coalesce(wild, 0) <= was_off
 -- The latest start is enough: it is noted at the first fast event after it, and must be younger than the last tow.
 -- lines: Towed
 WITH letters AS (
-    SELECT vehicle_id, ts, status = 'parked' AS parked, speed > 50 AS fast, speed < 5 AND travelled > 60 AS towed,
+    SELECT vehicle_id, ts, status = 'parked' AS parked, coalesce(speed > 50, FALSE) AS fast,
+        coalesce(speed < 5 AND travelled > 60, FALSE) AS towed,
         row_number() OVER (PARTITION BY vehicle_id ORDER BY ts) AS seq
     FROM events
 ), last_of AS (
