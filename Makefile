@@ -5,6 +5,8 @@
 #              and Maven with apt-get, where it may, for the tests of the map page, on Spark and with Kafka
 # make lint    ruff and mypy alone
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once)
+# make soak    kills the processes of a stream at random for SOAK_S seconds (600), then compares its detections with those
+#              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (tests/soak.py --help)
 # make clean   removes what the others made, .venv included
 #
 # The first call sets up the virtual environment; the following ones only look at two stamp files.
@@ -13,8 +15,9 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
+SOAK_S ?= 600
 
-.PHONY: demo demo-fleet demo-maritime test lint bench clean
+.PHONY: demo demo-fleet demo-maritime test lint bench soak clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -56,6 +59,10 @@ test: lint
 bench: $(VENV)/.installed-test
 	@echo "==> benchmarks: ratios, each with its bound"
 	@$(BIN)/python -m benchmarks
+
+soak: $(VENV)/.installed-test
+	@echo "==> a stream under fire for $(SOAK_S) s"
+	@$(BIN)/python tests/soak.py --seconds $(SOAK_S) $(SOAK)
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data benchmarks/records
