@@ -1,7 +1,21 @@
 """Recognition on Apache Spark: the only package that may import pyspark.
 
-    batch:   files or a data frame ──▶ schemes (source · partition · pattern) ──▶ parcels of detections ──▶ output
-    stream:  log (folder · Kafka · replay) ──▶ recognised where it is read, or repartitioned ──▶ parcels ──▶ sinks
+Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. Whatever travels through Spark does
+so as parcels (`parcel`): whole Arrow tables as bytes, a few rows in all.
 
-Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`.
+    the ground    java → launch → session; daemon and class_archive make it start soon; ship sends us along; bundle patterns
+
+    batch         job: splits → planner (by a sample) → plans → schemes ─┬─ source, pattern: recognition in the task that reads
+                                                                         └─ partition: shuffle → recognition
+                  → outlets → folder, or the driver's writers;  recognise: the same for a data frame;  task_errors
+
+    stream        sources: folder_log (pieces) · kafka_log (kafka_topic) · replay_log (replay_store) · several_logs, all of them a log
+                  → chained: plans stretches by offset ─┬─ stretch: live recogniser, from snapshots, read ahead by a buffer → harvest
+                  (stream_schemes says which)           └─ packing → by_shard: Spark's stateful operator, keyed by shards
+                  → stream: gathers a batch → sinks · kafka_sink, each detection with its detection_id
+                  checkpoint and eras: what a restart goes on with;  faults: where tests kill;  stateful: any streaming data frame
+
+    health        gauge and pressure: for how long a source waits → health (totals) → screen · lines · exporter (metrics); last_words
+
+    simulation    recorded → replay → replay_targets;  broker and jars: a real Kafka
 """
