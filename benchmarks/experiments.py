@@ -30,6 +30,7 @@ EXPERIMENTS = (
     Entry("spatial", "inside and near, against shapely", 90),
     Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90),
     Entry("spark_batch", "Spark: source scheme against one process, partition against window functions", 400, 150),
+    Entry("spark_stream", "Spark: a stream recognised where it is read, against applyInPandasWithState", 400),
     Entry("peers", "side by side with other engines, detections compared", 900),
     Entry("kafka", "six patterns from a Kafka topic, with the broker's CPU", 90, 60),
     Entry("map_page", "a map of 50,000 points answers", 40),

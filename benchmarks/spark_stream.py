@@ -6,7 +6,8 @@
 
 The stream lies in two partitions by vehicle, as many as there are cores. RocksDB is the state store of both stateful
 ways. A batch has the same events in all three; the first one of a run starts Python workers and compiles plans, and is
-reported apart. A rate is that of the batches after it, by the time that Spark says its triggers took.
+reported apart. A rate is that of the batches after it, by the time that Spark says its triggers took; processor
+seconds are of the whole run, and say most on a busy machine.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import shutil
 import statistics
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,9 +54,10 @@ COLUMNS = ["pattern", "entity", "ts", "seq", "start_ts", "start_seq"]
 
 @dataclass(frozen=True, slots=True)
 class Went:
-    """How a run went: (events, seconds) of its batches."""
+    """How a run went: (events, seconds) of its batches, and what all of it took of the processors."""
 
     batches: list[tuple[int, float]]
+    cpu_s: float = 0.0
 
     @property
     def first_s(self) -> float:
@@ -176,6 +178,24 @@ def by_rows(events: DataFrame, patterns: Patterns) -> DataFrame:
     )
 
 
+def tree_cpu_s() -> float:
+    """Processor seconds of this process, its JVM and the Python workers, those that have ended included."""
+    parent, used = {}, {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # ended meanwhile
+            continue
+        pid = int(stat.parent.name)
+        parent[pid] = int(fields[1])
+        used[pid] = sum(map(int, fields[11:15]))  # its own, and of its children that have ended
+    own, found = {os.getpid()}, 0
+    while len(own) > found:
+        found = len(own)
+        own |= {pid for pid, above in parent.items() if above in own}
+    return sum(used[pid] for pid in own) / os.sysconf("SC_CLK_TCK")
+
+
 def in_one_order(table: pa.Table) -> pa.Table:
     times = pa.timestamp("us", tz="UTC")
     types = [pa.string(), pa.int64(), times, pa.int64(), times, pa.int64()]
@@ -195,7 +215,9 @@ def measure(
         names = list(tasks)
         for name in names[number % 3 :] + names[: number % 3]:
             with tempfile.TemporaryDirectory(prefix="wayeb-stream-") as folder, experiment.watched():
-                went[name].append(tasks[name](batch_events, Path(folder)))
+                before_s = tree_cpu_s()
+                run = tasks[name](batch_events, Path(folder))
+                went[name].append(replace(run, cpu_s=tree_cpu_s() - before_s))
                 found = in_one_order(pq.read_table(Path(folder) / "out"))
             experiment.check(f"{len(found):,} detections of the {name}, equal to one process", found.equals(expected))
     rates = {}
@@ -205,6 +227,7 @@ def measure(
             way=name,
             **{"events a batch": batch_events, "million events/s": rates[name] / 1e6},
             **{"first batch in s": statistics.median(run.first_s for run in runs), "batches": len(runs[0].batches)},
+            **{"CPU s": statistics.median(run.cpu_s for run in runs)},
         )
     return rates
 
