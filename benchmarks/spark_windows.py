@@ -1,8 +1,8 @@
 """The fleet patterns written with Spark's window functions: what a Spark user without an engine would do.
 
 Written as well as we could: all letters of an event are bits of one whole number, so that there is one `lag` for each
-step back and not one for each letter; there is one exchange and one sort, by vehicle and time; and each row's
-detections are made from the same columns and exploded, so that no pattern passes over the events again.
+step back and not one for each letter; there is one exchange and one sort, by vehicle and time; which patterns hit a row
+are bits of another number, and only the few rows with a hit are made into detections.
 
 Only `Route` is not of fixed length: its start is the last event that was off, at least two back, and no event
 after that may be one that was not moving.
@@ -92,10 +92,7 @@ def forty_eight() -> Words:
 def recognise(events: DataFrame, words: Words) -> DataFrame:
     """pattern, entity, ts, seq, start_ts, start_seq."""
     bit = {letter: 1 << place for place, letter in enumerate(words.letters)}
-    bits = reduce(
-        lambda one, other: one.bitwiseOR(other),
-        (f.when(holds, f.lit(bit[name])).otherwise(f.lit(0)).cast("bigint") for name, holds in words.letters.items()),
-    )
+    bits = _as_bits(list(words.letters.values()))
     in_order = Window.partitionBy(KEY).orderBy(TIME)
     lagged = events.select(KEY, TIME, (~f.col("ignition")).alias("off"), bits.alias("bits")).select(
         KEY,
@@ -119,19 +116,27 @@ def recognise(events: DataFrame, words: Words) -> DataFrame:
         ),
     )
     at = {0: f.col("bits")} | {n: f.col(f"bits{n}") for n in (1, 2, 3)}
-    found = []
+    hits: list[Column] = []
+    found: list[Column] = []
     for name, gap in gaps.items():
         start = f.col(f"{name} start")
-        hit = gap & start.isNotNull() & (f.coalesce(f.col("stood"), f.lit(-1)) <= start["seq"])
-        found.append(f.when(hit, _detection(name, start[TIME], start["seq"])))
+        hits.append(gap & start.isNotNull() & (f.coalesce(f.col("stood"), f.lit(-1)) <= start["seq"]))
+        found.append(_detection(name, start[TIME], start["seq"]))
     for name, spelt in words.fixed.items():
         n = len(spelt) - 1
-        hit = reduce(
-            lambda one, other: one & other,
-            (at[n - place].bitwiseAND(f.lit(bit[letter])) != 0 for place, letter in reversed(list(enumerate(spelt)))),
+        hits.append(
+            reduce(
+                lambda one, other: one & other,
+                (
+                    at[n - place].bitwiseAND(f.lit(bit[letter])) != 0
+                    for place, letter in reversed(list(enumerate(spelt)))
+                ),
+            )
         )
-        found.append(f.when(hit, _detection(name, f.col(f"ts{n}"), f.col("seq") - n)))
-    exploded = anchored.select(KEY, TIME, "seq", f.explode(f.array_compact(f.array(*found))).alias("found"))
+        found.append(_detection(name, f.col(f"ts{n}"), f.col("seq") - n))
+    marked = anchored.withColumn("hits", _as_bits(hits)).where("hits != 0")
+    detections = [f.when(f.col("hits").bitwiseAND(f.lit(1 << place)) != 0, one) for place, one in enumerate(found)]
+    exploded = marked.select(KEY, TIME, "seq", f.explode(f.array_compact(f.array(*detections))).alias("found"))
     return exploded.select(
         f.col("found.pattern"),
         f.col(KEY).alias("entity"),
@@ -140,6 +145,15 @@ def recognise(events: DataFrame, words: Words) -> DataFrame:
         f.col("found.start_ts"),
         f.col("found.start_seq"),
     )
+
+
+def _as_bits(conditions: list[Column]) -> Column:
+    """One whole number, whose bit n says whether condition n holds."""
+    bits = [
+        f.when(holds, f.lit(1 << place).cast("bigint")).otherwise(f.lit(0).cast("bigint"))
+        for place, holds in enumerate(conditions)
+    ]
+    return reduce(lambda one, other: one.bitwiseOR(other), bits)
 
 
 def _detection(name: str, start_ts: Column, start_seq: Column) -> Column:
