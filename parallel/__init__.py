@@ -3,19 +3,20 @@
 Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. Whatever travels through Spark does
 so as parcels (`parcel`): whole Arrow tables as bytes, a few rows in all.
 
-    the ground    java → launch → session; daemon and class_archive make it start soon; ship sends us along; bundle patterns
+    ground      java → launch → session; daemon and class_archive let it start soon; ship sends us, bundle patterns
 
-    batch         job: splits → planner (by a sample) → plans → schemes ─┬─ source, pattern: recognition in the task that reads
-                                                                         └─ partition: shuffle → recognition
-                  → outlets → folder, or the driver's writers;  recognise: the same for a data frame;  task_errors
+    batch       job: splits → planner (by a sample) → plans → schemes ─┬─ source, pattern: recognition where it is read
+                                                                       └─ partition: shuffle → recognition
+                → outlets → folder, or the driver's writers; recognise: the same for a data frame; task_errors
 
-    stream        sources: folder_log (pieces) · kafka_log (kafka_topic) · replay_log (replay_store) · several_logs, all of them a log
-                  → chained: plans stretches by offset ─┬─ stretch: live recogniser, from snapshots, read ahead by a buffer → harvest
-                  (stream_schemes says which)           └─ packing → by_shard: Spark's stateful operator, keyed by shards
-                  → stream: gathers a batch → sinks · kafka_sink, each detection with its detection_id
-                  checkpoint and eras: what a restart goes on with;  faults: where tests kill;  stateful: any streaming data frame
+    stream      sources: folder_log (pieces) · kafka_log (kafka_topic) · replay_log (replay_store) · several_logs → log
+                → chained plans stretches by offset ─┬─ stretch: live, from snapshots, read ahead by a buffer → harvest
+                  (stream_schemes says which)        └─ packing → by_shard: Spark's stateful operator, by shards
+                → stream gathers a batch → sinks · kafka_sink, each detection with its detection_id
+                checkpoint, eras: what a restart goes on with; faults: where tests kill; stateful: any data frame
 
-    health        gauge and pressure: for how long a source waits → health (totals) → screen · lines · exporter (metrics); last_words
+    health      gauge, pressure: how long a source waits → health (totals) → screen · lines · exporter (metrics)
+                last_words: why it died
 
-    simulation    recorded → replay → replay_targets;  broker and jars: a real Kafka
+    simulation  recorded → replay → replay_targets; broker, jars: a real Kafka
 """
