@@ -30,7 +30,7 @@ _KNOWN = (
         "look for it in the system's log; fewer events a batch (--max-events) need less memory; then start again",
     ),
     (
-        r"Py4JNetworkError|py4j\.protocol|Answer from Java side is empty",
+        r"Py4JNetworkError|Answer from Java side is empty",
         "Spark's Java process is gone: it was killed, by the system if memory was short",
         "start the stream again: it goes on where it was",
     ),
@@ -79,7 +79,7 @@ def find_cause(error: BaseException) -> Cause:
         return Cause("interrupted", "start it again: it goes on where it was")
     text = _text(error)
     if isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError):
-        text += "\npy4j.protocol"  # nothing else in the driver's thread keeps a connection
+        text += "\nPy4JNetworkError"  # nothing else in the driver's thread keeps a connection
     ours = re.search(
         r"wayeb_py\.errors\.\w+: (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
     )
@@ -88,6 +88,9 @@ def find_cause(error: BaseException) -> Cause:
     for pattern, message, hint in _KNOWN:
         if re.search(pattern, text):
             return Cause(message, hint)
+    given_up = re.search(r"Job aborted due to stage failure: ([^\n]+)", text)
+    if given_up is not None and _innermost(text) is None:
+        return Cause(f"Spark gave up: {given_up[1]}", "start the stream again: it goes on where it was")
     return Cause(_innermost(text) or f"{type(error).__name__}: {_first_line(text)}", None)
 
 

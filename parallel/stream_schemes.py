@@ -33,6 +33,13 @@ Asked = Literal["auto", "source", "partition", "pattern"]
 SHARDS_A_WORKER = 2
 UNTOLD_WORKERS = 2  # where nobody has said how many there are
 
+# A task that packs events tells for how long it waited, so done again it gives other bytes, and events that are the
+# same. Spark would take it for a task that is not to be relied on, and end the query if an executor is lost.
+_REPEATABLE = {
+    f"spark.sql.shuffle.orderIndependentChecksum.{name}": "false"
+    for name in ("enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Spread:
@@ -60,7 +67,7 @@ class Spread:
 
         if not self.n_shards:
             return {}
-        return STATE_SETTINGS | {"spark.sql.shuffle.partitions": str(self.n_shards)}
+        return STATE_SETTINGS | _REPEATABLE | {"spark.sql.shuffle.partitions": str(self.n_shards)}
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)

@@ -46,6 +46,10 @@ def spark_error(error: str) -> Exception:
          "Java ran out of memory", "--max-events"),
         (spark_error("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"),
          "a worker process was killed", "start again"),
+        (RuntimeError("py4j.protocol.Py4JJavaError: An error occurred while calling o1.getResult.\n"
+                      "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: output was lost"),
+         "Spark gave up: output was lost", "goes on where it was"),
+        (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone", "goes on where it was"),
         (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
         (EventsError("the events need a key"), "the events need a key", None),
         (KeyboardInterrupt(), "interrupted", "goes on where it was"),
