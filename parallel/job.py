@@ -20,19 +20,15 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py import __version__
 from wayeb_py.errors import DataError
 from wayeb_py.files.aside import Aside, BadLimit
 from wayeb_py.files.block import Block
 from wayeb_py.files.find import STDIN
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.render import plain_table
-from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.files.write import Output, Target, find_target, open_output
 from wayeb_py.parallel import schemes
+from wayeb_py.parallel.batch_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.bundle import pack_patterns
-from wayeb_py.parallel.folder import OutputFolder
 from wayeb_py.parallel.outlets import By
 from wayeb_py.parallel.parcel import Parcel, unpack
 from wayeb_py.parallel.plans import Plan, make_plan
@@ -77,7 +73,7 @@ def run(
     """
     began = time.perf_counter()
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
-    target, folder = _find_target(out, by, "episodes" if episodes else "detections")
+    target, folder = find_place(out, by, "episodes" if episodes else "detections")
     refuse_own_input(target, paths)
     if any(os.fspath(path) == STDIN for path in paths):
         raise DataError(
@@ -94,11 +90,8 @@ def run(
         if on_plan is not None:
             on_plan(str(plan))
         work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
-        sink: _FolderSink | _FileSink
-        if folder is not None:
-            sink = _FolderSink(folder, by, found)
-        else:
-            sink = _FileSink(_open_output(target, positions), found)
+        in_parts = None if folder is None else FolderSink(folder, by, found)
+        sink = in_parts or FileSink(open_single(target, positions), found)
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or BadLimit()), sink)
         job.on_progress = on_progress
@@ -121,84 +114,11 @@ def _session(stack: ExitStack, master: str | None, workers: int | None) -> Spark
     return opened
 
 
-def _find_target(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tuple[Target, OutputFolder | None]:
-    """The file that is meant, or the folder: one that is there, a name without an extension, any name for `by`."""
-    text = os.fspath(out)
-    is_folder = text != "-" and (text.endswith("/") or Path(text).is_dir() or not Path(text).suffix or bool(by))
-    if not is_folder:
-        return find_target(text, stem), None
-    if Path(text).is_file() or text == "-":
-        raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
-    path = Path(os.path.abspath(text))
-    return Target(path, "parquet"), OutputFolder(path)
-
-
 def schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
     """The columns of what will be found; binds the patterns to the events here, where a fault is told at once."""
     nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
     detections = Recogniser(patterns, episodes=episodes).feed(nothing)
     return (detections.episodes() if episodes else detections.to_arrow()).schema
-
-
-def _open_output(target: Target, positions: Positions | None) -> Output:
-    if positions is None:
-        return open_output(target, held=True)
-    from wayeb_py.view.geo import GeoOutput
-
-    assert target.path is not None
-    return GeoOutput(target.path, target.format, positions.layout, positions.read)
-
-
-class _FolderSink:
-    """Tasks write parts; the folder appears when the parts are complete."""
-
-    def __init__(self, folder: OutputFolder, by: Sequence[By], schema: pa.Schema) -> None:
-        self._folder, self._by, self._schema = folder, tuple(by), schema
-
-    def prepared(self, work: Work) -> Work:
-        return replace(work, folder=str(self._folder.open()), by=self._by)
-
-    def write(self, tables: Iterator[pa.Table]) -> None:
-        for _ in tables:
-            raise AssertionError("detections for a folder went to the driver")
-
-    def commit(self, account: Account, summary: Summary) -> None:
-        parts = account.parts or self._nothing()
-        self._folder.commit(parts, {"version": __version__, "by": self._by, "summary": asdict(summary)})
-
-    def _nothing(self) -> dict[str, int]:
-        """A part without rows, so that readers find columns."""
-        import pyarrow.parquet as pq
-
-        pq.write_table(plain_table(self._schema.empty_table()), self._folder.aside / "part-00000.parquet")
-        return {"part-00000.parquet": 0}
-
-    def discard(self) -> None:
-        self._folder.discard()
-
-
-class _FileSink:
-    """The driver writes a single file, in the order of time."""
-
-    def __init__(self, output: Output, schema: pa.Schema) -> None:
-        self._output, self._schema = output, schema
-
-    def prepared(self, work: Work) -> Work:
-        self._output.open()
-        return work
-
-    def write(self, tables: Iterator[pa.Table]) -> None:
-        self._output.write(self._schema.empty_table())
-        time_column = "ts" if "ts" in self._schema.names else "start_ts"
-        batches = (batch for table in tables for batch in table.to_batches())
-        for batch in sort_events(batches, self._schema, time_column):
-            self._output.write(pa.Table.from_batches([batch]).cast(self._schema))
-
-    def commit(self, account: Account, summary: Summary) -> None:
-        self._output.commit()
-
-    def discard(self) -> None:
-        self._output.discard()
 
 
 @dataclass(slots=True)
@@ -209,7 +129,7 @@ class _Job:
     plan: Plan
     work: Work
     aside: Aside
-    sink: _FolderSink | _FileSink
+    sink: FolderSink | FileSink
     on_progress: Callable[[Progress], None] | None = None
     _given: dict[str, str] = field(default_factory=dict)
 

@@ -9,7 +9,6 @@ Shards are more than workers need to be, so that workers can come and go; a whol
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 from zlib import crc32
 
 import numpy as np
@@ -38,7 +37,9 @@ def shard_of(keys: pa.Array, n_shards: int) -> I32:
     if not pa.types.is_dictionary(keys.type):
         keys = pc.dictionary_encode(keys)
     words = keys.dictionary.to_pylist()
-    of_word = np.array([0 if word is None else _of_text(word) % n_shards for word in words] + [0], dtype=np.int32)
+    hashes = np.array([0 if word is None else crc32(str(word).encode()) for word in words] + [0], dtype=np.uint64)
+    of_word = (_mixed(hashes) % np.uint64(n_shards)).astype(np.int32)
+    of_word[[number for number, word in enumerate([*words, None]) if word is None]] = 0
     indices = keys.indices
     if indices.null_count:
         indices = pc.fill_null(indices.cast(pa.int32()), len(words))
@@ -53,10 +54,6 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
         values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
         values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
         return values ^ (values >> np.uint64(31))
-
-
-def _of_text(word: Any) -> int:
-    return int(_mixed(np.array([crc32(str(word).encode())], dtype=np.uint64))[0])
 
 
 def cut_by_shard(events: pa.RecordBatch, key: str, n_shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:

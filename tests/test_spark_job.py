@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import ctypes
 import importlib.util
 import json
 import os
 import random
-import socket
 import subprocess
 import sys
 from collections.abc import Iterable
@@ -31,7 +29,7 @@ from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import job
 from wayeb_py.parallel.bundle import pack_patterns
-from wayeb_py.parallel.folder import MANIFEST, OutputFolder
+from wayeb_py.parallel.folder import MANIFEST
 from wayeb_py.parallel.plans import make_plan
 from wayeb_py.parallel.schemes import Scheme
 from wayeb_py.parallel.splits import entity_splits
@@ -254,114 +252,6 @@ def test_an_entity_in_two_splits_is_refused_rather_than_torn_apart(spark: SparkS
     assert e.value.hint is not None
     assert "--scheme partition" in e.value.hint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
-
-
-# ---- output
-
-
-@pytest.mark.parametrize("scheme", SCHEMES)
-def test_a_folder_by_pattern_and_day_holds_the_same(spark: SparkSession, tmp_path: Path, scheme: Any) -> None:
-    pq.write_table(events(2_000, days=3), tmp_path / "a.parquet")
-    found = patterns()
-    local = runner.run(found, [tmp_path / "a.parquet"], tmp_path / "local.parquet")
-    out = tmp_path / "found"
-    summary = job.run(found, [tmp_path / "a.parquet"], out, spark=spark, scheme=scheme, by=["pattern", "day"])
-    assert summary.detections == local.detections
-    assert rows_of(out) == rows_of(tmp_path / "local.parquet")
-    folders = {path.parent.relative_to(out).as_posix() for path in out.rglob("*.parquet")}
-    assert "pattern=Swing/day=2024-02-29" in folders
-    for path in out.rglob("day=2024-02-29/*.parquet"):
-        days = pc.unique(pc.strftime(pq.read_table(path, partitioning=None)["ts"], format="%Y-%m-%d"))
-        assert days.to_pylist() == ["2024-02-29"]
-    manifest = json.loads((out / MANIFEST).read_text())
-    assert sum(manifest["parts"].values()) == sum(local.detections.values())
-    # Spark reads it back, the manifest is in nobody's way.
-    assert spark.read.parquet(str(out)).count() == sum(local.detections.values())
-
-
-def test_a_rerun_replaces_its_own_output_and_nothing_else(spark: SparkSession, tmp_path: Path) -> None:
-    pq.write_table(events(600), tmp_path / "a.parquet")
-    pq.write_table(events(300), tmp_path / "b.parquet")
-    out = tmp_path / "found"
-    out.mkdir()
-    job.run(patterns(), [tmp_path / "a.parquet"], out, spark=spark)
-    first = rows_of(out)
-    job.run(patterns(), [tmp_path / "b.parquet"], f"{out}/", spark=spark)
-    second = rows_of(out)
-    assert first != second
-    job.run(patterns(), [tmp_path / "a.parquet"], out, spark=spark)
-    assert rows_of(out) == first
-    assert {path.name for path in tmp_path.iterdir()} == {"a.parquet", "b.parquet", "found"}
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter.txt").write_text("dear")
-    with pytest.raises(DataError, match="would replace what is not an output of an earlier run"):
-        job.run(patterns(), [tmp_path / "a.parquet"], tmp_path / "mine", spark=spark)
-    assert (tmp_path / "mine" / "letter.txt").read_text() == "dear"
-
-
-def test_a_run_that_fails_leaves_the_old_output_and_no_other(spark: SparkSession, tmp_path: Path) -> None:
-    data = tmp_path / "data"
-    data.mkdir()
-    for number in range(3):
-        pq.write_table(events(400, seed=number), data / f"{number}.parquet", compression="none")
-    out = tmp_path / "found"
-    job.run(patterns(), [data], out, spark=spark, by=["day"], scheme="partition")
-    before = rows_of(out)
-    whole = bytearray((data / "2.parquet").read_bytes())
-    whole[100:1500] = bytes(1400)  # the footer is as it was, the pages are not
-    (data / "2.parquet").write_bytes(whole)
-    for scheme in SCHEMES[:2]:
-        with pytest.raises(DataError) as e:
-            job.run(patterns(), [data], out, spark=spark, by=["day"], scheme=scheme)
-        assert (e.value.file, "cannot be read" in e.value.message) == (str(data / "2.parquet"), True)
-    assert rows_of(out) == before
-    assert {path.name for path in tmp_path.iterdir()} == {"data", "found"}
-
-
-def test_a_folder_without_detections_still_has_columns(spark: SparkSession, tmp_path: Path) -> None:
-    pq.write_table(events(90), tmp_path / "a.parquet")
-    found = patterns("pattern Never := (speed > 500) emit speed")
-    job.run(found, [tmp_path / "a.parquet"], tmp_path / "out", spark=spark, by=["pattern"])
-    read = spark.read.parquet(str(tmp_path / "out"))
-    assert (read.count(), read.columns[0], read.columns[-1]) == (0, "pattern", "speed")
-
-
-def test_parts_of_attempts_that_did_not_count_are_not_in_the_output(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / f".out.{socket.gethostname()}-999999999-abcd.tmp").mkdir()  # of a run that was killed
-    for in_one_step in (True, False):
-        if not in_one_step:
-            monkeypatch.setattr(ctypes, "CDLL", lambda *_, **__: object())
-        folder = OutputFolder(tmp_path / "out")
-        aside = folder.open()
-        (aside / "part-0.parquet").write_bytes(b"counts")
-        (aside / "part-0-again.parquet").write_bytes(b"does not")
-        folder.commit({"part-0.parquet": 1}, {})
-        folder.discard()
-        assert {path.name for path in (tmp_path / "out").iterdir()} == {"part-0.parquet", MANIFEST}
-        assert {path.name for path in tmp_path.iterdir()} == {"out"}
-    folder = OutputFolder(tmp_path / "out")
-    folder.open()
-    with pytest.raises(DataError, match="parts that the executors wrote are not here"):
-        folder.commit({"part-7.parquet": 1}, {})
-    folder.discard()
-    assert {path.name for path in tmp_path.iterdir()} == {"out"}
-
-
-def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
-    pq.write_table(events(600), tmp_path / "a.parquet")
-    found = patterns()
-    for name in ("x.csv", "x.ndjson", "x.parquet"):
-        runner.run(found, [tmp_path / "a.parquet"], tmp_path / f"local-{name}")
-        job.run(found, [tmp_path / "a.parquet"], tmp_path / name, spark=spark, scheme="partition")
-    for name in ("x.csv", "x.ndjson"):
-        local, there = ((tmp_path / which).read_text().splitlines() for which in (f"local-{name}", name))
-        assert sorted(local) == sorted(there)
-        assert local[0] == there[0] or name == "x.ndjson"
-    times = pq.read_table(tmp_path / "x.parquet")["ts"].to_pylist()
-    assert times == sorted(times)
-    assert pq.read_schema(tmp_path / "x.parquet") == pq.read_schema(tmp_path / "local-x.parquet")
 
 
 # ---- errors
