@@ -42,6 +42,7 @@ MODULES = (
     "in_re",
     "in_hyperscan",
     "in_esper",
+    "in_flink_cep",
 )
 SMALL = {"quick": 20_000, "usual": 200_000, "full": 200_000}
 LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those that need at most BUDGET_S for it

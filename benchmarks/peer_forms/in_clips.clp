@@ -1,0 +1,103 @@
+;; The patterns as CLIPS rules. Every event is a fact with a number of its own and that of its vehicle's previous event,
+;; so that "then at once" is one join on one number, which CLIPS hashes. What may be of any length is a fact that goes
+;; along with the events (`run`): the state of the pattern, kept by hand.
+;; lines: six
+(deftemplate event (slot id) (slot before) (slot vehicle) (slot ts) (slot elapsed) (slot status) (slot ignition)
+  (slot speed) (slot travelled) (slot satellites) (slot accelerating))
+(deftemplate found (slot pattern) (slot vehicle) (slot ts))
+(deftemplate run (slot of) (slot at) (slot from))
+(deffunction off (?ignition ?elapsed) (and (eq ?ignition FALSE) (numberp ?elapsed) (> ?elapsed 1800000)))
+(deffunction above (?x ?bound) (and (numberp ?x) (> ?x ?bound)))
+(deffunction below (?x ?bound) (and (numberp ?x) (< ?x ?bound)))
+(deffunction zero (?x) (and (numberp ?x) (= ?x 0)))
+
+(defrule route-opens (event (id ?i) (ignition ?g) (elapsed ?e&:(off ?g ?e)))
+  => (assert (run (of off) (at ?i) (from 0))))
+(defrule route-moves (run (of off|route) (at ?i)) (event (before ?i) (id ?j) (status moving))
+  => (assert (run (of route) (at ?j) (from 0))))
+(defrule Route (run (of route) (at ?i)) (event (before ?i) (vehicle ?v) (ts ?t) (ignition ?g) (elapsed ?e&:(off ?g ?e)))
+  => (assert (found (pattern Route) (vehicle ?v) (ts ?t))))
+(defrule ParkedMovingSwing
+  (event (id ?a) (status parked)) (event (before ?a) (id ?b) (status moving))
+  (event (before ?b) (id ?c) (status parked)) (event (before ?c) (status moving) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern ParkedMovingSwing) (vehicle ?v) (ts ?t))))
+(defrule IdleParkedSwing
+  (event (id ?a) (status idle)) (event (before ?a) (id ?b) (status parked))
+  (event (before ?b) (id ?c) (status idle)) (event (before ?c) (status parked) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern IdleParkedSwing) (vehicle ?v) (ts ?t))))
+(defrule SpeedSwing
+  (event (id ?a) (speed ?p&:(above ?p 50))) (event (before ?a) (id ?b) (speed ?q&:(zero ?q)))
+  (event (before ?b) (id ?c) (speed ?r&:(above ?r 50))) (event (before ?c) (speed ?s&:(zero ?s)) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern SpeedSwing) (vehicle ?v) (ts ?t))))
+(defrule MovingWithZeroSpeed
+  (event (id ?a) (status moving) (speed ?p&:(zero ?p)) (travelled ?x&:(> ?x 30)))
+  (event (before ?a) (id ?b) (status moving) (speed ?q&:(zero ?q)) (travelled ?y&:(> ?y 30)))
+  (event (before ?b) (status moving) (speed ?r&:(zero ?r)) (travelled ?z&:(> ?z 30)) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern MovingWithZeroSpeed) (vehicle ?v) (ts ?t))))
+(defrule MovingWithBadSignal
+  (event (id ?a) (accelerating TRUE) (satellites 0) (travelled ?x&:(> ?x 30)))
+  (event (before ?a) (id ?b) (accelerating TRUE) (satellites 0) (travelled ?y&:(> ?y 30)))
+  (event (before ?b) (accelerating TRUE) (satellites 0) (travelled ?z&:(> ?z 30)) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern MovingWithBadSignal) (vehicle ?v) (ts ?t))))
+
+;; lines: StopAndGo
+(defrule stop-opens (event (id ?i) (speed ?s&:(above ?s 50))) => (assert (run (of fast) (at ?i) (from 0))))
+(defrule stop-slows (run (of fast|slow) (at ?i)) (event (before ?i) (id ?j) (speed ?s&:(below ?s 20)))
+  => (assert (run (of slow) (at ?j) (from 0))))
+(defrule stop-again (run (of slow) (at ?i)) (event (before ?i) (id ?j) (speed ?s&:(above ?s 50)))
+  => (assert (run (of again) (at ?j) (from 0))))
+(defrule StopAndGo (run (of again) (at ?i)) (event (before ?i) (id ?j) (speed ?s&:(below ?s 20)) (vehicle ?v) (ts ?t))
+  => (assert (run (of again) (at ?j) (from 0)) (found (pattern StopAndGo) (vehicle ?v) (ts ?t))))
+
+;; lines: Legs
+(defrule legs-open (event (id ?i) (status parked)) => (assert (run (of open) (at ?i) (from 0))))
+(defrule legs-move (run (of open|leg) (at ?i)) (event (before ?i) (id ?j) (status moving))
+  => (assert (run (of moved) (at ?j) (from 0))))
+(defrule legs-wait (run (of moved) (at ?i)) (event (before ?i) (id ?j) (status idle))
+  => (assert (run (of waited) (at ?j) (from 0))))
+(defrule legs-move-on (run (of moved|waited) (at ?i)) (event (before ?i) (id ?j) (status moving))
+  => (assert (run (of leg) (at ?j) (from 0))))
+(defrule legs-idle (run (of open|leg) (at ?i)) (event (before ?i) (id ?j) (status idle))
+  => (assert (run (of idle) (at ?j) (from 0))))
+(defrule legs-idle-on (run (of idle) (at ?i)) (event (before ?i) (id ?j) (status idle))
+  => (assert (run (of idled) (at ?j) (from 0))))
+(defrule legs-idled (run (of idled) (at ?i)) (event (before ?i) (id ?j) (status idle))
+  => (assert (run (of leg) (at ?j) (from 0))))
+(defrule Legs (run (of leg) (at ?i)) (event (before ?i) (status parked) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern Legs) (vehicle ?v) (ts ?t))))
+
+;; lines: CalmTrip
+(defrule calm-opens (event (id ?i) (ignition ?g) (elapsed ?e&:(off ?g ?e)))
+  => (assert (run (of calm) (at ?i) (from ?i))))
+(defrule calm-fast (run (of calm|calm-fast) (at ?i) (from ?o))
+  (event (before ?i) (id ?j) (ignition ?g) (elapsed ?e&~:(off ?g ?e)) (speed ?s&:(above ?s 50)))
+  => (assert (run (of calm-fast) (at ?j) (from ?o))))
+(defrule calm-slow (run (of calm-fast|calm-slow) (at ?i) (from ?o))
+  (event (before ?i) (id ?j) (ignition ?g) (elapsed ?e&~:(off ?g ?e)) (speed ?s&:(below ?s 20)))
+  => (assert (run (of calm-slow) (at ?j) (from ?o))))
+(defrule calm-between (run (of calm|calm-fast|calm-slow) (at ?i) (from ?o))
+  (event (before ?i) (id ?j) (ignition ?g) (elapsed ?e&~:(off ?g ?e))
+    (speed ?s&~:(above ?s 50)&~:(below ?s 20)))
+  => (assert (run (of calm) (at ?j) (from ?o))))
+(defrule calm-calm (run (of calm) (at ?i) (from ?o))
+  (event (before ?i) (id ?j) (ignition ?g) (elapsed ?e&~:(off ?g ?e)) (speed ?s&:(below ?s 20)))
+  => (assert (run (of calm) (at ?j) (from ?o))))
+(defrule CalmTrip (run (of calm|calm-fast|calm-slow) (at ?i) (from ?o&:(> (- ?i ?o) 2)))
+  (event (before ?i) (ignition ?g) (elapsed ?e&:(off ?g ?e)) (vehicle ?v) (ts ?t))
+  => (assert (found (pattern CalmTrip) (vehicle ?v) (ts ?t))))
+
+;; lines: Towed
+(defrule tow-opens (event (id ?i) (ts ?t) (status parked)) => (assert (run (of parked) (at ?i) (from ?t))))
+(defrule tow-waits (run (of parked) (at ?i) (from ?o))
+  (event (before ?i) (id ?j) (ts ?t&:(<= (- ?t ?o) 7200000)) (speed ?s&~:(above ?s 50)))
+  => (assert (run (of parked) (at ?j) (from ?o))))
+(defrule tow-departs (run (of parked) (at ?i) (from ?o)) (event (before ?i) (id ?j) (speed ?s&:(above ?s 50)))
+  => (assert (run (of departed) (at ?j) (from ?o))))
+(defrule tow-goes-on (run (of departed) (at ?i) (from ?o))
+  (event (before ?i) (id ?j) (ts ?t&:(<= (- ?t ?o) 7200000)) (travelled ?x)
+    (speed ?s&:(not (and (below ?s 5) (> ?x 60)))))
+  => (assert (run (of departed) (at ?j) (from ?o))))
+(defrule Towed (run (of departed) (at ?i) (from ?o))
+  (event (before ?i) (vehicle ?v) (ts ?t&:(<= (- ?t ?o) 7200000)) (speed ?s&:(below ?s 5)) (travelled ?x&:(> ?x 60)))
+  => (assert (found (pattern Towed) (vehicle ?v) (ts ?t))))
+;; lines: end

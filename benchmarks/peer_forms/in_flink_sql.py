@@ -1,0 +1,88 @@
+"""Flink's MATCH_RECOGNIZE (in_flink_sql.sql), by apache-flink from PyPI: PyFlink sends SQL, the JVM does all the rest.
+
+The events are a CSV file that Flink reads in each pass: a table in PyFlink has no form in memory that is not slower; what
+reading alone takes is reported. The cluster is started beforehand, in PyFlink's own JVM.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peer_forms.flink_environment import VERSION, flink_python
+from benchmarks.peer_forms.form import HERE, SIX, Form, section
+
+N_THREADS = 2
+NO_GROUPS = "Flink's PATTERN has neither groups nor alternation"
+FORM = Form(
+    "flink-sql",
+    "Flink SQL",
+    "in_flink_sql",
+    "MATCH_RECOGNIZE in SQL",
+    cannot={"StopAndGo": NO_GROUPS, "Legs": NO_GROUPS, "CalmTrip": f"{NO_GROUPS}, and no complement"},
+    written=("in_flink_sql.sql", "in_flink_sql.py"),
+    columns="csv",
+    make_ready=lambda: [str(flink_python()), "-m", "benchmarks.peer_forms.in_flink_sql"],
+    versions={"flink": VERSION},
+    marks={"six": ("six", *SIX)},
+)
+EVENTS = """
+CREATE TABLE events (
+  vehicle_id BIGINT, ts BIGINT, status STRING, ignition BOOLEAN, speed DOUBLE, travelled DOUBLE, satellites INT,
+  accelerating BOOLEAN, rt AS TO_TIMESTAMP_LTZ(ts, 3), WATERMARK FOR rt AS rt
+) WITH ('connector' = 'filesystem', 'path' = '{path}', 'format' = 'csv', 'csv.null-literal' = '')"""
+
+
+def start_cluster() -> tuple[str, str]:
+    """A cluster in the JVM that PyFlink talks to; without it every query would start and end one of its own."""
+    from pyflink.java_gateway import get_gateway
+
+    jvm = get_gateway().jvm
+    local = jvm.org.apache.flink.runtime.minicluster
+    settings = jvm.org.apache.flink.configuration.Configuration()
+    settings.setString("rest.port", "0")
+    described = local.MiniClusterConfiguration.Builder().setNumTaskManagers(1).setNumSlotsPerTaskManager(N_THREADS)
+    cluster = local.MiniCluster(described.setConfiguration(settings).build())
+    cluster.start()
+    address = cluster.getRestAddress().get()
+    return address.getHost(), str(address.getPort())
+
+
+def main() -> None:
+    import pyarrow as pa
+    from pyflink.table import EnvironmentSettings, TableEnvironment
+
+    from benchmarks.peer_forms.answering import answer
+
+    def load(path: Path) -> Any:
+        tables = TableEnvironment.create(EnvironmentSettings.in_streaming_mode())
+        host, port = start_cluster()
+        for name, value in {
+            "parallelism.default": str(N_THREADS),
+            "pipeline.object-reuse": "true",
+            "execution.target": "remote",
+            "rest.address": host,
+            "rest.port": port,
+        }.items():
+            tables.get_config().set(name, value)
+        tables.execute_sql(EVENTS.format(path=path.resolve()))
+        return tables
+
+    def recognise(tables: Any, names: tuple[str, ...]) -> pa.Table:
+        query = "\nUNION ALL\n".join(section(HERE / "in_flink_sql.sql", name) for name in names)
+        with tables.execute_sql(query).collect() as rows:
+            found = [tuple(row) for row in rows]
+        columns = list(zip(*found, strict=True)) or [(), (), ()]
+        return pa.table(
+            {
+                "pattern": pa.array(columns[0], pa.string()),
+                "entity": pa.array(columns[1], pa.int64()),
+                "ts": pa.array(columns[2], pa.int64()),
+            }
+        )
+
+    answer(load, recognise)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,40 @@
+-- The patterns in Flink's SQL. Each start gives one match, so quantifiers are greedy only where one end is possible.
+-- The time since the previous event is a letter's own business: `p` is whatever came before.
+-- lines: Route
+SELECT 'Route' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (p a m+ z)
+  DEFINE a AS NOT a.ignition AND a.ts - p.ts > 1800000, m AS m.status = 'moving',
+    z AS NOT z.ignition AND z.ts - LAST(m.ts) > 1800000)
+-- lines: ParkedMovingSwing
+SELECT 'ParkedMovingSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.status = 'parked', b AS b.status = 'moving', c AS c.status = 'parked', z AS z.status = 'moving')
+-- lines: IdleParkedSwing
+SELECT 'IdleParkedSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.status = 'idle', b AS b.status = 'parked', c AS c.status = 'idle', z AS z.status = 'parked')
+-- lines: SpeedSwing
+SELECT 'SpeedSwing' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (a b c z)
+  DEFINE a AS a.speed > 50, b AS b.speed = 0, c AS c.speed > 50, z AS z.speed = 0)
+-- lines: MovingWithZeroSpeed
+SELECT 'MovingWithZeroSpeed' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES LAST(z.ts) AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (z{3})
+  DEFINE z AS z.status = 'moving' AND z.speed = 0 AND z.travelled > 30)
+-- lines: MovingWithBadSignal
+SELECT 'MovingWithBadSignal' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES LAST(z.ts) AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (z{3})
+  DEFINE z AS z.accelerating AND z.satellites = 0 AND z.travelled > 30)
+-- lines: Towed
+SELECT 'Towed' AS detected, vehicle_id AS entity, ts FROM events MATCH_RECOGNIZE (
+  PARTITION BY vehicle_id ORDER BY rt MEASURES z.ts AS ts
+  ONE ROW PER MATCH AFTER MATCH SKIP TO NEXT ROW PATTERN (p u* f v* z) WITHIN INTERVAL '0 02:00:00.001' DAY TO SECOND
+  DEFINE p AS p.status = 'parked', u AS u.speed IS NULL OR u.speed <= 50, f AS f.speed > 50,
+    v AS v.speed IS NULL OR v.speed >= 5 OR v.travelled <= 60, z AS z.speed < 5 AND z.travelled > 60)
+-- lines: end
