@@ -109,9 +109,11 @@ def compare_source(experiment: Experiment, spark: SparkSession, folder: Path, n_
     for name, value in seconds.items():
         experiment.report(name, n_events / value / 1e6, "million events/s")
     fastest = min(value for name, value in seconds.items() if name.startswith("in process"))
-    experiment.bound(
-        Bound("speed of the source scheme over one process", fastest / seconds["source scheme"], 0.4, "at least")
-    )
+    ratio = fastest / seconds["source scheme"]
+    if experiment.size == "quick":  # a job's own cost is then most of it
+        experiment.report("speed of the source scheme over one process", ratio, "x")
+    else:
+        experiment.bound(Bound("speed of the source scheme over one process", ratio, 0.4, "at least"))
 
 
 def compare_partition(
