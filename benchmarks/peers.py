@@ -7,8 +7,8 @@ detections are compared with ours, as sets of (pattern, entity, time), before it
 reported as wrong. What a peer cannot say, or that it is not here, is a line of the table like any other.
 
 *seconds* is the median of warm passes, patterns compiled, from events in memory, in the form that the peer likes best,
-to detections in memory. *cold start* is a whole process, from its start to the six patterns' detections of 1,000 events in a file.
-*lines* are those that the user writes: neither blank nor comment, nor what only serves the measurement.
+to detections in memory. *cold start* is a whole process, from its start to the six patterns' detections of 1,000 events
+in a file. *lines* are those that the user writes: neither blank nor comment, nor what only serves the measurement.
 """
 
 from __future__ import annotations
@@ -42,7 +42,11 @@ MODULES = (
     "in_re",
     "in_hyperscan",
     "in_esper",
+    "in_siddhi",
     "in_flink_cep",
+    "in_flink_sql",
+    "in_spark",
+    "in_clips",
 )
 SMALL = {"quick": 20_000, "usual": 200_000, "full": 200_000}
 LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those that need at most BUDGET_S for it
@@ -62,6 +66,7 @@ class Answer:
     processor_s: dict[str, list[float]]
     detections: dict[str, Detections]
     versions: dict[str, str]
+    reading_s: float | None  # what reading alone takes, where it is within the clock
 
 
 class FailedError(Exception):
@@ -94,6 +99,7 @@ def ask(form: Form, command: list[str], n_events: int, tasks: list[str], budget_
             {task: told[task]["processor_s"] for task in tasks},
             {task: read_detections(Path(folder), task) for task in tasks},
             told.get("versions", {}),
+            told.get("reading_s"),
         )
 
 
@@ -188,6 +194,7 @@ class Comparison:
                 high=n_events / min(seconds) / 1e6,
                 processor_s=used_s,
                 times_ours=middle_s / statistics.median(ours.seconds[task]),
+                reading_s=answer.reading_s,
                 cold_start_s=cold_s,
                 lines=form.lines(task),
             )

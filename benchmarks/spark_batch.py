@@ -31,6 +31,7 @@ from benchmarks import N_THREADS, spark_windows
 from benchmarks.events import FOLDER, SIX_PATTERNS, fleet_file
 from benchmarks.measure import Bound, Experiment, start
 from benchmarks.pattern_sets import forty_eight, write_sre
+from benchmarks.peer_forms.answering import tree_s
 from wayeb_py.parallel import job
 from wayeb_py.parallel.session import open_session
 from wayeb_py.parallel.shards import shard_of
@@ -168,22 +169,7 @@ def cpu_s(spark: SparkSession) -> float:
     own = os.times()
     gateway = spark.sparkContext._gateway
     assert gateway is not None
-    return own.user + own.system + _tree_s(gateway.proc.pid)
-
-
-def _tree_s(pid: int) -> float:
-    """Of a process and its children, those that have ended among them."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        children = [
-            int(child)
-            for task in Path(f"/proc/{pid}/task").iterdir()
-            for child in (task / "children").read_text().split()
-        ]
-    except OSError:
-        return 0.0
-    ticks = sum(int(value) for value in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK") + sum(_tree_s(child) for child in children)
+    return own.user + own.system + tree_s(gateway.proc.pid)
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@
   is then taken as keyed already, which saves a second exchange.
 - Events come in order, so that all but the window run in processing time: event time would buffer and sort them.
 - `Legs` cannot be said: there is alternation of conditions, but not of sequences.
-- `CalmTrip` is a condition in Java that looks back through its match. The complement's automaton as repeated groups, all
-  of them `consecutive`, gave detections that are none.
+- `CalmTrip` is a condition in Java that looks back through its match. The complement's automaton as repeated groups,
+  all of them `consecutive`, gave detections that are none.
 """
 
 from __future__ import annotations

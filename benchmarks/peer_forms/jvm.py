@@ -47,7 +47,7 @@ def compiled(name: str, class_path: str, *sources: str) -> str:
     folder = KEPT / f"{name}-classes-{digest}"
     if not folder.exists():
         unfinished = folder.with_suffix(".tmp")
-        command = [java_tool("javac"), "-cp", class_path, "-d", str(unfinished), *map(str, files)]
+        command = [java_tool("javac"), "-proc:none", "-cp", class_path, "-d", str(unfinished), *map(str, files)]
         _run(command, HERE, "its Java does not compile")
         unfinished.rename(folder)
     return f"{folder}{os.pathsep}{class_path}"

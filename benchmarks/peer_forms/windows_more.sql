@@ -8,10 +8,11 @@ WITH letters AS (
         row_number() OVER (PARTITION BY vehicle_id ORDER BY ts) AS seq
     FROM events
 ), last_of AS (
-    SELECT *, lag(slow) OVER w AS after_slow,
-        max(CASE WHEN NOT slow THEN seq END) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS not_slow,
-        max(CASE WHEN fast THEN seq END) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS was_fast
-    FROM letters WINDOW w AS (PARTITION BY vehicle_id ORDER BY ts)
+    SELECT *, lag(slow) OVER (PARTITION BY vehicle_id ORDER BY ts) AS after_slow,
+        max(CASE WHEN NOT slow THEN seq END) OVER w AS not_slow,
+        max(CASE WHEN fast THEN seq END) OVER w AS was_fast
+    FROM letters
+    WINDOW w AS (PARTITION BY vehicle_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), again AS (
     SELECT *, max(CASE WHEN fast AND after_slow AND was_fast = not_slow THEN seq END)
         OVER (PARTITION BY vehicle_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS second
@@ -28,11 +29,12 @@ WITH timed AS (
 ), letters AS (
     SELECT *, coalesce(NOT ignition AND ts - ts1 > INTERVAL 30 MINUTE, FALSE) AS off FROM timed
 ), last_of AS (
-    SELECT *, lag(slow) OVER w AS after_slow,
-        max(CASE WHEN NOT slow THEN seq END) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS not_slow,
-        max(CASE WHEN fast THEN seq END) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS was_fast,
-        max(CASE WHEN off THEN seq END) OVER (w ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS was_off
-    FROM letters WINDOW w AS (PARTITION BY vehicle_id ORDER BY ts)
+    SELECT *, lag(slow) OVER (PARTITION BY vehicle_id ORDER BY ts) AS after_slow,
+        max(CASE WHEN NOT slow THEN seq END) OVER w AS not_slow,
+        max(CASE WHEN fast THEN seq END) OVER w AS was_fast,
+        max(CASE WHEN off THEN seq END) OVER w AS was_off
+    FROM letters
+    WINDOW w AS (PARTITION BY vehicle_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 ), judged AS (
     SELECT *, max(CASE WHEN fast AND after_slow AND was_fast = not_slow AND was_fast > was_off THEN seq END)
         OVER (PARTITION BY vehicle_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS wild
@@ -59,7 +61,8 @@ WITH letters AS (
 ), departed AS (
     SELECT *, fast AND was_parked >= coalesce(was_fast, 0) AS departs FROM last_of
 ), anchored AS (
-    SELECT *, max(CASE WHEN departs THEN seq END) OVER w AS departure, max(CASE WHEN departs THEN parked_ts END) OVER w AS from_ts
+    SELECT *, max(CASE WHEN departs THEN seq END) OVER w AS departure,
+        max(CASE WHEN departs THEN parked_ts END) OVER w AS from_ts
     FROM departed
     WINDOW w AS (PARTITION BY vehicle_id ORDER BY ts ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING)
 )
