@@ -44,6 +44,11 @@ _KNOWN = (
         "a file may not be read or written",
         "check the permissions of the source, the output and the checkpoint",
     ),
+    (
+        r"\(no cause message\)",  # the process that plans batches does not answer any more
+        "a process of Spark's ended without a word: it was killed, by the system if memory was short",
+        "start the stream again: it goes on where it was",
+    ),
 )
 _ERROR_LINE = re.compile(
     r"^(?:Caused by: )?(?P<name>(?:[A-Za-z_][\w$]*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt))(?:: (?P<said>.*))?$"

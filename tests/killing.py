@@ -193,6 +193,8 @@ def write_settings(folder: Path) -> dict[str, str]:
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": quick,
         "spark.python.daemon.module": "wayeb_py.parallel.daemon",
+        "spark.shuffle.io.retryWait": "200ms",  # nobody comes back who was killed
+        "spark.locality.wait": "0s",
     }
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
     return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}

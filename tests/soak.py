@@ -54,7 +54,7 @@ WITHOUT_A_BATCH = 5  # starts in succession that took no batch although nobody w
 MARK = "WAYEB_SOAK"  # in the environment of everything that is started here
 
 # How often each is chosen, if there is one.
-VICTIMS = {"driver": 3, "driver's JVM": 2, "planner": 1, "worker": 4, "daemon": 1, "executor": 3}
+VICTIMS = {"driver": 2, "driver's JVM": 1, "planner": 1, "worker": 5, "daemon": 2, "executor": 4}
 
 
 @dataclass(slots=True)

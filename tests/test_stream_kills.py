@@ -151,7 +151,16 @@ def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_i
 
         def start(scheme: str, *options: str) -> AbstractContextManager[Streaming]:
             (tmp_path / scheme).mkdir(exist_ok=True)
-            words = ["--source", str(tmp_path / scheme / "events"), "--scheme", scheme, *ONCE, *options]
+            words = [
+                "--source",
+                str(tmp_path / scheme / "events"),
+                "--scheme",
+                scheme,
+                *ONCE,
+                "--max-events",
+                "300",
+                *options,
+            ]
             return streaming(tmp_path / scheme, *words, "--master", cluster.url, environment=environment)
 
         def kill_executor(stream: Streaming, place: str) -> None:

@@ -49,6 +49,8 @@ def spark_error(error: str) -> Exception:
         (RuntimeError("py4j.protocol.Py4JJavaError: An error occurred while calling o1.getResult.\n"
                       "Caused by: org.apache.spark.SparkException: Job aborted due to stage failure: output was lost"),
          "Spark gave up: output was lost", "goes on where it was"),
+        (RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"),
+         "a process of Spark's ended without a word", "goes on where it was"),
         (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone", "goes on where it was"),
         (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
         (EventsError("the events need a key"), "the events need a key", None),
