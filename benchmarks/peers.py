@@ -48,7 +48,7 @@ MODULES = (
     "in_spark",
     "in_clips",
 )
-SMALL = {"quick": 20_000, "usual": 200_000, "full": 200_000}
+SMALL = {"quick": 20_000, "usual": 100_000, "full": 200_000}
 LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those that need at most BUDGET_S for it
 COLD_EVENTS = 1_000
 BUDGET_S = {"quick": 2.0, "usual": 10.0, "full": 20.0}

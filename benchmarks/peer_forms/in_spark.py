@@ -25,15 +25,24 @@ FORM = Form(
     cannot={"Legs": NO_STATE},
     written=("../spark_windows.py", "windows_more.sql"),
 )
+# A session of Spark's own defaults, not the one that our jobs open: that is set up for a few large parcels. As many
+# partitions after the exchange as there are tasks at a time, since more would only be more tasks.
+SETTINGS: dict[str, Any] = {
+    "spark.driver.memory": "3g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.shuffle.partitions": str(N_THREADS),
+    "spark.ui.enabled": "false",
+}
 
 
 def main() -> None:
     import pyspark
+    from pyspark.sql import SparkSession
 
     from benchmarks import spark_windows
-    from wayeb_py.parallel.session import open_session
 
-    spark = open_session(f"local[{N_THREADS}]", settings={"spark.driver.memory": "3g"})
+    spark = SparkSession.builder.master(f"local[{N_THREADS}]").config(map=SETTINGS).getOrCreate()
 
     def load(path: Path) -> Any:
         events = spark.read.parquet(str(path)).select(*NEEDED).cache()
