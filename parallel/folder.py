@@ -74,7 +74,13 @@ class OutputFolder:
 
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""
-        shutil.rmtree(self.aside, ignore_errors=True)
+        # Under another name first: tasks that are still being stopped then find no folder to write to.
+        gone = self.aside.with_name(f"{self.aside.name}.gone.tmp")
+        try:
+            os.rename(self.aside, gone)
+        except OSError:
+            return
+        shutil.rmtree(gone, ignore_errors=True)
 
     def _refuse_others(self) -> None:
         """A folder is replaced only if it is empty or one of ours."""

@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from wayeb_py.errors import DataError
 from wayeb_py.files.block import TICKS_PER_S
 from wayeb_py.files.render import plain_table
 from wayeb_py.files.wanted import TimeUnit
@@ -105,12 +106,25 @@ class PartOutlet:
             if len(self._writers) >= OPEN_PARTS:
                 self._writers.popitem(last=False)[1][1].close()
             name = f"{place}part-{self.task:05}-{self._token}-{len(self.parts)}.parquet"
-            path = self.folder / name
-            path.parent.mkdir(parents=True, exist_ok=True)
+            self._make_folder(place)
             self.parts[name] = 0
-            self._writers[place] = name, pq.ParquetWriter(path, schema, compression="zstd")
+            self._writers[place] = name, pq.ParquetWriter(self.folder / name, schema, compression="zstd")
         self._writers.move_to_end(place)
         return self._writers[place]
+
+    def _make_folder(self, place: str) -> None:
+        """Makes the folders of a part, but never the one of the run: a task that outlives its run must not."""
+        if not self.folder.is_dir():
+            raise DataError(
+                "the output folder of this run is not here",
+                str(self.folder),
+                hint="it must be on a file system that the driver and all executors share; "
+                "a single file (--out x.parquet) needs none",
+            )
+        folder = self.folder
+        for name in Path(place).parts:
+            folder = folder / name
+            folder.mkdir(exist_ok=True)
 
     def forget(self) -> None:
         self._close()

@@ -8,6 +8,7 @@ import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
@@ -17,6 +18,7 @@ from wayeb_py import runner
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import job
 from wayeb_py.parallel.folder import MANIFEST, OutputFolder
+from wayeb_py.parallel.outlets import PartOutlet
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -125,3 +127,14 @@ def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_
     times = pq.read_table(tmp_path / "x.parquet")["ts"].to_pylist()
     assert times == sorted(times)
     assert pq.read_schema(tmp_path / "x.parquet") == pq.read_schema(tmp_path / "local-x.parquet")
+
+
+def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path) -> None:
+    folder = OutputFolder(tmp_path / "found")
+    outlet = PartOutlet(folder.open(), 0, ["day"], "s")
+    late = pa.table({"pattern": ["Stop"], "ts": [0]})
+    outlet.write(late)
+    folder.discard()
+    with pytest.raises(DataError, match="the output folder of this run is not here"):
+        outlet.write(pa.table({"pattern": ["Stop"], "ts": [2 * 86_400]}))
+    assert list(tmp_path.iterdir()) == []
