@@ -53,7 +53,7 @@ public final class Answering {
                 peer.recognise(events, patterns, found);
                 seconds.add((System.nanoTime() - began) / 1e9);
                 processorS.add((processorNs() - used) / 1e9);
-                spent += seconds.get(seconds.size() - 1);
+                spent += seconds.size() > 1 ? seconds.get(seconds.size() - 1) : 0;
             }
             report.put(name, "{\"seconds\": " + seconds.subList(least - 1, seconds.size()) + ", \"processor_s\": "
                     + processorS.subList(least - 1, seconds.size()) + "}");
