@@ -11,7 +11,6 @@ machine is not to be quoted.
 from __future__ import annotations
 
 import os
-import resource
 import statistics
 import sys
 import time
@@ -21,6 +20,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NoReturn
 
+from benchmarks.processor import machine_cpu_s, tree_cpu_s
 from benchmarks.record import Bound, Figure, Record, Size, Value, begin_record
 
 __all__ = ["WAYEB", "Bound", "Experiment", "Figure", "asked_size", "start", "stay_on_one_core"]
@@ -47,21 +47,6 @@ def repeat_in_turn(
             if repeat > 0:
                 seconds[name].append(time.perf_counter() - begin)
     return seconds
-
-
-def _busy_s() -> float | None:
-    """Processor seconds that all processes of the machine have used since it started; None where that is not told."""
-    try:
-        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    except OSError:
-        return None
-    user, nice, system, _idle, _iowait, irq, soft = (int(field) for field in fields[:7])
-    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
-
-
-def _own_s() -> float:
-    own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
-    return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
 
 
 def stay_on_one_core() -> None:
@@ -97,11 +82,11 @@ class Experiment:
     @contextmanager
     def watched(self) -> Iterator[None]:
         """Notes how busy other processes kept the machine meanwhile."""
-        begin, busy_s, own_s = time.perf_counter(), _busy_s(), _own_s()
+        begin, all_s, own_s = time.perf_counter(), machine_cpu_s(), tree_cpu_s()
         yield
-        wall_s, busy_after_s = time.perf_counter() - begin, _busy_s()
-        if busy_s is not None and busy_after_s is not None:
-            others = max(0.0, busy_after_s - busy_s - (_own_s() - own_s)) / wall_s
+        wall_s, all_after_s = time.perf_counter() - begin, machine_cpu_s()
+        if all_s is not None and all_after_s is not None:
+            others = max(0.0, all_after_s - all_s - (tree_cpu_s() - own_s)) / wall_s
             self.record.cores_used_by_others = max(others, self.record.cores_used_by_others or 0.0)
 
     def check(self, what: str, holds: bool) -> None:

@@ -11,7 +11,6 @@ Python workers. Both write Parquet.
 
 from __future__ import annotations
 
-import os
 import shutil
 import statistics
 import tempfile
@@ -31,7 +30,7 @@ from benchmarks import N_THREADS, spark_windows
 from benchmarks.events import FOLDER, SIX_PATTERNS, fleet_file
 from benchmarks.measure import Bound, Experiment, start
 from benchmarks.pattern_sets import forty_eight, write_sre
-from benchmarks.peer_forms.answering import tree_s
+from benchmarks.processor import tree_cpu_s
 from wayeb_py.parallel import job
 from wayeb_py.parallel.session import open_session
 from wayeb_py.parallel.shards import shard_of
@@ -144,9 +143,9 @@ def compare_partition(
     with experiment.watched():
         for _ in range(REPEATS[experiment.size]):
             for name, task in tasks.items():
-                before, began = cpu_s(spark), time.perf_counter()
+                before, began = tree_cpu_s(), time.perf_counter()
                 task()
-                used[name].append(cpu_s(spark) - before)
+                used[name].append(tree_cpu_s() - before)
                 walls[name].append(time.perf_counter() - began)
     for name, values in used.items():
         experiment.record.repeats_s[f"{what}, {name}, processor"] = values
@@ -162,14 +161,6 @@ def read(path: Path) -> pa.Table:
     types = {"ts": pa.timestamp("ms", "UTC"), "start_ts": pa.timestamp("ms", "UTC"), "pattern": pa.string()}
     schema = pa.schema([pa.field(f.name, types.get(f.name, f.type)) for f in table.schema])
     return table.cast(schema).sort_by([(name, "ascending") for name in ("pattern", "entity", "seq")]).combine_chunks()
-
-
-def cpu_s(spark: SparkSession) -> float:
-    """Processor seconds that this process, the JVM and all that it started have used so far."""
-    own = os.times()
-    gateway = spark.sparkContext._gateway
-    assert gateway is not None
-    return own.user + own.system + tree_s(gateway.proc.pid)
 
 
 if __name__ == "__main__":

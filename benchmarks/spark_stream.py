@@ -28,6 +28,7 @@ import pyarrow.parquet as pq
 import wayeb_py
 from benchmarks.events import FOLDER, SIX_PATTERNS, fleet_file
 from benchmarks.measure import Bound, Experiment, Figure, start
+from benchmarks.processor import tree_cpu_s
 from wayeb_py.parallel.by_shard import STATE_SETTINGS
 from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.folder_log import FolderLog
@@ -176,24 +177,6 @@ def by_rows(events: DataFrame, patterns: Patterns) -> DataFrame:
         "append",
         "NoTimeout",
     )
-
-
-def tree_cpu_s() -> float:
-    """Processor seconds of this process, its JVM and the Python workers, those that have ended included."""
-    parent, used = {}, {}
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = stat.read_text().rpartition(")")[2].split()
-        except OSError:  # ended meanwhile
-            continue
-        pid = int(stat.parent.name)
-        parent[pid] = int(fields[1])
-        used[pid] = sum(map(int, fields[11:15]))  # its own, and of its children that have ended
-    own, found = {os.getpid()}, 0
-    while len(own) > found:
-        found = len(own)
-        own |= {pid for pid, above in parent.items() if above in own}
-    return sum(used[pid] for pid in own) / os.sysconf("SC_CLK_TCK")
 
 
 def in_one_order(table: pa.Table) -> pa.Table:

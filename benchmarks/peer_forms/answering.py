@@ -12,9 +12,7 @@ that cannot live beside ours.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
-import os
 import time
 from collections.abc import Callable
 from functools import partial
@@ -23,6 +21,8 @@ from typing import TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+
+from benchmarks.processor import tree_cpu_s
 
 DETECTIONS = pa.schema([("pattern", pa.string()), ("entity", pa.int64()), ("ts", pa.timestamp("ms", "UTC"))])
 NEEDED = ["vehicle_id", "ts", "status", "ignition", "speed", "travelled", "satellites", "accelerating"]
@@ -68,30 +68,8 @@ def time_passes(task: Callable[[], pa.Table], budget_s: float) -> tuple[pa.Table
     processor_s: list[float] = []
     least = 2 if budget_s else 1
     while len(seconds) < least or (sum(seconds[1:]) < budget_s and len(seconds) < MAX_PASSES):
-        began, used = time.perf_counter(), _used_s()
+        began, used = time.perf_counter(), tree_cpu_s()
         found = task()
         seconds.append(time.perf_counter() - began)
-        processor_s.append(_used_s() - used)
+        processor_s.append(tree_cpu_s() - used)
     return found, seconds[least - 1 :], processor_s[least - 1 :]
-
-
-def _used_s() -> float:
-    """Of this process to the nanosecond, of what it started to the kernel's tick."""
-    own = os.times()
-    return time.process_time() + tree_s(os.getpid()) - own.user - own.system
-
-
-def tree_s(pid: int) -> float:
-    """Processor seconds of a process and its children, those that have ended among them."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        threads = list(Path(f"/proc/{pid}/task").iterdir())
-    except OSError:
-        return 0.0
-    children: list[int] = []
-    for thread in threads:
-        # A thread may end meanwhile; that is no reason to forget the others' children.
-        with contextlib.suppress(OSError):
-            children.extend(int(child) for child in (thread / "children").read_text().split())
-    ticks = sum(int(value) for value in fields[11:15])
-    return ticks / os.sysconf("SC_CLK_TCK") + sum(tree_s(child) for child in children)

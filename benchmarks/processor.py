@@ -1,0 +1,52 @@
+"""Processor seconds: those that all processes of the machine have used, and those of this process and what it started.
+
+What Spark does happens in a JVM and in Python workers below it, so the own part is that of a whole tree of processes,
+ended ones included. Both are told since the machine started; differences are what is meant. /proc tells them: where it
+is not there, the own part is that of this process and its ended children, and the machine's is not known.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from pathlib import Path
+
+PROC = Path("/proc")
+
+
+def machine_cpu_s() -> float | None:
+    """What all processes have used; None where that is not told."""
+    try:
+        fields = (PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
+    except OSError:
+        return None
+    user, nice, system, _idle, _iowait, irq, soft = (int(field) for field in fields[:7])
+    return (user + nice + system + irq + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def tree_cpu_s() -> float:
+    """What this process, those below it, and their children that have ended have used.
+
+    Of this process to the nanosecond, of the others to the kernel's tick.
+    """
+    own = os.times()
+    below_s = _tree_cpu_s(os.getpid())
+    if below_s is None:
+        return time.process_time() + own.children_user + own.children_system
+    return time.process_time() + below_s - own.user - own.system
+
+
+def _tree_cpu_s(pid: int) -> float | None:
+    try:
+        fields = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
+        threads = list((PROC / str(pid) / "task").iterdir())
+    except OSError:  # it has ended meanwhile
+        return None
+    children: list[int] = []
+    for thread in threads:
+        # A thread may end meanwhile; that is no reason to forget the others' children.
+        with contextlib.suppress(OSError):
+            children.extend(int(child) for child in (thread / "children").read_text().split())
+    ticks = sum(int(value) for value in fields[11:15])  # its own, and of its children that have ended
+    return ticks / os.sysconf("SC_CLK_TCK") + sum(_tree_cpu_s(child) or 0.0 for child in children)
