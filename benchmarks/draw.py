@@ -77,6 +77,8 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
         axis.set_ylim(bottom=0)
     if figure.limit is not None:
         axis.axhline(figure.limit, color="0.6", linestyle="--", linewidth=0.8)
+        at = {"x": 1.0, "ha": "right", "transform": axis.get_yaxis_transform()}
+        axis.text(y=figure.limit, s=figure.limit_name, va="bottom", fontsize=6, color="0.4", **at)
     axis.set_xlabel(figure.x)
     axis.set_ylabel(figure.y)
     axis.grid(alpha=0.25)

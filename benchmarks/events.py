@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from data.fleet import STATUSES, write_fleet
 
 FOLDER = Path(__file__).parent / "data"
+SEED = 1  # of all that the fleet does
 SIX_PATTERNS = Path(__file__).parent / "six.sre"
 
 
@@ -20,7 +21,7 @@ def fleet_file(n_events: int) -> Path:
     path = FOLDER / f"fleet-{n_events}.parquet"
     if not path.exists():
         print(f"making {path.name} ...", flush=True)
-        write_fleet(path, n_events)
+        write_fleet(path, n_events, seed=SEED)
     return path
 
 

@@ -16,30 +16,41 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NoReturn
+from typing import Literal, NoReturn
 
+from benchmarks.events import SEED
+from benchmarks.experiments import EXPERIMENTS
 from benchmarks.processor import machine_cpu_s, tree_cpu_s
+from benchmarks.progress import Progress
 from benchmarks.record import Bound, Figure, Record, Size, Value, begin_record
 
 __all__ = ["WAYEB", "Bound", "Experiment", "Figure", "asked_size", "start", "stay_on_one_core"]
 
 REPEATS = 5
+QUICK_REPEATS = 3
 QUIET_CORES = 0.1  # what other processes may use before a measurement counts as disturbed
 WAYEB = str(Path(sys.executable).with_name("wayeb"))  # the command, as this environment has it
 
 
 def repeat_in_turn(
-    tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS, warm: bool = True
+    tasks: Mapping[str, Callable[[], object]],
+    repeats: int = REPEATS,
+    warm: bool = True,
+    begins: Callable[[int, int, str], None] | None = None,
 ) -> dict[str, list[float]]:
     """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat.
 
-    Each round begins with another task: in a fixed order, what runs after a given neighbour always does.
+    Each round begins with another task: in a fixed order, what runs after a given neighbour always does. `begins` is
+    told of every round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     names = list(tasks)
-    for repeat in range(0 if warm else 1, repeats + 1):
+    first_round = 0 if warm else 1
+    for repeat in range(first_round, repeats + 1):
+        if begins is not None:
+            begins(repeat - first_round + 1, repeats - first_round + 1, "round")
         first = repeat % len(names)
         for name in names[first:] + names[:first]:
             begin = time.perf_counter()
@@ -60,7 +71,7 @@ class Experiment:
     """One benchmark while it runs: checks of the answers, numbers for the reader, bounds that decide, all recorded."""
 
     record: Record
-    began: float = field(default_factory=time.perf_counter)
+    progress: Progress = field(default_factory=Progress)
 
     @property
     def name(self) -> str:
@@ -73,9 +84,13 @@ class Experiment:
     def median_seconds(
         self, tasks: Mapping[str, Callable[[], object]], repeats: int = REPEATS, warm: bool = True
     ) -> dict[str, float]:
-        """Each task's median over interleaved repeats; keeps all of them, and how busy others kept the machine."""
+        """Each task's median over interleaved repeats; keeps all of them, and how busy others kept the machine.
+
+        The quick size makes do with fewer repeats.
+        """
+        repeats = min(repeats, QUICK_REPEATS) if self.size == "quick" else repeats
         with self.watched():
-            seconds = repeat_in_turn(tasks, repeats, warm)
+            seconds = repeat_in_turn(tasks, repeats, warm, self.progress.step)
         self.record.repeats_s |= seconds
         return {name: statistics.median(values) for name, values in seconds.items()}
 
@@ -108,6 +123,18 @@ class Experiment:
         )
         print(f"  {told}", flush=True)
 
+    def rate_rows(self, n_events: int, names: Mapping[str, str]) -> None:
+        """A row for each task, by a name for the reader: the rate of its median repeat, and the spread."""
+        for task, name in names.items():
+            rates = [n_events / seconds / 1e6 for seconds in self.record.repeats_s[task]]
+            middle = n_events / statistics.median(self.record.repeats_s[task]) / 1e6
+            self.row(way=name, **{"million events/s": middle}, low=min(rates), high=max(rates), repeats=len(rates))
+
+    def rate_figure(self, title: str, limit: float | None = None, limit_name: str = "") -> None:
+        """Bars of the `rate_rows`, with the rate that a bound asks for."""
+        rate = "million events/s"
+        self.figure(Figure(title, "way", rate, low="low", high="high", kind="bars", limit=limit, limit_name=limit_name))
+
     def note(self, sentence: str) -> None:
         self.record.notes.append(sentence)
         print(f"  {sentence}", flush=True)
@@ -115,26 +142,44 @@ class Experiment:
     def figure(self, figure: Figure) -> None:
         self.record.figures.append(figure)
 
-    def bound(self, bound: Bound) -> None:
+    def bound(self, bound: Bound, at_every_size: bool = False) -> None:
+        """Says whether a bound holds; at the quick size it decides only if it means something at every size."""
+        bound = replace(bound, judged=at_every_size or self.size != "quick")
         self.record.bounds.append(bound)
         print(f"{bound}", flush=True)
+
+    def bound_ratio(
+        self, what: str, over: str, under: str, bound: float, sense: Literal["at most", "at least"]
+    ) -> None:
+        """Bounds the seconds of one task over those of another: medians, with the spread of the single rounds."""
+        above, below = self.record.repeats_s[over], self.record.repeats_s[under]
+        rounds = [a / b for a, b in zip(above, below, strict=True)]
+        ratio = statistics.median(above) / statistics.median(below)
+        self.bound(Bound(what, ratio, bound, sense, low=min(rounds), high=max(rounds)))
 
     def finish(self) -> NoReturn:
         """Writes the record and ends the process, with 1 if a bound does not hold."""
         record = self.record
-        record.seconds = time.perf_counter() - self.began
+        self.progress.end()
+        record.seconds = time.perf_counter() - self.progress.began
         record.disturbed = record.cores_used_by_others is not None and record.cores_used_by_others > QUIET_CORES
         if record.disturbed:
             others = f"{record.cores_used_by_others:.1f} of {os.cpu_count()} cores"
             print(f"  NOT TO BE QUOTED: other processes used {others} meanwhile; repeat on a quiet machine", flush=True)
         print(f"  record: {record.write()}", flush=True)
-        sys.exit(0 if all(bound.holds for bound in record.bounds) else 1)
+        sys.exit(1 if any(bound.verdict == "FAIL" for bound in record.bounds) else 0)
 
 
-def start(name: str, sentence: str, seed: int | None = None) -> Experiment:
-    """An experiment of the size that the process's arguments ask for: `--quick`, `--full`, or the usual one."""
+def start(name: str, sentence: str, seed: int = SEED) -> Experiment:
+    """An experiment of the size that the process's arguments ask for: `--quick`, `--full`, or the usual one.
+
+    The seed is that of its data: the fleet's, unless it has others.
+    """
     print(f"{name}: {sentence}", flush=True)
-    return Experiment(begin_record(name, sentence, asked_size(), seed))
+    record = begin_record(name, sentence, asked_size(), seed)
+    record.options = sys.argv[1:]
+    expected_s = next((entry.seconds(record.size) for entry in EXPERIMENTS if entry.name == name), None)
+    return Experiment(record, Progress(expected_s))
 
 
 def asked_size() -> Size:

@@ -34,14 +34,22 @@ class Bound:
     bound: float
     sense: Literal["at most", "at least"]
     unit: str = "x"
+    low: float | None = None  # the spread of the value over the repeats, from here
+    high: float | None = None  # to here
+    judged: bool = True  # not where the size is too small for it to mean anything
 
     @property
     def holds(self) -> bool:
         return self.value <= self.bound if self.sense == "at most" else self.value >= self.bound
 
+    @property
+    def verdict(self) -> Literal["pass", "FAIL", "open"]:
+        return "open" if not self.judged else "pass" if self.holds else "FAIL"
+
     def __str__(self) -> str:
-        verdict = "pass" if self.holds else "FAIL"
-        return f"{verdict}  {self.what}: {self.value:.3g} {self.unit} ({self.sense} {self.bound:g})"
+        spread = "" if self.low is None or self.high is None else f", {self.low:.3g} to {self.high:.3g}"
+        asked = f"{self.sense} {self.bound:g}" + ("" if self.judged else ": not judged at this size")
+        return f"{self.verdict}  {self.what}: {self.value:.3g} {self.unit}{spread} ({asked})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +66,7 @@ class Figure:
     kind: Literal["lines", "bars"] = "lines"
     log: str = ""  # which axes are logarithmic: "", "x", "y", "xy"
     limit: float | None = None  # a line across at this y
+    limit_name: str = ""  # what the line is
 
 
 @dataclass(slots=True)
@@ -67,6 +76,7 @@ class Record:
     experiment: str
     sentence: str
     size: Size = "usual"
+    options: list[str] = field(default_factory=list)  # with which it was called
     date: str = ""
     commit: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -88,9 +98,15 @@ class Record:
         return f"{self.date.replace('-', '').replace(':', '')[:15]}Z-{self.experiment}"
 
     @property
+    def is_partial(self) -> bool:
+        """Whether it was asked for a part of the experiment only."""
+        return "--only" in self.options
+
+    @property
     def command(self) -> str:
         """What repeats it."""
-        return f"wayeb bench {self.experiment}" + ("" if self.size == "usual" else f" --{self.size}")
+        size = [] if self.size == "usual" or f"--{self.size}" in self.options else [f"--{self.size}"]
+        return " ".join(["wayeb bench", self.experiment, *size, *self.options])
 
     def write(self, folder: Path = RECORDS) -> Path:
         """Puts the record, its table and its figures into a folder."""
@@ -129,14 +145,16 @@ def read_record(path: Path) -> Record:
 
 
 def newest_records(folder: Path = RECORDS, size: Size | None = None) -> list[Record]:
-    """The newest record of each experiment; a disturbed one only where there is no other."""
+    """The newest record of each experiment; a disturbed, partial or quick one only where there is no other."""
+
+    def worth(record: Record) -> tuple[bool, bool, bool, str]:
+        return record.size != "quick", not record.is_partial, not record.disturbed, record.date
+
     newest: dict[str, Record] = {}
     for path in sorted(folder.glob("*.json")):
         record = read_record(path)
         known = newest.get(record.experiment)
-        if size is not None and record.size != size:
-            continue
-        if known is None or known.disturbed or not record.disturbed:
+        if (size is None or record.size == size) and (known is None or worth(record) >= worth(known)):
             newest[record.experiment] = record
     return list(newest.values())
 
@@ -148,11 +166,11 @@ def begin_record(experiment: str, sentence: str, size: Size, seed: int | None = 
         experiment,
         sentence,
         size,
-        now.strftime("%Y-%m-%dT%H:%M:%S+00:00"),
-        _commit(),
-        describe_machine(),
-        _versions(),
-        seed,
+        date=now.strftime("%Y-%m-%dT%H:%M:%S+00:00"),
+        commit=_commit(),
+        machine=describe_machine(),
+        versions=_versions(),
+        seed=seed,
     )
 
 

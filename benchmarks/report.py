@@ -52,11 +52,11 @@ def _section(record: Record, folder: Path) -> str:
             parts.append(f"<figure>{svg[svg.index('<svg') :]}</figure>")
     parts += [f"<p>{escape(note)}</p>" for note in record.notes]
     if record.bounds:
-        items = "".join(f'<li class="{"pass" if b.holds else "fail"}">{escape(str(b))}</li>' for b in record.bounds)
+        items = "".join(f'<li class="{b.verdict.lower()}">{escape(str(b))}</li>' for b in record.bounds)
         parts.append(f"<ul>{items}</ul>")
     if record.rows:
         parts.append(_table(record.rows))
-    elif record.numbers:
+    if record.numbers:
         parts.append(_table([{"what": name, "measured": value} for name, value in record.numbers.items()]))
     if record.checks:
         parts.append(f"<details><summary>{len(record.checks)} checks of the answers</summary><ul>")

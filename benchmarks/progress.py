@@ -1,0 +1,55 @@
+"""How far an experiment is and how long it will still take: one line that stays on a terminal, plain lines elsewhere.
+
+The line says at what time it should be ready rather than counting down: nothing must wake up beside what is measured.
+"""
+
+from __future__ import annotations
+
+import atexit
+import sys
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+
+def left_s(number: int, of: int, passed_s: float, expected_s: float | None) -> float | None:
+    """Seconds from the beginning of a step to the end: what was expected, or, beyond that, as the steps so far went."""
+    if expected_s is not None and passed_s < expected_s:
+        return expected_s - passed_s
+    return passed_s / (number - 1) * (of - number + 1) if number > 1 else None
+
+
+@dataclass(slots=True)
+class Progress:
+    """Steps of one experiment, as they begin."""
+
+    expected_s: float | None = None
+    began: float = field(default_factory=time.perf_counter)
+    _live: Any = None
+
+    def step(self, number: int, of: int, what: str) -> None:
+        """Says that a step begins; the first one has number 1."""
+        left = left_s(number, of, time.perf_counter() - self.began, self.expected_s)
+        line = f"{what} {number} of {of}"
+        if left is not None:
+            line += f", about {left:.0f} s left, until {time.strftime('%H:%M:%S', time.localtime(time.time() + left))}"
+        if sys.stdout.isatty():
+            self._show(line)
+        else:
+            print(f"  {line}", flush=True)
+
+    def _show(self, line: str) -> None:
+        from rich.live import Live
+        from rich.text import Text
+
+        if self._live is None:
+            # What is printed meanwhile goes above the line.
+            self._live = Live(auto_refresh=False, transient=True)
+            self._live.start()
+            atexit.register(self._live.stop)
+        self._live.update(Text(f"  {line}", style="dim"), refresh=True)
+
+    def end(self) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
