@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data.fleet import STATUSES, write_fleet
+from wayeb_py.parallel.shards import shard_of
 
 FOLDER = Path(__file__).parent / "data"
 SEED = 1  # of all that the fleet does
+QUICK_EVENTS = 500_000  # for all quick experiments, so that they are made once
 SIX_PATTERNS = Path(__file__).parent / "six.sre"
 
 
@@ -23,6 +26,30 @@ def fleet_file(n_events: int) -> Path:
         print(f"making {path.name} ...", flush=True)
         write_fleet(path, n_events, seed=SEED)
     return path
+
+
+def fleet_parts(n_events: int, n_parts: int) -> Path:
+    """A folder of the same events in parts by vehicle, each in the order of time; made if it is not there yet."""
+    folder = FOLDER / f"fleet-{n_events}-in-{n_parts}-by-vehicle"
+    if folder.exists():
+        return folder
+    source = pq.ParquetFile(fleet_file(n_events))
+    print(f"making {folder.name} ...", flush=True)
+    unfinished = folder.with_name(f"{folder.name}.tmp")
+    shutil.rmtree(unfinished, ignore_errors=True)
+    unfinished.mkdir()
+    writers = [
+        pq.ParquetWriter(unfinished / f"part-{part:05}.parquet", source.schema_arrow, compression="zstd")
+        for part in range(n_parts)
+    ]
+    for batch in source.iter_batches(batch_size=1 << 20):
+        shard = shard_of(batch.column(0), n_parts)
+        for part, writer in enumerate(writers):
+            writer.write_batch(batch.take(pa.array(np.flatnonzero(shard == part))))
+    for writer in writers:
+        writer.close()
+    unfinished.rename(folder)
+    return folder
 
 
 def as_numpy(table: pa.Table) -> dict[str, np.ndarray]:
