@@ -3,6 +3,7 @@
     stream.json   source, key and time, scheme, where reading began, the eras of patterns     lock    one run at a time
     spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
     snapshots/    states by group, partition and point        eras/   patterns by era         files.ndjson, aside/, …
+    before/       what a restart without state gives up, until its own stream has begun
 
 Patterns and knowledge may change between two runs: that begins an era. What decides which events there are and to
 whom they belong (source, key, time, scheme, groups) may not.
@@ -53,7 +54,7 @@ class Manifest:
 
 
 class Checkpoint:
-    """The folder, held by one run at a time; a `restart` gives up what was kept there."""
+    """The folder, held by one run at a time; a `restart` gives up what was kept there, once its stream has begun."""
 
     def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
         self.folder, self.restart = Path(folder).absolute(), restart
@@ -69,8 +70,9 @@ class Checkpoint:
         for folder in (self.folder, self.folder / "eras", self.folder / "health"):
             for left in folder.glob(".*.tmp"):  # of a run that was killed
                 left.unlink(missing_ok=True)
+        self._put_back()
         if restart is not None:
-            self._clear()
+            self._put_away()
 
     @property
     def spark_folder(self) -> Path:
@@ -112,17 +114,28 @@ class Checkpoint:
             whole.commit()
         finally:
             whole.discard()
+        shutil.rmtree(self._before, ignore_errors=True)
 
-    def _clear(self) -> None:
-        """Gives up everything but what was set aside; the manifest first, so that half a checkpoint is none."""
-        (self.folder / "stream.json").unlink(missing_ok=True)
-        for entry in self.folder.iterdir():
-            if entry.name in ("aside", "lock"):
-                continue
-            if entry.is_dir():
-                shutil.rmtree(entry)
-            else:
-                entry.unlink()
+    @property
+    def _before(self) -> Path:
+        return self.folder / "before"
+
+    def _put_away(self) -> None:
+        """Moves everything but what was set aside out of the way; the manifest first: half a checkpoint is none."""
+        self._before.mkdir()
+        for entry in sorted(self.folder.iterdir(), key=lambda entry: entry.name != "stream.json"):
+            if entry.name not in ("aside", "lock", "before"):
+                entry.rename(self._before / entry.name)
+
+    def _put_back(self) -> None:
+        """After a restart that never began its own stream, or was killed meanwhile; the manifest last."""
+        if not self._before.exists():
+            return
+        if not (self.folder / "stream.json").exists():
+            for entry in sorted(self._before.iterdir(), key=lambda entry: entry.name == "stream.json"):
+                _remove(self.folder / entry.name)
+                entry.rename(self.folder / entry.name)
+        shutil.rmtree(self._before)
 
     def close(self) -> None:
         os.close(self._lock)
@@ -132,6 +145,13 @@ class Checkpoint:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
 
 
 def begin(source: str, patterns: Patterns, episodes: bool) -> Manifest:

@@ -13,7 +13,7 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.checkpoint import Checkpoint, begin, changes, digest_of, refuse_other
+from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.sinks import AsideFolder, Batch, FunctionSink, NdjsonSink, ParquetSink
 from wayeb_py.parallel.sources import aside_folder, open_sink
@@ -165,13 +165,48 @@ def test_a_checkpoint_that_cannot_be_read_says_so_and_offers_the_choice(
 
 
 def test_a_restart_gives_up_everything_but_what_was_set_aside(tmp_path: Path) -> None:
-    for name in ("spark/offsets", "snapshots/0", "aside"):
-        (tmp_path / name).mkdir(parents=True)
-    (tmp_path / "aside" / "a.ndjson").write_text("{}\n")
-    (tmp_path / "stream.json").write_text("{")
+    kept_in(tmp_path)
     with Checkpoint(tmp_path, "now") as checkpoint:
         assert checkpoint.read() is None
-    assert {path.name for path in tmp_path.iterdir()} == {"aside", "lock"}
+        checkpoint.write(Manifest("new", "folder", "id", "ts", "s", episodes=False))
+    assert {path.name for path in tmp_path.iterdir()} == {"aside", "lock", "stream.json"}
+    assert "new" in (tmp_path / "stream.json").read_text()
+
+
+def test_a_restart_that_never_began_gives_up_nothing(tmp_path: Path) -> None:
+    kept_in(tmp_path)
+    with Checkpoint(tmp_path, "beginning") as checkpoint:
+        assert checkpoint.read() is None
+        (tmp_path / "snapshots" / "0").mkdir(parents=True)
+        (tmp_path / "snapshots" / "0" / "new").touch()
+    assert_kept(tmp_path)
+
+
+@pytest.mark.parametrize("moved", [["stream.json"], ["stream.json", "snapshots"]])
+def test_a_restart_that_is_killed_while_it_puts_things_away_gives_up_nothing(tmp_path: Path, moved: list[str]) -> None:
+    kept_in(tmp_path)
+    (tmp_path / "before").mkdir()
+    for name in moved:
+        (tmp_path / name).rename(tmp_path / "before" / name)
+    assert_kept(tmp_path)
+
+
+def assert_kept(folder: Path) -> None:
+    with Checkpoint(folder) as checkpoint:
+        known = checkpoint.read()
+    assert known is not None
+    assert known.stream_id == "old"
+    assert {path.name for path in folder.iterdir()} == {"aside", "lock", "snapshots", "spark", "stream.json"}
+    assert [path.name for path in (folder / "snapshots" / "0").iterdir()] == ["old"]
+
+
+def kept_in(folder: Path) -> None:
+    for name in ("spark/offsets", "snapshots/0", "aside"):
+        (folder / name).mkdir(parents=True)
+    (folder / "aside" / "a.ndjson").write_text("{}\n")
+    (folder / "snapshots" / "0" / "old").touch()
+    with Checkpoint(folder) as checkpoint:
+        checkpoint.write(Manifest("old", "folder", "id", "ts", "s", episodes=False))
 
 
 def test_a_checkpoint_of_somebody_else_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
