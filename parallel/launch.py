@@ -83,7 +83,8 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
     threading.Thread(target=_pass_on, args=(reading, told), name="spark-stderr", daemon=True).start()
     try:
         with _environment(environment):
-            return launch_gateway(conf, {"stderr": writing})
+            # In a group of its own: whoever asks our whole group to end asks us, and we stop the JVM after the batch.
+            return launch_gateway(conf, {"stderr": writing, "start_new_session": True})
     except (PySparkRuntimeError, OSError) as error:
         said = "\n".join(told) or str(error)
         raise DataError(

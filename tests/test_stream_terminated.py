@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -53,7 +54,7 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path
         scraped = answer.read().decode()
     assert re.search(r'^wayeb_events_total\{source="0"\} [1-9]', scraped, re.M)
     assert re.search(r'^wayeb_backpressure_ratio\{source="0"\} [01]', scraped, re.M)
-    first.process.send_signal(signal.SIGTERM)
+    os.killpg(first.process.pid, signal.SIGTERM)  # as a supervisor does that knows nothing of Spark
     assert first.process.wait(120) == 0, first.errors()
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     stopped_at = metrics[-1]
@@ -92,7 +93,7 @@ class Streaming:
         ]  # fmt: skip
         self._said = folder / f"said-{len(list(folder.glob('said-*')))}"
         with self._said.open("w") as errors:
-            self.process = subprocess.Popen(command, stderr=errors, stdout=errors)
+            self.process = subprocess.Popen(command, stderr=errors, stdout=errors, start_new_session=True)
 
     def errors(self) -> str:
         return self._said.read_text()
