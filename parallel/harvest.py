@@ -23,7 +23,7 @@ import pyarrow as pa
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.detections import Detections
 from wayeb_py.files.aside import render_aside
-from wayeb_py.files.block import AsideRow, Block, row_values
+from wayeb_py.files.block import AsideRow, Block, values_of_rows
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.parcel import Kind, Parcel, pack
 from wayeb_py.recogniser import Recogniser
@@ -75,8 +75,8 @@ class Harvest:
             self._n_episodes += table.num_rows if self.episodes else 0
             self._tables.append(table)
         for reason, batch in self.recogniser.aside:
-            for row in range(batch.num_rows):
-                self._set_aside(AsideRow(None, None, reason, row_values(batch, row)))
+            for values in values_of_rows(batch):
+                self._set_aside(AsideRow(None, None, reason, values))
         self.recogniser.aside.clear()
         if sum(table.num_rows for table in self._tables) >= PARCEL_ROWS:
             yield from self._pack_tables()

@@ -226,6 +226,7 @@ class _Job:
             cleaned=account.cleaned,
             sorted_on_disk=account.sorted,
             aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,
+            notes=list(self.patterns.knowledge.notes),
         )
 
     def _tell(self, tools: schemes.Tools) -> None:

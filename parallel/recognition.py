@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import pickle
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -17,7 +18,7 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from wayeb_py.bound import Disorder
-from wayeb_py.files.block import AsideRow, Block, TimeRange, Unreadable, row_values
+from wayeb_py.files.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.bundle import open_patterns
@@ -72,6 +73,7 @@ class Account:
     detections: dict[str, int] = field(default_factory=dict)
     episodes: int = 0
     sorted: bool = False
+    recognition_s: float = 0.0  # of a processor; without reading, packing and writing
     parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the output folder
 
     def to_parcel(self, task: int) -> Parcel:
@@ -90,6 +92,7 @@ class Account:
         self.detections = dict(Counter(self.detections) + Counter(other.detections))
         self.episodes += other.episodes
         self.sorted |= other.sorted
+        self.recognition_s += other.recognition_s
         self.parts |= other.parts
 
 
@@ -126,7 +129,7 @@ class AsideLog:
 
     def add_refused(self, recogniser: Recogniser) -> None:
         for reason, batch in recogniser.aside:
-            rows = [(reason, row_values(batch, row)) for row in range(batch.num_rows)]
+            rows = [(reason, values) for values in values_of_rows(batch)]
             for start in range(0, len(rows), ASIDE_ROWS):
                 self.notes.append(SetAside(refused=rows[start : start + ASIDE_ROWS]))
         recogniser.aside.clear()
@@ -184,7 +187,10 @@ def _attempt(
 
     recogniser.feed(pa.RecordBatch.from_pylist([], schema=work.schema))
     for batch in batches:
-        take(recogniser.feed(batch))
+        began_s = time.thread_time()
+        detections = recogniser.feed(batch)
+        account.recognition_s += time.thread_time() - began_s
+        take(detections)
     take(recogniser.finish())
     counts = recogniser.counts
     account.events, account.entities, account.duplicates = counts.events, counts.entities, counts.duplicates

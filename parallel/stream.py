@@ -182,6 +182,8 @@ def stream(
         aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
         aside_folder.open(manifest.stream_id)
         run = _Run(sink, aside_folder, manifest.stream_id, _columns(patterns, schema, episodes), summary, watchers)
+        for note in patterns.knowledge.notes:
+            say(note)
         # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")

@@ -399,3 +399,17 @@ def test_the_command_runs_on_spark_and_says_why(
     assert (code, out) == (3, "")
     assert err.startswith("cannot be read as parquet")
     assert "Traceback" not in err
+
+
+def test_a_run_on_spark_tells_what_was_repaired(spark: SparkSession, tmp_path: Path) -> None:
+    bow_tie = '{"type": "Polygon", "coordinates": [[[0, 0], [2, 2], [2, 0], [0, 2], [0, 0]]]}'
+    feature = f'{{"type": "Feature", "properties": {{"name": "knot"}}, "geometry": {bow_tie}}}'
+    (tmp_path / "a.geojson").write_text(f'{{"type": "FeatureCollection", "features": [{feature}]}}')
+    (tmp_path / "a.sre").write_text(
+        'stream s { key id time ts in s position lon, lat }\nareas a from "a.geojson"\npattern In := (inside(a))\n'
+    )
+    (tmp_path / "e.csv").write_text("id,ts,lon,lat\n1,0,1.5,1\n")
+    found = wayeb_py.compile(tmp_path / "a.sre")
+    summary = job.run(found, [tmp_path / "e.csv"], tmp_path / "d.csv", spark=spark)
+    assert summary.detections == {"In": 1}
+    assert ["was repaired" in note for note in summary.notes] == [True]

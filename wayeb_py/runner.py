@@ -26,7 +26,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import Aside, BadLimit
 from wayeb_py.files.behind import WrittenBehind
-from wayeb_py.files.block import row_values
+from wayeb_py.files.block import values_of_rows
 from wayeb_py.files.find import STDIN, find_files
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.files.saved import StateFolder
@@ -66,6 +66,7 @@ class Summary:
     notes: list[str] = field(default_factory=list)  # on the files of places: what was repaired, what looks wrong
     sorted_on_disk: bool = False
     seconds: float = 0.0
+    recognition_s: float | None = None  # of a processor, all tasks together; on Spark
     out: str | None = None
     aside_file: str | None = None
     engine: str | None = None  # where it ran and why, if there was a choice
@@ -305,5 +306,5 @@ class _Job:
 
 def _set_aside(recogniser: Recogniser, aside: Aside) -> None:
     for reason, batch in recogniser.aside:
-        aside.add_rows(reason, (row_values(batch, row) for row in range(batch.num_rows)))
+        aside.add_rows(reason, values_of_rows(batch))
     recogniser.aside.clear()

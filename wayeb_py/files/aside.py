@@ -21,11 +21,14 @@ from wayeb_py.files.write import WholeFile
 LATE = "late"
 
 
+_encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes an encoder for every row
+
+
 def render_aside(row: AsideRow) -> bytes:
     """A row set aside as a line of NDJSON."""
     fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
     fields |= {"text": row.text} if row.text is not None else {"values": row.values}
-    return (json.dumps(fields, ensure_ascii=False, default=str) + "\n").encode()
+    return (_encode(fields) + "\n").encode()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ counted. The time range selects first, so that rows outside it are neither event
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -187,22 +188,26 @@ def _keep(
 
 def row_values(batch: pa.RecordBatch, row: int) -> dict[str, Any]:
     """The row's values as JSON can hold them."""
-    return {name: _json_value(batch.column(index)[row]) for index, name in enumerate(batch.schema.names)}
+    return next(values_of_rows(batch.slice(row, 1)))
 
 
-def _json_value(scalar: pa.Scalar) -> Any:
-    if not scalar.is_valid:
-        return None
-    if isinstance(scalar, pa.DictionaryScalar):
-        return _json_value(scalar.value)
-    if pt.is_integer(scalar.type) or pt.is_string(scalar.type) or pt.is_boolean(scalar.type):
-        return scalar.as_py()
-    if pt.is_floating(scalar.type):
-        value = scalar.as_py()
-        return value if math.isfinite(value) else str(value)
-    if pt.is_timestamp(scalar.type):
-        return iso_times(pa.chunked_array([pa.array([scalar.value], pa.int64()).cast(scalar.type)]))[0].as_py()
-    return str(scalar.cast(pa.string()).as_py())
+def values_of_rows(batch: pa.RecordBatch) -> Iterator[dict[str, Any]]:
+    """The values of every row as JSON can hold them; there may be very many late events."""
+    names = batch.schema.names
+    for values in zip(*map(_json_values, batch.columns), strict=True):
+        yield dict(zip(names, values, strict=True))
+
+
+def _json_values(column: pa.Array) -> list[Any]:
+    if pt.is_dictionary(column.type):
+        return _json_values(column.dictionary_decode())
+    if pt.is_integer(column.type) or pt.is_string(column.type) or pt.is_boolean(column.type):
+        return cast("list[Any]", column.to_pylist())
+    if pt.is_floating(column.type):
+        return [value if value is None or math.isfinite(value) else str(value) for value in column.to_pylist()]
+    if pt.is_timestamp(column.type):
+        return cast("list[Any]", iso_times(pa.chunked_array([column])).to_pylist())
+    return cast("list[Any]", column.cast(pa.string()).to_pylist())
 
 
 def merge_unreadable(total: dict[str, Unreadable], more: dict[str, Unreadable]) -> None:
