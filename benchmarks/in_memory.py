@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 import wayeb_py
-from benchmarks.events import SIX_PATTERNS, fleet_file, read_fleet
+from benchmarks.events import QUICK_EVENTS, SIX_PATTERNS, fleet_file, read_fleet
 from benchmarks.fleet_in_polars import NEEDED, in_one_order, shift_after_sorting
-from benchmarks.measure import Bound, start, stay_on_one_core
+from benchmarks.measure import asked_size, start, stay_on_one_core
 from data.fleet import FAULTS, STATUSES, read_injected
 
-N_EVENTS = 10_000_000
+N_EVENTS = {"quick": QUICK_EVENTS, "usual": 10_000_000, "full": 10_000_000}
+MOST = 12  # times the sum
 
 
 def with_dense_keys(events: pa.Table) -> tuple[pa.Table, np.ndarray]:
@@ -63,8 +64,9 @@ def plain_columns(events: pa.Table) -> list[np.ndarray]:
 
 
 def main() -> None:
-    experiment = start("in_memory", f"six fleet patterns over {N_EVENTS:,} events in memory, one core")
-    raw = with_coded_text(read_fleet(N_EVENTS, NEEDED))
+    n_events = N_EVENTS[asked_size()]
+    experiment = start("in_memory", f"six fleet patterns over {n_events:,} events in memory, one core")
+    raw = with_coded_text(read_fleet(n_events, NEEDED))
     dense, vehicle_of_number = with_dense_keys(raw)
     scattered, text = with_scattered_keys(raw), with_text_keys(raw)
     columns = plain_columns(dense)
@@ -75,7 +77,7 @@ def main() -> None:
         parts = [recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()]
         return pa.concat_tables(parts)
 
-    expected = in_one_order(shift_after_sorting(pl.scan_parquet(fleet_file(N_EVENTS)).select(NEEDED)))
+    expected = in_one_order(shift_after_sorting(pl.scan_parquet(fleet_file(n_events)).select(NEEDED)))
     for events, name in ((raw, "raw"), (dense, "dense")):
         found = pl.from_arrow(recognise(events).drop_columns(["place"]))
         assert isinstance(found, pl.DataFrame)
@@ -91,7 +93,7 @@ def main() -> None:
         same = recognise(events).column("seq").equals(recognise(raw).column("seq"))
         experiment.check(f"{name} keys, detections at the same events as with the fleet's own", same)
     counts = dict(expected["pattern"].value_counts().iter_rows())
-    injected = read_injected(fleet_file(N_EVENTS))
+    injected = read_injected(fleet_file(n_events))
     enough = all(counts[fault] >= injected[fault] for fault in FAULTS if fault in counts)
     experiment.check("every injected fault is detected at least once", enough)
 
@@ -105,12 +107,17 @@ def main() -> None:
             "text": lambda: recognise(text),
         }
     )
-    experiment.report("numpy sum", N_EVENTS / seconds["sum"] / 1e6, "million events/s")
-    experiment.report("recognition, dense keys", N_EVENTS / seconds["dense"] / 1e6, "million events/s")
-    experiment.report("recognition, raw keys of a narrow range", N_EVENTS / seconds["raw"] / 1e6, "million events/s")
-    experiment.report("recognition, scattered 64-bit keys", N_EVENTS / seconds["scattered"] / 1e6, "million events/s")
-    experiment.report("recognition, text keys", N_EVENTS / seconds["text"] / 1e6, "million events/s")
-    experiment.bound(Bound("recognition over numpy sum", seconds["dense"] / seconds["sum"], 12, "at most"))
+    ways = {
+        "sum": "numpy sum",
+        "dense": "dense keys",
+        "raw": "integer keys of a narrow range",
+        "scattered": "scattered 64-bit keys",
+        "text": "text keys",
+    }
+    experiment.rate_rows(n_events, ways)
+    limit = n_events / seconds["sum"] / 1e6 / MOST
+    experiment.rate_figure("Six patterns in memory, one core", limit, f"the sum's rate by {MOST}")
+    experiment.bound_ratio("recognition over numpy sum", "dense", "sum", MOST, "at most")
     experiment.finish()
 
 

@@ -7,10 +7,12 @@ import numpy as np
 from wayeb_py.view.found import Episode
 from wayeb_py.view.tracks import Shown, Tracks
 
+SEED = 7
+
 
 def made_tracks(n_entities: int, n_each: int) -> Tracks:
     """Entities that wander about, a message a minute."""
-    rng = np.random.default_rng(7)
+    rng = np.random.default_rng(SEED)
     n = n_entities * n_each
     turn = np.cumsum(rng.normal(0, 0.3, (n_entities, n_each)), axis=1)
     lon = rng.uniform(-5, -4, (n_entities, 1)) + np.cumsum(np.cos(turn), axis=1) * 0.002

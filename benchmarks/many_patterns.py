@@ -12,13 +12,14 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.events import SIX_PATTERNS, as_numpy, read_fleet
+from benchmarks.events import QUICK_EVENTS, SIX_PATTERNS, as_numpy, read_fleet
 from benchmarks.in_memory import with_coded_text, with_dense_keys
-from benchmarks.measure import Bound, Experiment, start, stay_on_one_core
+from benchmarks.measure import Bound, Experiment, asked_size, start, stay_on_one_core
 from benchmarks.pattern_sets import Part, forty_eight, thousand, write_sre
 from benchmarks.words import Words
 
-N_EVENTS = 2_000_000
+N_EVENTS = {"quick": QUICK_EVENTS, "usual": 2_000_000, "full": 2_000_000}
+MOST = {"48": 4, "1,000": 100}  # times the seconds of six
 
 
 def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
@@ -62,11 +63,12 @@ def check_answers(experiment: Experiment, found: pa.Table, parts: dict[str, Part
 
 
 def main() -> None:
+    n_events = N_EVENTS[asked_size()]
     experiment = start(
-        "many_patterns", f"6, 48 and 1,000 distinct patterns over {N_EVENTS:,} events in memory, one core"
+        "many_patterns", f"6, 48 and 1,000 distinct patterns over {n_events:,} events in memory, one core"
     )
-    events, _ = with_dense_keys(with_coded_text(read_fleet(N_EVENTS)))
-    columns = as_numpy(read_fleet(N_EVENTS))
+    events, _ = with_dense_keys(with_coded_text(read_fleet(n_events)))
+    columns = as_numpy(read_fleet(n_events))
     entity = events["vehicle_id"].to_numpy()
     words, row_of = Words(entity, columns), RowOf(entity)
 
@@ -91,10 +93,11 @@ def main() -> None:
             "1,000": lambda: recognise(compiled["1,000"], events),
         }
     )
-    for name, value in seconds.items():
-        experiment.report(f"{name} patterns", N_EVENTS / value / 1e6, "million events/s")
-    experiment.bound(Bound("48 patterns over 6", seconds["48"] / seconds["6"], 4, "at most"))
-    experiment.bound(Bound("1,000 patterns over 6", seconds["1,000"] / seconds["6"], 100, "at most"))
+    experiment.rate_rows(n_events, {name: f"{name} patterns" for name in seconds})
+    limit = n_events / seconds["6"] / 1e6 / MOST["48"]
+    experiment.rate_figure("Distinct patterns together, one core", limit, f"the rate of 6 by {MOST['48']}, for 48")
+    for name, most in MOST.items():
+        experiment.bound_ratio(f"{name} patterns over 6", name, "6", most, "at most")
     experiment.bound(
         Bound("compiling 1,000 patterns", experiment.record.numbers["compiling 1,000 patterns [s]"], 10, "at most", "s")
     )

@@ -20,25 +20,28 @@ import shapely
 
 import wayeb_py
 from benchmarks import N_THREADS
-from benchmarks.end_to_end import read_columns_in_batches, read_columns_whole, scan_columns
-from benchmarks.events import FOLDER
-from benchmarks.measure import Bound, start
+from benchmarks.end_to_end import READERS, fastest
+from benchmarks.events import FOLDER, SEED
+from benchmarks.measure import asked_size, start
 from wayeb_py.providers.generate_maritime import generate_maritime
 from wayeb_py.providers.occurrences import read_injected, write_generated
 from wayeb_py.runner import run
 
-N_EVENTS = 5_000_000
+N_EVENTS = {"quick": 300_000, "usual": 5_000_000, "full": 5_000_000}
+OF_READING = 0.35  # how fast it must be
 ROOT = Path(__file__).parent.parent
 SIX = ["HighSpeedNearCoast", "Anchored", "Drifting", "Trawling", "Loitering", "ProtectedArea"]
 NEEDED = ["mmsi", "ts", "lon", "lat", "speed", "course", "heading", "type"]
 
 
-def maritime_file() -> Path:
-    path = FOLDER / f"maritime-{N_EVENTS}.parquet"
+def maritime_file(n_events: int) -> Path:
+    """A Parquet file of so many events, made if it is not there yet."""
+    path = FOLDER / f"maritime-{n_events}.parquet"
     if not path.exists():
         print(f"making {path.name} ...", flush=True)
         first = next(iter(generate_maritime(1)))
-        write_generated(generate_maritime(N_EVENTS), first.events.schema, path, path.with_suffix(".occurrences.csv"))
+        events = generate_maritime(n_events, seed=SEED)
+        write_generated(events, first.events.schema, path, path.with_suffix(".occurrences.csv"))
     return path
 
 
@@ -77,8 +80,9 @@ def expected_rows(events: pa.Table) -> dict[str, np.ndarray]:
 
 def main() -> None:
     pa.set_cpu_count(N_THREADS)
-    experiment = start("maritime", f"six maritime patterns, {N_EVENTS:,} events from Parquet, {N_THREADS} threads")
-    data = maritime_file()
+    n_events = N_EVENTS[asked_size()]
+    experiment = start("maritime", f"six maritime patterns, {n_events:,} events from Parquet, {N_THREADS} threads")
+    data = maritime_file(n_events)
     patterns = wayeb_py.compile(ROOT / "patterns/maritime.sre").select(SIX)
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "found.parquet"
@@ -96,17 +100,14 @@ def main() -> None:
         enough = all(counts.get(name, 0) >= n for name, n in injected.items())
         experiment.check(f"at least the recorded occurrences of {', '.join(injected)}", enough and bool(injected))
         seconds = experiment.median_seconds(
-            {
-                "wayeb_py": lambda: run(patterns, [data], out, workers=N_THREADS),
-                "pyarrow, whole": partial(read_columns_whole, data, NEEDED),
-                "pyarrow, in batches": partial(read_columns_in_batches, data, NEEDED),
-                "pyarrow, scan": partial(scan_columns, data, NEEDED),
-            }
+            {"wayeb_py": lambda: run(patterns, [data], out, workers=N_THREADS)}
+            | {f"pyarrow, {name}": partial(reader, data, NEEDED) for name, reader in READERS.items()}
         )
-    for name, value in seconds.items():
-        experiment.report(name, N_EVENTS / value / 1e6, "million events/s")
-    reading = min(value for name, value in seconds.items() if name.startswith("pyarrow"))
-    experiment.bound(Bound("speed over merely reading", reading / seconds["wayeb_py"], 0.35, "at least"))
+    experiment.rate_rows(n_events, {name: name for name in seconds})
+    reading = fastest(seconds, "pyarrow")
+    limit = n_events / seconds[reading] / 1e6 * OF_READING
+    experiment.rate_figure("Maritime patterns from Parquet to a file", limit, f"{OF_READING} of reading")
+    experiment.bound_ratio("speed over merely reading", reading, "wayeb_py", OF_READING, "at least")
     experiment.finish()
 
 

@@ -24,7 +24,7 @@ from benchmarks.events import SEED
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.processor import machine_cpu_s, tree_cpu_s
 from benchmarks.progress import Progress
-from benchmarks.record import Bound, Figure, Record, Size, Value, begin_record
+from benchmarks.record import MISSING, Bound, Figure, Record, Size, Value, begin_record
 
 __all__ = ["WAYEB", "Bound", "Experiment", "Figure", "asked_size", "start", "stay_on_one_core"]
 
@@ -132,8 +132,24 @@ class Experiment:
 
     def rate_figure(self, title: str, limit: float | None = None, limit_name: str = "") -> None:
         """Bars of the `rate_rows`, with the rate that a bound asks for."""
-        rate = "million events/s"
-        self.figure(Figure(title, "way", rate, low="low", high="high", kind="bars", limit=limit, limit_name=limit_name))
+        self.bars(title, "way", "million events/s", limit, limit_name)
+
+    def bars(
+        self,
+        title: str,
+        x: str,
+        y: str,
+        limit: float | None = None,
+        limit_name: str = "",
+        series: str | None = None,
+        log: str = "",
+    ) -> None:
+        """Bars of rows with their spread in `low` and `high`, and a line at what a bound asks for."""
+        self.figure(
+            Figure(
+                title, x, y, series, low="low", high="high", kind="bars", log=log, limit=limit, limit_name=limit_name
+            )
+        )
 
     def note(self, sentence: str) -> None:
         self.record.notes.append(sentence)
@@ -149,13 +165,27 @@ class Experiment:
         print(f"{bound}", flush=True)
 
     def bound_ratio(
-        self, what: str, over: str, under: str, bound: float, sense: Literal["at most", "at least"]
+        self,
+        what: str,
+        over: str,
+        under: str,
+        bound: float,
+        sense: Literal["at most", "at least"],
+        weight: float = 1.0,
     ) -> None:
-        """Bounds the seconds of one task over those of another: medians, with the spread of the single rounds."""
+        """Bounds the seconds of one task over those of another: medians, with the spread of the single rounds.
+
+        The weight makes up for tasks that do not do equally much.
+        """
         above, below = self.record.repeats_s[over], self.record.repeats_s[under]
-        rounds = [a / b for a, b in zip(above, below, strict=True)]
-        ratio = statistics.median(above) / statistics.median(below)
+        rounds = [weight * a / b for a, b in zip(above, below, strict=True)]
+        ratio = weight * statistics.median(above) / statistics.median(below)
         self.bound(Bound(what, ratio, bound, sense, low=min(rounds), high=max(rounds)))
+
+    def missing(self, why: str) -> NoReturn:
+        """Ends the process without a record: what the experiment needs is not here."""
+        print(f"{self.name}: not run: {why}", flush=True)
+        sys.exit(MISSING)
 
     def finish(self) -> NoReturn:
         """Writes the record and ends the process, with 1 if a bound does not hold."""

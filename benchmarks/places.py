@@ -13,11 +13,13 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.measure import Bound, start, stay_on_one_core
+from benchmarks.measure import asked_size, start, stay_on_one_core
 
 N_PORTS = 220
-N_VESSELS = 5_000
-N_EVENTS = 400_000
+N_VESSELS = {"quick": 100, "usual": 5_000, "full": 5_000}
+N_STEPS = 80  # messages of a vessel
+LEAST = 50  # times as fast
+SEED = 220
 BODY = "(distance({p}) in 7..10 km) ; (distance({p}) in 5..7 km)+ ; (distance({p}) < 5 km)"
 NAMED = 'port["{name}"]'
 STREAM = """
@@ -38,23 +40,22 @@ def make_ports(dice: np.random.Generator) -> np.ndarray:
     return np.column_stack([lon, lat])
 
 
-def make_events(dice: np.random.Generator, ports: np.ndarray) -> pa.Table:
+def make_events(dice: np.random.Generator, ports: np.ndarray, n_vessels: int) -> pa.Table:
     """Vessels that sail between neighbouring ports at ten to twenty knots and report every two minutes."""
-    n_steps = N_EVENTS // N_VESSELS
-    at = dice.integers(0, N_PORTS, N_VESSELS)
-    position = ports[at] + dice.normal(0, 0.05, (N_VESSELS, 2))
-    target = np.clip(at + dice.integers(-6, 7, N_VESSELS), 0, N_PORTS - 1)
-    stride = dice.uniform(0.005, 0.012, N_VESSELS)  # degrees in two minutes
-    lon, lat = np.empty((n_steps, N_VESSELS)), np.empty((n_steps, N_VESSELS))
-    for step in range(n_steps):
+    at = dice.integers(0, N_PORTS, n_vessels)
+    position = ports[at] + dice.normal(0, 0.05, (n_vessels, 2))
+    target = np.clip(at + dice.integers(-6, 7, n_vessels), 0, N_PORTS - 1)
+    stride = dice.uniform(0.005, 0.012, n_vessels)  # degrees in two minutes
+    lon, lat = np.empty((N_STEPS, n_vessels)), np.empty((N_STEPS, n_vessels))
+    for step in range(N_STEPS):
         course = ports[target] - position
         distance = np.hypot(*course.T)
         arrived = distance < stride
         target[arrived] = np.clip(target[arrived] + dice.integers(-6, 7, int(arrived.sum())), 0, N_PORTS - 1)
         position += course / np.maximum(distance, 1e-9)[:, None] * np.minimum(stride, distance)[:, None]
         lon[step], lat[step] = (position + dice.normal(0, 0.0002, position.shape)).T
-    times = np.repeat(np.arange(n_steps) * 120, N_VESSELS)
-    vessels = np.tile(np.arange(N_VESSELS) + 200_000_000, n_steps)
+    times = np.repeat(np.arange(N_STEPS) * 120, n_vessels)
+    vessels = np.tile(np.arange(n_vessels) + 200_000_000, N_STEPS)
     return pa.table({"mmsi": vessels, "t": times, "lon": lon.reshape(-1), "lat": lat.reshape(-1)})
 
 
@@ -68,10 +69,12 @@ def rows_of(found: pa.Table, place: str) -> list[tuple[object, ...]]:
 
 
 def main() -> None:
-    experiment = start("places", f"{N_PORTS} ports, {N_VESSELS:,} vessels, {N_EVENTS:,} events, one core")
-    dice = np.random.default_rng(220)
+    n_vessels = N_VESSELS[asked_size()]
+    n_events = n_vessels * N_STEPS
+    experiment = start("places", f"{N_PORTS} ports, {n_vessels:,} vessels, {n_events:,} events, one core", SEED)
+    dice = np.random.default_rng(SEED)
     ports = make_ports(dice)
-    events = make_events(dice, ports)
+    events = make_events(dice, ports, n_vessels)
     stay_on_one_core()
     with tempfile.TemporaryDirectory() as folder:
         names = [f"Port{number:03}" for number in range(N_PORTS)]
@@ -90,11 +93,10 @@ def main() -> None:
         seconds = experiment.median_seconds(
             {"for each": lambda: recognise(for_each, events), "separate": lambda: recognise(separate, events)}
         )
-    for name, taken in seconds.items():
-        experiment.report(name, N_EVENTS / taken / 1e6, "million events/s")
-    experiment.bound(
-        Bound("for each over separate patterns", seconds["separate"] / seconds["for each"], 50, "at least")
-    )
+    experiment.rate_rows(n_events, {"for each": "for each", "separate": f"{N_PORTS} separate patterns"})
+    limit = n_events / seconds["separate"] / 1e6 * LEAST
+    experiment.rate_figure(f"{N_PORTS} ports, one core", limit, f"{LEAST} times the separate patterns' rate")
+    experiment.bound_ratio("for each over separate patterns", "separate", "for each", LEAST, "at least")
     experiment.finish()
 
 

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 RECORDS = Path(__file__).parent / "records"
 PACKAGES = ("wayeb-py", "numpy", "numba", "pyarrow", "polars", "pyspark", "shapely", "duckdb", "confluent-kafka")
+MISSING = 3  # the status of an experiment's process that lacks what it needs here
 
 Size = Literal["quick", "usual", "full"]
 Value = float | int | str | bool | None

@@ -19,7 +19,7 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.events import as_numpy, read_fleet
+from benchmarks.events import QUICK_EVENTS, as_numpy, read_fleet
 from benchmarks.measure import Experiment, Figure, repeat_in_turn, start, stay_on_one_core
 from benchmarks.pattern_sets import thousand, write_sre
 from benchmarks.words import Words
@@ -65,9 +65,9 @@ def count_within(v: np.ndarray, window_s: int) -> int:
 
 def points(size: str) -> Iterator[list[Point]]:
     """Each variation in turn."""
-    n_events = 1_000_000 if size == "quick" else 10_000_000
+    n_events = QUICK_EVENTS if size == "quick" else 10_000_000
     swing = wayeb_py.compile(f"{STREAM}{SWING}\n")
-    counts = [100_000, 300_000, 1_000_000] if size == "quick" else [100_000, 1_000_000, 10_000_000, 30_000_000]
+    counts = [50_000, 150_000, 500_000] if size == "quick" else [100_000, 1_000_000, 10_000_000, 30_000_000]
     yield [Point("events", n, swing, *_counted(n, 1_000)) for n in counts]
 
     entities = [10, 1_000, 100_000] if size == "quick" else [10, 1_000, 100_000, 1_000_000, 5_000_000]
@@ -87,7 +87,7 @@ def points(size: str) -> Iterator[list[Point]]:
         shares.append(Point("share detected", share, patterns, events, int(np.count_nonzero(v > np.float32(edge)))))
     yield shares
 
-    fleet = read_fleet(1_000_000)
+    fleet = read_fleet(QUICK_EVENTS if size == "quick" else 1_000_000)
     words = Words(fleet["vehicle_id"].combine_chunks().dictionary_encode().indices.to_numpy(), as_numpy(fleet))
     chosen = thousand()
     several = []

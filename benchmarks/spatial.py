@@ -17,18 +17,22 @@ import numpy as np
 import numpy.typing as npt
 import shapely
 
-from benchmarks.measure import Bound, Experiment, start, stay_on_one_core
+from benchmarks.measure import Experiment, asked_size, start, stay_on_one_core
 from wayeb_py.spatial.index import PlaceIndex
 from wayeb_py.spatial.shapes import shapes_of
 
 F64 = npt.NDArray[np.float64]
 
-N_POSITIONS = 1_000_000
-N_ASKED_SINGLY = 5_000
+# positions; those that the tree is asked for one by one; those whose distances are measured otherwise
+SIZES = {"quick": (100_000, 1_000, 40), "usual": (1_000_000, 5_000, 300), "full": (1_000_000, 5_000, 300)}
+N_POSITIONS, N_ASKED_SINGLY, N_MEASURED = SIZES[asked_size()]
+LEAST = 50  # times as fast as the tree
+SEED = 20
 N_AREAS, N_VERTICES = 300, 433
 N_SEGMENTS = 50_000
 COAST_REACH_M = 300.0
 KILOMETRE_DEG = 0.009
+SPEED = "speed over the tree, one by one"
 
 
 def shore(dice: np.random.Generator, n: int) -> F64:
@@ -87,14 +91,21 @@ def compare(
             f"{what}, tree, all at once": lambda: ask_tree(singly),
         }
     )
-    each_s = {name: s / (N_ASKED_SINGLY if "tree" in name else N_POSITIONS) for name, s in seconds.items()}
-    for name, s in each_s.items():
-        experiment.report(name, s * 1e9, "ns a position")
-    index_s = each_s[f"{what}, index"]
-    all_at_once = each_s[f"{what}, tree, all at once"] / index_s
-    experiment.report(f"{what}: speed over STRtree asked for all at once", all_at_once, "x")
-    ratio = each_s[f"{what}, tree, one by one"] / index_s
-    experiment.bound(Bound(f"{what}: speed over STRtree per position", ratio, 50, "at least"))
+    by_tree, index = f"{what}, tree, one by one", f"{what}, index"
+    tree_ns = 1e9 * seconds[by_tree] / N_ASKED_SINGLY
+    for name, middle_s in seconds.items():
+        each_ns = 1e9 / (N_ASKED_SINGLY if "tree" in name else N_POSITIONS)
+        fastest_s, slowest_s = min(experiment.record.repeats_s[name]), max(experiment.record.repeats_s[name])
+        experiment.row(
+            lookup=what,
+            way=name.removeprefix(f"{what}, "),
+            **{"ns a position": middle_s * each_ns, "low ns": fastest_s * each_ns, "high ns": slowest_s * each_ns},
+            **{SPEED: tree_ns / (middle_s * each_ns)},
+            low=tree_ns / (slowest_s * each_ns),
+            high=tree_ns / (fastest_s * each_ns),
+        )
+    weight = N_POSITIONS / N_ASKED_SINGLY
+    experiment.bound_ratio(f"{what}: speed over STRtree per position", by_tree, index, LEAST, "at least", weight)
 
 
 def inside(experiment: Experiment, dice: np.random.Generator) -> None:
@@ -130,9 +141,11 @@ def near(experiment: Experiment, dice: np.random.Generator) -> None:
     index = PlaceIndex(shapes_of(coast, False))
     lon, lat = positions(dice, walk)
     found = index.near(lon, lat, COAST_REACH_M)
-    some = np.concatenate([np.flatnonzero(found)[:150], np.flatnonzero(~found)[:150]])
+    some = np.concatenate([np.flatnonzero(found)[: N_MEASURED // 2], np.flatnonzero(~found)[: N_MEASURED // 2]])
     dense = np.concatenate([walk[:-1] + part * np.diff(walk, axis=0) for part in np.linspace(0, 1, 20, endpoint=False)])
-    distance_m = np.concatenate([haversine_m(lon[rows], lat[rows], dense) for rows in np.array_split(some, 60)])
+    distance_m = np.concatenate(
+        [haversine_m(lon[rows], lat[rows], dense) for rows in np.array_split(some, N_MEASURED // 5)]
+    )
     decided = np.abs(distance_m - COAST_REACH_M) > 0.5  # of the points of an edge that were tried, none is the nearest
     experiment.check(
         f"near a coast of {N_SEGMENTS:,} segments, {found.mean():.0%}",
@@ -151,11 +164,12 @@ def near(experiment: Experiment, dice: np.random.Generator) -> None:
 
 
 def main() -> None:
-    experiment = start("spatial", f"inside areas and near a coast, {N_POSITIONS:,} positions, one core")
+    experiment = start("spatial", f"inside areas and near a coast, {N_POSITIONS:,} positions, one core", SEED)
     stay_on_one_core()
-    dice = np.random.default_rng(20)
+    dice = np.random.default_rng(SEED)
     inside(experiment, dice)
     near(experiment, dice)
+    experiment.bars("Lookups, one core", "way", SPEED, LEAST, "the bound of the index", series="lookup", log="y")
     experiment.finish()
 
 
