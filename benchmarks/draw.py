@@ -79,6 +79,10 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
         axis.axhline(figure.limit, color="0.6", linestyle="--", linewidth=0.8)
         at = {"x": 1.0, "ha": "right", "transform": axis.get_yaxis_transform()}
         axis.text(y=figure.limit, s=figure.limit_name, va="bottom", fontsize=6, color="0.4", **at)
+    if figure.mark is not None:
+        axis.axvline(figure.mark, color="0.6", linestyle=":", linewidth=0.8)
+        at = {"y": 1.0, "va": "top", "transform": axis.get_xaxis_transform()}
+        axis.text(x=figure.mark, s=f" {figure.mark_name}", ha="left", fontsize=6, color="0.4", **at)
     axis.set_xlabel(figure.x)
     axis.set_ylabel(figure.y)
     axis.grid(alpha=0.25)

@@ -68,6 +68,8 @@ class Figure:
     log: str = ""  # which axes are logarithmic: "", "x", "y", "xy"
     limit: float | None = None  # a line across at this y
     limit_name: str = ""  # what the line is
+    mark: float | None = None  # a line upright at this x
+    mark_name: str = ""
 
 
 @dataclass(slots=True)
