@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain, islice, product
+from itertools import chain, cycle, islice, product
 
 import numpy as np
 
@@ -138,6 +138,16 @@ def forty_eight() -> dict[str, Part]:
         patterns[f"MovingWithZeroSpeed{i}"] = at_least(MOVING & still & far, 3)
         patterns[f"MovingWithBadSignal{i}"] = at_least(ACCELERATING & equal("satellites", 0) & far, 3)
     return patterns
+
+
+def first_of(n: int) -> dict[str, Part]:
+    """The first of the forty-eight: one variant of all six, then the next."""
+    return dict(islice(forty_eight().items(), n))
+
+
+def replicated(n: int) -> dict[str, Part]:
+    """The first variant of the six, each as often as it takes: the same patterns under other names."""
+    return {f"{name[:-1]}Copy{i // 6}": part for i, (name, part) in enumerate(islice(cycle(first_of(6).items()), n))}
 
 
 def _plain() -> Iterator[Part]:
