@@ -5,8 +5,9 @@
 - *stateful, rows*: `applyInPandasWithState` as a Spark user would write it, keyed by shard, with our recogniser inside.
 
 The stream lies in two partitions by vehicle, as many as there are cores. RocksDB is the state store of both stateful
-ways. A batch has the same events in all three; the first one of a run starts Python workers and compiles plans, and is
-reported apart. A rate is that of the batches after it, by the time that Spark says its triggers took; processor
+ways. Every way runs once over a short stream before anything is measured, so that neither starting Python workers nor
+what the JVM compiles is part of a side. A batch has the same events in all three; the first one of a run compiles plans
+and is reported apart. A rate is that of the batches after it, by the time that Spark says its triggers took; processor
 seconds are of the whole run, and say most on a busy machine.
 """
 
@@ -26,8 +27,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import wayeb_py
-from benchmarks.events import FOLDER, SIX_PATTERNS, fleet_file
-from benchmarks.measure import Bound, Experiment, Figure, start
+from benchmarks.events import FOLDER, QUICK_EVENTS, SIX_PATTERNS, fleet_file
+from benchmarks.measure import Experiment, Figure, start
 from benchmarks.processor import tree_cpu_s
 from wayeb_py.parallel.by_shard import STATE_SETTINGS
 from wayeb_py.parallel.checkpoint import Checkpoint
@@ -47,9 +48,25 @@ if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
 
 N_CORES = 2
-FILE_EVENTS = 125_000
-SIZES = {"quick": (1_000_000, [250_000], 1), "usual": (4_000_000, [500_000, 1_000_000], 2)}
-FULL = (20_000_000, [1_000_000, 2_000_000, 5_000_000], 2)
+LEAST = 5  # times as fast as rows
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What one size of the experiment runs on."""
+
+    n_events: int
+    batch_sizes: tuple[int, ...]
+    n_rounds: int
+    file_events: int
+    warm_events: int  # of the stream that nothing is measured on
+
+
+SETTINGS = {
+    "quick": Setting(QUICK_EVENTS, (125_000,), 1, 62_500, 50_000),
+    "usual": Setting(4_000_000, (500_000, 1_000_000), 3, 125_000, QUICK_EVENTS),
+    "full": Setting(20_000_000, (1_000_000, 2_000_000, 5_000_000), 3, 125_000, QUICK_EVENTS),
+}
 COLUMNS = ["pattern", "entity", "ts", "seq", "start_ts", "start_seq"]
 
 
@@ -69,9 +86,9 @@ class Went:
         return sum(n for n, _ in self.batches[1:]) / sum(seconds for _, seconds in self.batches[1:])
 
 
-def stream_files(n_events: int) -> Path:
+def stream_files(n_events: int, file_events: int) -> Path:
     """The events of `fleet_file` in files of two partitions by vehicle, those of one time written together."""
-    folder = FOLDER / f"fleet-stream-{n_events}"
+    folder = FOLDER / f"fleet-stream-{n_events}-by-{file_events}"
     if folder.exists():
         return folder
     print(f"making {folder.name} ...", flush=True)
@@ -82,7 +99,7 @@ def stream_files(n_events: int) -> Path:
     for partition in range(N_CORES):
         own = events.filter(pc.equal(partition_of, partition))
         (made / f"part={partition}").mkdir(parents=True)
-        n_files = -(-n_events // (N_CORES * FILE_EVENTS))
+        n_files = -(-n_events // (N_CORES * file_events))
         for number in range(n_files):
             path = made / f"part={partition}" / f"{number:05}.parquet"
             begin, end = (len(own) * n // n_files for n in (number, number + 1))
@@ -99,6 +116,17 @@ class Ways:
     spark: SparkSession
     patterns: Patterns
     source: Path
+    file_events: int
+
+    def all(self) -> dict[str, Callable[[int, Path], Went]]:
+        return {"chained source": self.chained, "stateful, parcels": self.parcels, "stateful, rows": self.rows}
+
+    def warm_up(self, n_events: int) -> None:
+        """Runs every way over a short stream."""
+        short = replace(self, source=stream_files(n_events, self.file_events))
+        for way in short.all().values():
+            with tempfile.TemporaryDirectory(prefix="wayeb-stream-") as folder:
+                way(N_CORES * self.file_events, Path(folder))
 
     def chained(self, batch_events: int, folder: Path) -> Went:
         watcher = BatchWatcher()
@@ -119,7 +147,7 @@ class Ways:
 
     def _rows(self, batch_events: int) -> DataFrame:
         schema = self.spark.read.parquet(str(self.source)).schema
-        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", batch_events // FILE_EVENTS)
+        reader = self.spark.readStream.schema(schema).option("maxFilesPerTrigger", batch_events // self.file_events)
         return reader.parquet(str(self.source))
 
     def _run(self, found: DataFrame, folder: Path) -> Went:
@@ -186,59 +214,64 @@ def in_one_order(table: pa.Table) -> pa.Table:
     return plain.sort_by([(column, "ascending") for column in COLUMNS]).combine_chunks()
 
 
-def measure(
-    experiment: Experiment, ways: Ways, expected: pa.Table, batch_events: int, n_rounds: int
-) -> dict[str, float]:
-    """The median rate of each way, in turn; every single answer is checked."""
-    tasks: dict[str, Callable[[int, Path], Went]] = {
-        "chained source": ways.chained, "stateful, parcels": ways.parcels, "stateful, rows": ways.rows,
-    }  # fmt: skip
-    went: dict[str, list[Went]] = {name: [] for name in tasks}
-    for number in range(n_rounds):
-        names = list(tasks)
-        for name in names[number % 3 :] + names[: number % 3]:
+def measure(experiment: Experiment, ways: Ways, expected: pa.Table, setting: Setting, batch_events: int) -> None:
+    """The rates of all ways, in turn; every single answer is checked."""
+    went: dict[str, list[Went]] = {name: [] for name in ways.all()}
+    n_runs = setting.n_rounds * len(went)
+    for number in range(setting.n_rounds):
+        names = list(went)
+        for place, name in enumerate(names[number % 3 :] + names[: number % 3]):
+            experiment.progress.step(number * len(went) + place + 1, n_runs, f"batches of {batch_events:,}: run")
             with tempfile.TemporaryDirectory(prefix="wayeb-stream-") as folder, experiment.watched():
                 before_s = tree_cpu_s()
-                run = tasks[name](batch_events, Path(folder))
+                run = ways.all()[name](batch_events, Path(folder))
                 went[name].append(replace(run, cpu_s=tree_cpu_s() - before_s))
                 found = in_one_order(pq.read_table(Path(folder) / "out"))
             experiment.check(f"{len(found):,} detections of the {name}, equal to one process", found.equals(expected))
-    rates = {}
     for name, runs in went.items():
-        rates[name] = statistics.median(run.events_per_s for run in runs)
+        rates = [run.events_per_s / 1e6 for run in runs]
+        experiment.record.repeats_s[task_name(name, batch_events)] = [1 / rate for rate in rates]
         experiment.row(
             way=name,
-            **{"events a batch": batch_events, "million events/s": rates[name] / 1e6},
+            **{"events a batch": batch_events, "million events/s": statistics.median(rates)},
+            low=min(rates),
+            high=max(rates),
             **{"first batch in s": statistics.median(run.first_s for run in runs), "batches": len(runs[0].batches)},
-            **{"CPU s": statistics.median(run.cpu_s for run in runs)},
+            **{"CPU s": statistics.median(run.cpu_s for run in runs), "repeats": len(runs)},
         )
-    return rates
+
+
+def task_name(way: str, batch_events: int) -> str:
+    return f"{way}, a million events in batches of {batch_events:,}"
 
 
 def main() -> None:
     experiment = start("spark_stream", f"a stream of files, six patterns, checkpoints on, local[{N_CORES}]")
-    n_events, batch_sizes, n_rounds = SIZES.get(experiment.size, FULL)
-    source = stream_files(n_events)
+    setting = SETTINGS[experiment.size]
+    source = stream_files(setting.n_events, setting.file_events)
     patterns = wayeb_py.compile(SIX_PATTERNS)
     settings = STATE_SETTINGS | {
         "spark.sql.shuffle.partitions": str(N_CORES),
         "spark.sql.execution.arrow.maxRecordsPerBatch": "10000",  # Spark's own: our sessions have it for parcels
         "spark.driver.memory": "3g",
     }
-    spark = open_session(f"local[{N_CORES}]", settings=settings, quick=False)
-    ways = Ways(spark, patterns, source)
-    expected = in_one_order(patterns.recognise(pq.read_table(fleet_file(n_events))).to_arrow())
-    experiment.report("events", n_events, "events")
-    ratios = []
-    for batch_events in batch_sizes:
-        rates = measure(experiment, ways, expected, batch_events, n_rounds)
-        rows, of_batches = rates["stateful, rows"], f"over rows, batches of {batch_events:,}"
-        ratios.append(rates["chained source"] / rows)
-        experiment.report(f"parcels {of_batches}", rates["stateful, parcels"] / rows, "x")
-        experiment.report(f"chained source {of_batches}", ratios[-1], "x")
-    experiment.bound(Bound("speed of the chained source over applyInPandasWithState", min(ratios), 5, "at least"))
-    experiment.figure(Figure("Streaming from files", "events a batch", "million events/s", series="way", log="xy"))
+    spark = open_session(f"local[{N_CORES}]", settings=settings, quick=experiment.size == "quick")
+    ways = Ways(spark, patterns, source, setting.file_events)
+    expected = in_one_order(patterns.recognise(pq.read_table(fleet_file(setting.n_events))).to_arrow())
+    experiment.report("events", setting.n_events, "events")
+    ways.warm_up(setting.warm_events)
+    for batch_events in setting.batch_sizes:
+        measure(experiment, ways, expected, setting, batch_events)
     spark.stop()
+    for batch_events in setting.batch_sizes:
+        chained, parcels, rows = (task_name(way, batch_events) for way in ways.all())
+        middle_s = {task: statistics.median(experiment.record.repeats_s[task]) for task in (parcels, rows)}
+        of_batches = f"batches of {batch_events:,}"
+        experiment.report(f"parcels over rows, {of_batches}", middle_s[rows] / middle_s[parcels], "x")
+        what = f"chained source over applyInPandasWithState, {of_batches}"
+        experiment.bound_ratio(what, rows, chained, LEAST, "at least")
+    title, x, y = "Streaming from files", "events a batch", "million events/s"
+    experiment.figure(Figure(title, x, y, series="way", low="low", high="high", log="xy"))
     experiment.finish()
 
 
