@@ -118,6 +118,32 @@ def compare(
     raise SystemExit(1 if slower else 0)
 
 
+@app.command()
+def publish(
+    names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="All that may be, without it.")] = None,
+    disturbed: Annotated[bool, typer.Option("--disturbed", help="Disturbed ones too; README then says so.")] = False,
+    records: Records = RECORDS,
+) -> None:
+    """Copy the newest records of the usual size to benchmarks/published, and write README's numbers from there."""
+    from benchmarks.published import RefusedError, write_readme
+    from benchmarks.published import publish as publish_records
+
+    try:
+        for record in publish_records(names or [], disturbed, records):
+            print(f"{record.experiment}: {record.date[:16]}, commit {record.commit}")
+    except RefusedError as refused:
+        fail(str(refused))
+    write_readme()
+
+
+@app.command()
+def readme() -> None:
+    """Write README's numbers from benchmarks/published."""
+    from benchmarks.published import write_readme
+
+    write_readme()
+
+
 def fail(message: str) -> None:
     print(message, file=sys.stderr)
     raise SystemExit(2)

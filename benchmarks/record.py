@@ -114,7 +114,7 @@ class Record:
     def write(self, folder: Path = RECORDS) -> Path:
         """Puts the record, its table and its figures into a folder."""
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / f"{self.name}.json"
+        path = record_file(folder, self)
         kept = asdict(self)
         kept["bounds"] = [asdict(bound) | {"holds": bound.holds} for bound in self.bounds]
         path.write_text(json.dumps(kept, indent=2) + "\n")
@@ -130,6 +130,11 @@ class Record:
             for number, figure in enumerate(self.figures):
                 draw(figure, self, path.with_name(figure_name(path.stem, number)))
         return path
+
+
+def record_file(folder: Path, record: Record) -> Path:
+    """Where `write` has put it."""
+    return folder / f"{record.name}.json"
 
 
 def figure_name(stem: str, number: int) -> str:

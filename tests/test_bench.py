@@ -12,7 +12,9 @@ import pytest
 
 from benchmarks.compare import compare, load
 from benchmarks.experiments import EXPERIMENTS
-from benchmarks.record import Bound, Figure, Record, begin_record, newest_records, read_record
+from benchmarks.measure import Experiment, repeat_in_turn
+from benchmarks.progress import Progress, left_s
+from benchmarks.record import Bound, Figure, Record, Size, begin_record, newest_records, read_record
 from benchmarks.report import write_report
 
 ROOT = Path(__file__).parent.parent
@@ -150,3 +152,68 @@ def test_the_command_compares_and_refuses_what_is_not_there(tmp_path: Path) -> N
     unknown = bench("nonsense")
     assert unknown.returncode == 2
     assert "no experiment is called nonsense" in unknown.stderr
+
+
+@pytest.mark.parametrize(
+    ("number", "of", "passed_s", "expected_s", "left"),
+    [
+        (1, 4, 0.0, 20.0, 20.0),
+        (2, 4, 5.0, 20.0, 15.0),
+        (3, 4, 30.0, 20.0, 30.0),  # slower than expected: two steps took 30 s, two remain
+        (1, 4, 3.0, None, None),
+    ],
+)
+def test_what_is_left_is_what_was_expected_and_then_as_it_went(
+    number: int, of: int, passed_s: float, expected_s: float | None, left: float | None
+) -> None:
+    assert left_s(number, of, passed_s, expected_s) == left
+
+
+def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    Progress(expected_s=1000.0).step(2, 5, "round")
+    assert capsys.readouterr().out.startswith("  round 2 of 5, about 1000 s left, until ")
+
+
+def test_every_round_is_told_of_and_the_first_one_only_warms_up() -> None:
+    told, ran = list[tuple[int, int, str]](), list[str]()
+    tasks = {"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}
+    seconds = repeat_in_turn(tasks, 2, begins=lambda *step: told.append(step))
+    assert told == [(1, 3, "round"), (2, 3, "round"), (3, 3, "round")]
+    assert ran == ["a", "b", "b", "a", "a", "b"]
+    assert [len(values) for values in seconds.values()] == [2, 2]
+
+
+@pytest.mark.parametrize(
+    ("size", "at_every_size", "verdict"), [("usual", False, "FAIL"), ("quick", False, "open"), ("quick", True, "FAIL")]
+)
+def test_a_bound_is_judged_at_the_size_that_it_is_for(size: Size, at_every_size: bool, verdict: str) -> None:
+    experiment = Experiment(begin_record("x", "A bound.", size))
+    experiment.record.repeats_s = {"slow": [4.0, 6.0, 5.0], "fast": [2.0, 2.0, 2.0]}
+    experiment.bound_ratio("slow over fast", "slow", "fast", 2, "at most")
+    (ratio,) = experiment.record.bounds
+    assert (ratio.value, ratio.low, ratio.high) == (2.5, 2.0, 3.0)
+    experiment.bound(Bound("a fault", 1, 0, "at most"), at_every_size)
+    assert experiment.record.bounds[1].verdict == verdict
+
+
+def test_rates_have_their_spread() -> None:
+    experiment = Experiment(begin_record("x", "Rates.", "usual"))
+    experiment.record.repeats_s = {"ours": [1.0, 2.0, 4.0]}
+    experiment.rate_rows(8_000_000, {"ours": "wayeb_py"})
+    assert experiment.record.rows == [
+        {"way": "wayeb_py", "million events/s": 4.0, "low": 2.0, "high": 8.0, "repeats": 3}
+    ]
+
+
+def test_a_quick_or_partial_record_counts_only_where_there_is_no_other(tmp_path: Path) -> None:
+    usual, quick, partial = (record(date=f"2026-01-0{day}T00:00:00+00:00") for day in (1, 2, 3))
+    quick.size, partial.options = "quick", ["--only", "polars"]
+    for made in (usual, quick, partial):
+        made.write(tmp_path)
+    assert [found.date[:10] for found in newest_records(tmp_path)] == ["2026-01-01"]
+    assert [found.date[:10] for found in newest_records(tmp_path, "quick")] == ["2026-01-02"]
+    assert partial.command == "wayeb bench workers --only polars"
+
+
+def test_all_experiments_together_are_quick_within_three_minutes() -> None:
+    assert sum(entry.quick_s or 0 for entry in EXPERIMENTS) <= 180

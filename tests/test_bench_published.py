@@ -1,0 +1,97 @@
+"""README's numbers: what may be published, and that the section is what the published records give."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.experiments import EXPERIMENTS
+from benchmarks.published import BEGIN, END, LINES, README, RefusedError, publish, section, write_readme
+from benchmarks.record import Bound, Record, Size, begin_record, newest_records
+
+
+def record(
+    experiment: str = "end_to_end",
+    date: str = "2026-01-02T00:00:00+00:00",
+    size: Size = "usual",
+    disturbed: bool = False,
+) -> Record:
+    made = begin_record(experiment, "From a file to a file.", size, seed=1)
+    made.date, made.disturbed, made.commit = date, disturbed, "abc123"
+    made.machine = {"processor": "Abacus", "cores": 2, "memory_gb": 8.0, "python": "3.11.7"}
+    made.rows = [{"way": "wayeb_py", "million events/s": 12.34, "low": 12.0, "high": 13.0}]
+    made.bounds = [Bound("speed over merely reading", 0.7, 0.6, "at least", low=0.65, high=0.75)]
+    return made
+
+
+def test_the_readme_has_what_the_published_records_give() -> None:
+    text = README.read_text()
+    assert text.count(BEGIN) == text.count(END) == 1
+    assert text.partition(BEGIN)[2].partition(END)[0] == "\n" + section()
+
+
+def test_lines_are_of_experiments_that_exist() -> None:
+    assert set(LINES) <= {entry.name for entry in EXPERIMENTS}
+
+
+def test_a_line_has_the_spread_the_bound_and_the_command_and_one_without_a_number_is_left_out(tmp_path: Path) -> None:
+    record().write(tmp_path / "records")
+    publish([], records=tmp_path / "records", published=tmp_path / "published")
+    lines = section(tmp_path / "published").splitlines()
+    assert [line.split(" | ")[1] for line in lines[2:4]] == [
+        "12.3 million events/s (12 to 13)",
+        "0.7× (0.65 to 0.75; at least 0.6)",
+    ]
+    assert lines[4] == ""  # no Polars in this record, and no other record
+    assert all("`wayeb bench end_to_end`" in line for line in lines[2:4])
+    assert lines[5] == ("Measured on 2026-01-02, Abacus, 2 cores, 8.0 GB, Python 3.11.7, commit abc123: end_to_end.")
+
+
+def test_the_newest_quiet_record_of_the_usual_size_is_published(tmp_path: Path) -> None:
+    for day, size, disturbed in ((1, "usual", False), (2, "usual", False), (3, "usual", True), (4, "quick", False)):
+        record(date=f"2026-01-0{day}T00:00:00+00:00", size=size, disturbed=disturbed).write(tmp_path)  # type: ignore[arg-type]
+    (published,) = publish(["end_to_end"], records=tmp_path, published=tmp_path / "published")
+    assert published.date[:10] == "2026-01-02"
+    assert [found.date for found in newest_records(tmp_path / "published")] == [published.date]
+
+
+def test_a_disturbed_record_is_refused_or_published_as_such(tmp_path: Path) -> None:
+    record(disturbed=True).write(tmp_path)
+    published = tmp_path / "published"
+    with pytest.raises(RefusedError, match="disturbed"):
+        publish(["end_to_end"], records=tmp_path, published=published)
+    assert publish([], records=tmp_path, published=published) == []
+    publish(["end_to_end"], disturbed=True, records=tmp_path, published=published)
+    assert section(published).count("not to be quoted") == 2
+
+
+def test_a_part_of_an_experiment_is_not_published(tmp_path: Path) -> None:
+    made = record("peers")
+    made.options = ["--only", "duckdb"]
+    made.write(tmp_path)
+    with pytest.raises(RefusedError, match="--only duckdb"):
+        publish(["peers"], records=tmp_path, published=tmp_path / "published")
+    with pytest.raises(RefusedError, match="no record of latency"):
+        publish(["latency"], records=tmp_path, published=tmp_path / "published")
+
+
+def test_side_by_side_names_every_peer_by_the_most_events_that_it_was_given(tmp_path: Path) -> None:
+    made = record("peers")
+    made.rows = [
+        {"peer": "wayeb_py", "task": "six", "events": 100, "times_ours": 1.0},
+        {"peer": "Esper", "task": "six", "events": 100, "times_ours": 30.0},
+        {"peer": "Esper", "task": "six", "events": 2000, "times_ours": 412.3},
+        {"peer": "Esper", "task": "Legs", "events": 2000, "times_ours": 9.0},
+        {"peer": "Siddhi", "said": "missing: no Maven"},
+    ]
+    made.write(tmp_path)
+    publish([], records=tmp_path, published=tmp_path / "published")
+    assert "| Esper 412× |" in section(tmp_path / "published")
+
+
+def test_only_what_is_between_the_two_comments_is_written(tmp_path: Path) -> None:
+    readme = tmp_path / "README.md"
+    readme.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    write_readme(readme, tmp_path / "published")
+    assert readme.read_text() == f"before\n{BEGIN}\n{section(tmp_path / 'published')}{END}\nafter\n"
