@@ -100,12 +100,15 @@ def compare(
 ) -> None:
     """What became slower from A to B beyond the noise; ends with 1 if something did."""
     from benchmarks.compare import compare as compare_records
-    from benchmarks.compare import load
+    from benchmarks.compare import doubts, load
 
     for path in (before, after):
         if not path.exists():
             fail(f"there is no {path}")
-    changes = compare_records(load(before), load(after))
+    records = load(before), load(after)
+    for doubt in doubts(*records):
+        print(doubt)
+    changes = compare_records(*records)
     if not changes:
         fail("the two have no measurement in common (experiments are compared at the same size)")
     table = Table("experiment", "what", "before", "after", "after/before", "", box=None)

@@ -2,7 +2,8 @@
 
 Noise is what the repeats of both sides show: a change counts when the intervals between the second smallest and the
 second largest repeat do not overlap and the medians differ by more than the tolerance. Instruction counts have next
-to no noise, so there the tolerance alone decides.
+to no noise, so there the tolerance alone decides. Times of two machines say nothing about the code between them: of
+those only counts are compared. What else makes a comparison doubtful is said, and left to the reader.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def compare(before: dict[str, Record], after: dict[str, Record]) -> list[Change]
         new = after.get(name)
         if new is None or new.size != old.size:
             continue
-        for task, seconds in old.repeats_s.items():
+        for task, seconds in old.repeats_s.items() if is_same_machine(old, new) else ():
             if seconds and new.repeats_s.get(task):
                 changes.append(_compare_repeats(name, task, seconds, new.repeats_s[task]))
         for what, value in old.numbers.items():
@@ -60,6 +61,34 @@ def compare(before: dict[str, Record], after: dict[str, Record]) -> list[Change]
                 differs = abs(new.numbers[what] - value) > COUNT_TOLERANCE * value
                 changes.append(Change(name, what, value, new.numbers[what], differs))
     return changes
+
+
+def doubts(before: dict[str, Record], after: dict[str, Record]) -> list[str]:
+    """What a reader of the comparison must know."""
+    told = []
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None:
+            continue
+        if new.size != old.size:
+            told.append(f"{name}: not compared, {old.size} against {new.size}")
+            continue
+        if not is_same_machine(old, new):
+            told.append(f"{name}: another machine, only counts are compared")
+        if old.disturbed or new.disturbed:
+            told.append(f"{name}: other processes disturbed " + ("the first" if old.disturbed else "the second"))
+        others = [
+            f"{package} {old.versions[package]} and {new.versions[package]}"
+            for package in old.versions
+            if new.versions.get(package, old.versions[package]) != old.versions[package]
+        ]
+        if others:
+            told.append(f"{name}: other versions, {', '.join(others)}")
+    return told
+
+
+def is_same_machine(one: Record, other: Record) -> bool:
+    return all(one.machine.get(fact) == other.machine.get(fact) for fact in ("processor", "cores"))
 
 
 def _compare_repeats(experiment: str, what: str, before: list[float], after: list[float]) -> Change:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import compare, load
+from benchmarks.compare import compare, doubts, load
 from benchmarks.experiments import EXPERIMENTS
 from benchmarks.measure import Experiment, repeat_in_turn
 from benchmarks.progress import Progress, left_s
@@ -120,6 +120,20 @@ def test_instruction_counts_are_compared_without_noise() -> None:
     assert [(change.what, change.verdict) for change in compare({"x": before}, {"x": after})] == [
         ("encode [instructions]", "slower")
     ]
+
+
+def test_of_two_machines_only_counts_are_compared() -> None:
+    before, after = record("x"), record("x")
+    before.numbers = after.numbers = {"encode [instructions]": 1000.0}
+    after.machine = after.machine | {"processor": "Abacus"}
+    after.versions = after.versions | {"numba": "0"}
+    after.disturbed = True
+    assert [change.what for change in compare({"x": before}, {"x": after})] == ["encode [instructions]"]
+    machine, disturbed, versions = doubts({"x": before}, {"x": after})
+    assert "another machine" in machine
+    assert "disturbed the second" in disturbed
+    assert versions.endswith(f"numba {before.versions['numba']} and 0")
+    assert doubts({"x": before}, {"x": before}) == []
 
 
 def test_records_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
