@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -93,7 +94,7 @@ class PartOutlet:
         if not table.num_rows:
             return
         table = plain_table(table)
-        with telling_faults(self.folder):
+        with telling_faults(self.folder), self._abandoning():
             for place, rows in _parted(table, self.by, self.time_unit):
                 name, writer = self._writer(place, rows.schema)
                 writer.write_table(rows)
@@ -104,7 +105,8 @@ class PartOutlet:
 
         if place not in self._writers:
             if len(self._writers) >= OPEN_PARTS:
-                self._writers.popitem(last=False)[1][1].close()
+                next(iter(self._writers.values()))[1].close()
+                self._writers.popitem(last=False)
             name = f"{place}part-{self.task:05}-{self._token}-{len(self.parts)}.parquet"
             self._make_folder(place)
             self.parts[name] = 0
@@ -138,8 +140,21 @@ class PartOutlet:
         return iter(())
 
     def _close(self) -> None:
-        while self._writers:
-            self._writers.popitem()[1][1].close()
+        with self._abandoning():
+            while self._writers:
+                next(reversed(self._writers.values()))[1].close()
+                self._writers.popitem()
+
+    @contextmanager
+    def _abandoning(self) -> Iterator[None]:
+        """Lets go of all files if the disk is at fault: a writer that nobody holds any more would try it once more."""
+        try:
+            yield
+        except OSError:
+            for _, writer in self._writers.values():
+                writer.is_open = False
+            self._writers.clear()
+            raise
 
 
 def _parted(table: pa.Table, by: Sequence[By], time_unit: TimeUnit | None) -> Iterator[tuple[str, pa.Table]]:

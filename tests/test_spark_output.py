@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import json
+import resource
+import signal
 import socket
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -137,4 +141,33 @@ def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path) -> None:
     folder.discard()
     with pytest.raises(DataError, match="the output folder of this run is not here"):
         outlet.write(pa.table({"pattern": ["Stop"], "ts": [2 * 86_400]}))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("n_rows", [1, 20_000])  # the fault is met when the files are closed, or before
+def test_a_disk_that_is_full_is_told_once(tmp_path: Path, n_rows: int) -> None:
+    """A limit on the size of files stands for it; what a forgotten writer raises would fail the test."""
+    folder = OutputFolder(tmp_path / "found")
+    outlet = PartOutlet(folder.open(), 0, ["day"], "s")
+    noise = np.random.default_rng(1).bytes(50 * n_rows)
+    table = pa.table(
+        {
+            "pattern": ["Stop"] * 2 * n_rows,
+            "ts": [0] * n_rows + [2 * 86_400] * n_rows,
+            "noise": [noise[place : place + 50] for place in range(0, 50 * n_rows, 50)] * 2,
+        }
+    )
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    try:
+        with pytest.raises(DataError, match="cannot write"):  # noqa: PT012
+            outlet.write(table)
+            list(outlet.finish())
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    del outlet
+    gc.collect()
+    folder.discard()
     assert list(tmp_path.iterdir()) == []
