@@ -225,6 +225,7 @@ class _Job:
             duplicates=account.duplicates,
             cleaned=account.cleaned,
             sorted_on_disk=account.sorted,
+            recognition_s=account.recognition_s,
             aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,
             notes=list(self.patterns.knowledge.notes),
         )

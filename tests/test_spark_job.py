@@ -96,7 +96,7 @@ def rows_of(path: Path) -> list[str]:
 def told(summary: runner.Summary) -> dict[str, Any]:
     """The summary without what differs between two runs of the same."""
     facts = asdict(summary)
-    for name in ("seconds", "out", "engine", "aside_file", "sorted_on_disk"):
+    for name in ("seconds", "recognition_s", "out", "engine", "aside_file", "sorted_on_disk"):
         facts.pop(name)
     return facts
 
@@ -112,6 +112,7 @@ def compare(spark: SparkSession, found: wayeb_py.Patterns, paths: Iterable[Path]
         summary = job.run(found, list(paths), out, spark=spark, scheme=scheme, **options)
         assert rows_of(out) == expected, scheme
         assert told(summary) == told(local), scheme
+        assert summary.recognition_s, scheme
         here, there = (folder / f"{name}.parquet.aside.ndjson" for name in ("local", scheme))
         assert here.exists() == there.exists()
         if here.exists():
