@@ -16,10 +16,12 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from math import ceil, inf
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from wayeb_py.parallel.plans import MOST_TASKS_A_WORKER, SPLIT_BYTES
 from wayeb_py.parallel.schemes import Scheme
@@ -61,11 +63,18 @@ class Machines:
     disk_bytes_per_s: float = 1e9
 
     def sharing(self, n_tasks: int, n_cores: int) -> float:
-        """How many tasks that run at the same time share a machine."""
-        return min(n_tasks, n_cores) / ceil(n_cores / self.cores_each)
+        """How many tasks share a machine; cores that a job does not ask for are somebody else's, and busy."""
+        return self.cores_each * min(1.0, n_tasks / n_cores)
 
 
 THIS_MACHINE = Machines(1, inf, inf)  # nothing is sent, and what is kept stays in memory
+
+
+@dataclass(frozen=True, eq=False)
+class Entities:
+    """The share of the events that each entity has."""
+
+    shares: F64
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +83,7 @@ class Job:
 
     n_events: float
     n_patterns: int
-    entities: F64  # the share of the events that each has
+    entities: Entities
     n_parts: int  # files by entity, for `source`
     group_events: float  # of a row group: a file by time is cut nowhere else
 
@@ -162,14 +171,14 @@ def _n_tasks(job: Job, costs: Costs, n_cores: int) -> int:
     return max(n_cores, min(by_size, MOST_TASKS_A_WORKER * n_cores))
 
 
-def shares_by_shard(entities: F64, n_shards: int, apart: bool = False) -> F64:
+@lru_cache(256)
+def shares_by_shard(entities: Entities, n_shards: int, apart: bool = False) -> F64:
     """The share of the events that each shard has, largest first; `apart`: too heavy an entity has one of its own."""
-    import pyarrow as pa
-
-    heavy = entities > 1 / n_shards if apart else np.zeros(len(entities), np.bool_)
+    shares = entities.shares
+    heavy = shares > 1 / n_shards if apart else np.zeros(len(shares), np.bool_)
     hashed = shard_of(pa.array(np.flatnonzero(~heavy)), n_shards)
-    shares = np.bincount(hashed, weights=entities[~heavy], minlength=n_shards)
-    return np.sort(np.concatenate([shares, entities[heavy]]))[::-1]
+    by_hash = np.bincount(hashed, weights=shares[~heavy], minlength=n_shards)
+    return np.sort(np.concatenate([by_hash, shares[heavy]]))[::-1]
 
 
 def packed(shares: F64, n_tasks: int) -> F64:
@@ -195,7 +204,6 @@ def stops_at(scheme: Scheme, job: Job, costs: Costs, machines: Machines, cores: 
 
 def reason(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: int) -> str:
     """What holds the scheme up most there: without it, more of the cores would be put to use than without the rest."""
-    even = replace(job, entities=np.full(max(len(job.entities), 1 << 20), 1 / max(len(job.entities), 1 << 20)))
     without: dict[str, tuple[Job, Costs, Machines]] = {
         "what a job costs before its first task and after its last": (
             job,
@@ -204,10 +212,9 @@ def reason(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: 
         ),
         "the driver, which starts one task after another": (job, replace(costs, launch_s=0), machines),
         "what a task costs that finds nothing to do": (job, replace(costs, task_s=0, task_pattern_s=0), machines),
-        "the network and the disks": (job, costs, Machines(machines.cores_each, inf, inf)),
     }
     if scheme != "pattern":
-        without["entities of unequal size"] = even, costs, machines
+        without["entities of unequal size"] = replace(job, entities=EVEN), costs, machines
     if scheme == "source":
         without["the number of parts"] = replace(job, n_parts=max(job.n_parts, 16 * n_cores)), costs, machines
     if scheme == "partition":
@@ -218,21 +225,22 @@ def reason(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: 
         without["parcels, which get small as shards become many"] = job, small, machines
     if scheme == "pattern":
         once = replace(costs, read_s=0, file_bytes=0)
-        without["that every group of patterns reads everything"] = job, once, machines
+        without["each group of patterns reading everything"] = job, once, machines
         without["what recognising costs whatever the patterns"] = job, replace(costs, recognise_s=0), machines
         without["the number of patterns"] = replace(job, n_patterns=max(job.n_patterns, n_cores)), costs, machines
     return max(without, key=lambda what: efficiency(scheme, *without[what], n_cores))
 
 
-def zipf(n_entities: int, exponent: float) -> F64:
-    """Shares by which the n-th entity has n^-exponent of what the first has."""
+def zipf(n_entities: int, exponent: float) -> Entities:
+    """Entities of which the n-th has n^-exponent of what the first has."""
     weights = np.arange(1, n_entities + 1, dtype=np.float64) ** -exponent
-    shares: F64 = weights / weights.sum()
-    return shares
+    return Entities(weights / weights.sum())
 
 
-def spread_like(sizes: Sequence[int] | npt.NDArray[np.int64], n_entities: int) -> F64:
-    """Shares of so many entities whose sizes are spread like those that were seen."""
+def spread_like(sizes: Sequence[int] | npt.NDArray[np.int64], n_entities: int) -> Entities:
+    """So many entities whose sizes are spread like those that were seen."""
     repeated = np.resize(np.asarray(sizes, np.float64), n_entities)
-    shares: F64 = repeated / repeated.sum()
-    return shares
+    return Entities(repeated / repeated.sum())
+
+
+EVEN = zipf(1 << 20, 0.0)

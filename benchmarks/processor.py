@@ -13,6 +13,7 @@ import time
 from pathlib import Path
 
 PROC = Path("/proc")
+_CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
 
 
 def machine_cpu_s() -> float | None:
@@ -50,3 +51,23 @@ def _tree_cpu_s(pid: int) -> float | None:
             children.extend(int(child) for child in (thread / "children").read_text().split())
     ticks = sum(int(value) for value in fields[11:15])  # its own, and of its children that have ended
     return ticks / os.sysconf("SC_CLK_TCK") + sum(_tree_cpu_s(child) or 0.0 for child in children)
+
+
+def keep_tree_on(n_cores: int) -> None:
+    """Keeps this process and those below it, and what they will start, on so many of the cores that it began with."""
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    cores = set(sorted(_CORES)[:n_cores])
+    for pid in _tree(os.getpid()):
+        with contextlib.suppress(OSError):  # it, or a thread of it, has ended meanwhile
+            for thread in (PROC / str(pid) / "task").iterdir():
+                os.sched_setaffinity(int(thread.name), cores)
+
+
+def _tree(pid: int) -> list[int]:
+    found = [pid]
+    with contextlib.suppress(OSError):
+        for thread in (PROC / str(pid) / "task").iterdir():
+            for child in (thread / "children").read_text().split():
+                found += _tree(int(child))
+    return found
