@@ -159,15 +159,15 @@ def test_a_disk_that_is_full_is_told_once(tmp_path: Path, n_rows: int) -> None:
     )
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, hard))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))
     try:
         with pytest.raises(DataError, match="cannot write"):  # noqa: PT012
             outlet.write(table)
             list(outlet.finish())
+        del outlet
+        gc.collect()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
         signal.signal(signal.SIGXFSZ, before)
-    del outlet
-    gc.collect()
     folder.discard()
     assert list(tmp_path.iterdir()) == []
