@@ -56,6 +56,8 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
     as_names = figure.kind == "bars" or any(isinstance(tick, str) for tick in ticks)
     for number, label in enumerate(labels):
         chosen = [row for row in rows if figure.series is None or row.get(figure.series) == label]
+        if not as_names:  # a line goes from left to right, in whatever order things were measured
+            chosen.sort(key=lambda row: _number(row[figure.x]) or 0.0)
         ys = [_number(row[figure.y]) or 0.0 for row in chosen]
         xs = [float(ticks.index(row[figure.x])) if as_names else _number(row[figure.x]) or 0.0 for row in chosen]
         spread = _spread(figure, chosen, ys)

@@ -1,0 +1,106 @@
+"""A stored data set becomes a stream that never ends: after its last event it begins again, later by its own length.
+
+    round 0: events 0 … n-1 at their times ──▶ round 1: offsets n … 2n-1, times + span ──▶ …
+
+A rate is times a run's length in events, and how many a run takes is known only afterwards; with rounds a small store
+is enough for all of them. Entities go on from round to round: to a recogniser each has one long history, in which it
+is somewhere else at the beginning of a round. *Not taken*: data as long as the fastest run needs, once for every number
+of partitions, which is gigabytes that are made, sorted and cut before anything is measured.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.files.block import Block
+from wayeb_py.files.wanted import Wanted
+from wayeb_py.parallel.log import Stretch
+from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.replay_log import ReplayLog, Schedule
+
+ROUNDS = 1_000_000
+PAUSE_S = 60  # from the last event of a round to the first of the next, in the data's time
+
+
+class RoundSchedule(Schedule):
+    """The timetable of a partition whose events come again, each time later by a span."""
+
+    def __init__(self, due_s: npt.NDArray[np.float64], began_s: float, speed: float, span_s: float) -> None:
+        super().__init__(due_s, began_s, speed)
+        self._n_round, self._round_s = len(due_s), span_s / speed
+
+    def __len__(self) -> int:
+        return ROUNDS * self._n_round
+
+    def due_s(self, offset: int) -> float:
+        if offset >= len(self):
+            return math.inf
+        number, within = divmod(offset, self._n_round)
+        return number * self._round_s + super().due_s(within)
+
+    def n_due(self, clock_s: float) -> int:
+        if self._round_s == 0.0:  # at the speed `max`
+            return len(self)
+        number = max(0, math.floor(clock_s / self._round_s))
+        offset = number * self._n_round + super().n_due(clock_s - number * self._round_s)
+        # A difference of sums rounds: `due_s` decides, as it does for one round.
+        while offset and self.due_s(offset - 1) > clock_s:
+            offset -= 1
+        while self.due_s(offset) <= clock_s:
+            offset += 1
+        return offset
+
+
+class EndlessLog(ReplayLog):
+    """A replay that begins again when it is over; its time column holds timestamps."""
+
+    def __init__(self, folder: Path, speed: float, capacity: Capacity) -> None:
+        super().__init__(folder, speed, capacity)
+        self._rows = self._ends
+        lasts = [np.load(folder / f"{name}.due.npy", mmap_mode="r")[-1] for name, rows in self._rows.items() if rows]
+        self.span_s: int = math.ceil(max(lasts) - self._began_s) + PAUSE_S
+        self._ends = {name: ROUNDS * rows for name, rows in self._rows.items()}
+
+    @property
+    def began_s(self) -> float:
+        """When the first event of all is due, in the data's time."""
+        return self._began_s
+
+    @property
+    def events_per_s(self) -> float:
+        """How many events there are in a second of the data's time."""
+        n_events: int = sum(self._rows.values())
+        return n_events / self.span_s
+
+    def schedule(self, partition: str) -> Schedule:
+        if partition not in self._schedules:
+            due_s = np.load(self.folder / f"{partition}.due.npy", mmap_mode="r")
+            self._schedules[partition] = RoundSchedule(due_s, self._began_s, self.speed, self.span_s)
+        return self._schedules[partition]
+
+    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        n_round = self._rows[stretch.partition]
+        start = stretch.start
+        while start < stretch.end:
+            number, within = divmod(start, n_round)
+            end = min(stretch.end, (number + 1) * n_round)
+            part = Stretch(stretch.partition, within, within + end - start)
+            for block in super().read(part, wanted, schema):
+                block.batches = [_later(batch, wanted.time.name, number * self.span_s) for batch in block.batches]
+                yield block
+            start = end
+
+
+def _later(batch: pa.RecordBatch, time: str, by_s: int) -> pa.RecordBatch:
+    """The events with their times moved on."""
+    place = batch.schema.get_field_index(time)
+    field = batch.schema.field(place)
+    moved = pc.add(batch.column(place), pa.scalar(by_s, pa.duration("s")).cast(pa.duration(field.type.unit)))
+    return batch.set_column(place, field, moved)
