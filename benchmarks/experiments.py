@@ -34,7 +34,7 @@ EXPERIMENTS = (
     Entry("cluster", "Spark: throughput on up to 1,000 cores, simulated from costs measured here", 300, 12),
     Entry("spark_stream", "Spark: a stream recognised where it is read, against applyInPandasWithState", 400, 15),
     Entry("back_pressure", "Spark: back-pressure of 1 to 6 sources against recognisers, and the rate held", 660, 11),
-    Entry("ports_replayed", "Spark: 220 ports, half a year in an hour, in half of one, and the breaking point", 1200, 8),
+    Entry("ports_replayed", "Spark: 220 ports, half a year in an hour, in half of one, and how much faster", 1200, 8),
     Entry("stream_latency", "Spark: from an event offered to its detection out", 180, 10),
     Entry("peers", "side by side with other engines, detections compared", 900, 12),
     Entry("kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 15),

@@ -35,7 +35,7 @@ from benchmarks.endless import EndlessLog
 from benchmarks.events import FOLDER
 from benchmarks.measure import Experiment
 from benchmarks.record import Value
-from benchmarks.steady import F64, Looks, Steady, latency_s, plans, steady, time_of
+from benchmarks.steady import F64, Steady, latency_s, steady, time_of
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import gauge
 from wayeb_py.parallel.checkpoint import Checkpoint
@@ -55,9 +55,10 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIMIT = 0.1  # a recogniser keeps up while back-pressure is below this
-BUFFER = Capacity(seconds=2.0)  # what a batch is ever given at a speed; the product's 10 s want longer runs
+BUFFER_S = 4.0  # of a source; those of the product, 10 s, make batches long, and so runs
+BUFFER_FULL_S = 10.0
 BATCH_AT_MAX = 500_000  # events that all sources together may offer at the speed `max`
-WARM_BATCHES = 3
+WARM_BATCHES = 2
 WARM_BATCHES_QUICK = 1
 LOOK_EVERY_S = 0.02
 DEADLINE_S = 120.0  # beyond the seconds that a run is to last
@@ -87,7 +88,7 @@ class Subject:
 
     def events_per_s(self) -> float:
         """How many of its events there are in a second of their own time."""
-        return EndlessLog(self.store(1), 1.0, BUFFER).events_per_s
+        return EndlessLog(self.store(1), 1.0, Capacity(seconds=BUFFER_S)).events_per_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +101,9 @@ class Setup:
     recognisers: int
     speed: float
 
-    def log(self) -> EndlessLog:
-        capacity = Capacity(events=BATCH_AT_MAX // self.sources) if self.speed == MAX else BUFFER
+    def log(self, buffer_s: float) -> EndlessLog:
+        at_max = Capacity(events=BATCH_AT_MAX // self.sources)
+        capacity = at_max if self.speed == MAX else Capacity(seconds=buffer_s)
         return EndlessLog(self.subject.store(self.sources), self.speed, capacity)
 
     def facts(self) -> dict[str, Value]:
@@ -124,7 +126,6 @@ class Replayed:
     detections: int
     events: int  # over all of the run, and so are detections
     latency_s: F64  # of each detection whose event was offered in the steady state
-    agrees: bool  # with one process over the same events
 
     def row(self) -> dict[str, Value]:
         """The run as a line of a table."""
@@ -159,13 +160,14 @@ def recognisers(n: int, quick: bool) -> Iterator[SparkSession]:
 def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds: float) -> Replayed:
     """One run whose steady state lasts so many seconds; stops the experiment where it finds anything else than one
     process does in the same events."""
-    log = setup.log()
+    log = setup.log(BUFFER_FULL_S if experiment.size == "full" else BUFFER_S)
     with tempfile.TemporaryDirectory(prefix="wayeb-replayed-") as name, experiment.watched():
         run = _Run(session, setup, log, Path(name), WARM_BATCHES_QUICK if experiment.size == "quick" else WARM_BATCHES)
-        looks = run.watch(seconds)
+        run.watch(seconds)
         found = run.found()
+    looks = run.looks
     taken = offsets_taken(looks[-1])
-    between = steady(looks, log, run.warm_at_s)
+    between = steady(looks, log, run.planned_s[0])
     latency = [
         latency_s(batch.found, at_s, looks, log, between.began_s)
         for at_s, batch in run.taken
@@ -176,7 +178,7 @@ def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds:
     agrees = ids == expected and n_rows == sum(taken.values())
     what = f"{setup.subject.name}, {setup.scheme}, {setup.sources} to {setup.recognisers}"
     experiment.check(f"{len(ids):,} detections in {n_rows:,} events of {what}, equal to one process", agrees)
-    return Replayed(setup, between, len(ids), n_rows, np.concatenate([np.zeros(0), *latency]), agrees)
+    return Replayed(setup, between, len(ids), n_rows, np.concatenate([np.zeros(0), *latency]))
 
 
 @dataclass(slots=True)
@@ -189,28 +191,28 @@ class _Run:
     folder: Path
     n_warm: int  # batches that are not yet steady
     taken: list[tuple[float, Batch]] = field(default_factory=list)  # batches, and when they were in the sink
+    looks: list[dict[str, SourceState]] = field(default_factory=list)  # each of which showed something new
+    planned_s: list[float] = field(default_factory=list)  # when batches were planned, in the steady state
     stop: threading.Event = field(default_factory=threading.Event)
     fault: Exception | None = None
 
-    def watch(self, seconds: float) -> list[dict[str, SourceState]]:
-        """Runs until the steady state has lasted long enough, and returns every look that showed something new."""
+    def watch(self, seconds: float) -> None:
+        """Runs until the steady state has lasted so long."""
         thread = threading.Thread(target=self._stream, daemon=True)
         thread.start()
         deadline_s = time.monotonic() + seconds + DEADLINE_S
-        looks: list[dict[str, SourceState]] = []
         while thread.is_alive():
-            self._look(looks)
+            self._look()
             if time.monotonic() > deadline_s:
                 raise TimeoutError(
                     f"{len(self.taken)} batches after {seconds + DEADLINE_S:.0f} s: {self.setup.facts()}"
                 )
-            if not self.stop.is_set() and self._lasted_s(looks) >= seconds:
+            if len(self.planned_s) > 1 and self.planned_s[-1] - self.planned_s[0] >= seconds:
                 self.stop.set()
             time.sleep(LOOK_EVERY_S)
-        self._look(looks)
+        self._look()
         if self.fault is not None:
             raise self.fault
-        return looks
 
     def _stream(self) -> None:
         setup = self.setup
@@ -223,22 +225,15 @@ class _Run:
         except Exception as error:
             self.fault = error
 
-    def _look(self, looks: list[dict[str, SourceState]]) -> None:
+    def _look(self) -> None:
         states = read_states(self.folder / "checkpoint" / gauge.FOLDER / gauge.FILE)
-        if states and (not looks or states != looks[-1]):
-            looks.append(states)
-
-    def _lasted_s(self, looks: Looks) -> float:
-        """For how long the steady state has lasted: up to the last plan of a batch, and one at least lies between."""
-        if len(self.taken) < self.n_warm:
-            return -1.0
-        since = plans(looks, self.warm_at_s)
-        return time_of(since[-1]) - time_of(since[0]) if len(since) > 2 else -1.0
-
-    @property
-    def warm_at_s(self) -> float:
-        """When the last batch was out that is not yet steady."""
-        return self.taken[self.n_warm - 1][0]
+        if not states or (self.looks and states == self.looks[-1]):
+            return
+        at_s = time_of(states)
+        is_warm = len(self.taken) >= self.n_warm and at_s >= self.taken[self.n_warm - 1][0]
+        if is_warm and offsets_taken(states) != offsets_taken(self.looks[-1]):
+            self.planned_s.append(at_s)
+        self.looks.append(states)
 
     def found(self) -> pa.Table | None:
         """What is in the sink."""
