@@ -4,7 +4,8 @@
 # make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium, Java
 #              and Maven with apt-get, where it may, for the tests of the map page, on Spark and with Kafka
 # make lint    ruff and mypy alone
-# make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once)
+# make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once);
+#              BENCH=--quick within 3 minutes, BENCH="latency places" some of them
 # make soak    kills the processes of a stream at random for SOAK_S seconds (600), then compares its detections with those
 #              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (tests/soak.py --help)
 # make clean   removes what the others made, .venv included
@@ -58,7 +59,7 @@ test: lint
 
 bench: $(VENV)/.installed-test
 	@echo "==> benchmarks: ratios, each with its bound"
-	@$(BIN)/python -m benchmarks
+	@$(BIN)/python -m benchmarks $(BENCH)
 
 soak: $(VENV)/.installed-test
 	@echo "==> a stream under fire for $(SOAK_S) s"

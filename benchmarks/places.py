@@ -59,6 +59,18 @@ def make_events(dice: np.random.Generator, ports: np.ndarray, n_vessels: int) ->
     return pa.table({"mmsi": vessels, "t": times, "lon": lon.reshape(-1), "lat": lat.reshape(-1)})
 
 
+def write_patterns(folder: Path, ports: np.ndarray) -> tuple[Path, Path]:
+    """The ports as a file, and beside it the pattern for each of them and the same as one pattern a port."""
+    names = [f"Port{number:03}" for number in range(N_PORTS)]
+    lines = [f"{name},{lon:.6f},{lat:.6f}" for name, (lon, lat) in zip(names, ports, strict=True)]
+    (folder / "ports.csv").write_text("\n".join(["name,lon,lat", *lines]) + "\n")
+    each, apart = folder / "each.sre", folder / "apart.sre"
+    each.write_text(f"{STREAM}pattern Approaching for each p in port := {BODY.format(p='p')}\n")
+    one_by_one = [f"pattern {name} := {BODY.format(p=NAMED.format(name=name))}" for name in names]
+    apart.write_text(STREAM + "\n".join(one_by_one) + "\n")
+    return each, apart
+
+
 def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
     return wayeb_py.Recogniser(patterns, order="sorted").feed(events).to_arrow()
 
@@ -77,13 +89,7 @@ def main() -> None:
     events = make_events(dice, ports, n_vessels)
     stay_on_one_core()
     with tempfile.TemporaryDirectory() as folder:
-        names = [f"Port{number:03}" for number in range(N_PORTS)]
-        lines = [f"{name},{lon:.6f},{lat:.6f}" for name, (lon, lat) in zip(names, ports, strict=True)]
-        Path(folder, "ports.csv").write_text("\n".join(["name,lon,lat", *lines]) + "\n")
-        each, apart = Path(folder, "each.sre"), Path(folder, "apart.sre")
-        each.write_text(f"{STREAM}pattern Approaching for each p in port := {BODY.format(p='p')}\n")
-        one_by_one = [f"pattern {name} := {BODY.format(p=NAMED.format(name=name))}" for name in names]
-        apart.write_text(STREAM + "\n".join(one_by_one) + "\n")
+        each, apart = write_patterns(Path(folder), ports)
         for_each, separate = wayeb_py.compile(each), wayeb_py.compile(apart)
         found, expected = recognise(for_each, events), recognise(separate, events)
         experiment.check(

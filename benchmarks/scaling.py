@@ -20,13 +20,14 @@ import pyarrow as pa
 
 import wayeb_py
 from benchmarks.events import QUICK_EVENTS, as_numpy, read_fleet
-from benchmarks.measure import Experiment, Figure, repeat_in_turn, start, stay_on_one_core
+from benchmarks.measure import Experiment, Figure, start, stay_on_one_core
 from benchmarks.pattern_sets import thousand, write_sre
 from benchmarks.words import Words
 
 SEED = 5
 BATCH_ROWS = 1 << 20
 STREAM = "stream made {\n    key  id\n    time t in s\n    attr v number\n}\n"
+VARIED = ("events", "entities", "window in s", "share detected", "patterns")
 SWING = "pattern Swing := (v > 0.5) ; (v <= 0.5) ; (v > 0.5)"
 
 
@@ -115,11 +116,10 @@ def measure(experiment: Experiment, variation: list[Point]) -> None:
         found = recognise(point)
         experiment.check(f"{found:,} detections at {point.at:,g} {point.varied}", found == point.expected)
     tasks = {f"{point.varied} {point.at:g}": (lambda point=point: recognise(point)) for point in variation}
-    with experiment.watched():
-        seconds = repeat_in_turn(tasks, 3)
-    experiment.record.repeats_s |= seconds
+    experiment.median_seconds(tasks, 3)
     totals = []
-    for point, (_, repeats) in zip(variation, seconds.items(), strict=True):
+    for point, task in zip(variation, tasks, strict=True):
+        repeats = experiment.record.repeats_s[task]
         per_event = [1e9 * value / point.events.num_rows for value in repeats]
         totals.append(statistics.median(repeats))
         experiment.row(
@@ -137,7 +137,8 @@ def measure(experiment: Experiment, variation: list[Point]) -> None:
 def main() -> None:
     stay_on_one_core()
     experiment = start("scaling", "the cost of an event against what could make it grow, one core", SEED)
-    for variation in points(experiment.size):
+    for number, variation in enumerate(points(experiment.size)):
+        experiment.progress.step(number + 1, len(VARIED), f"{VARIED[number]}: variation")
         measure(experiment, variation)
     experiment.figure(Figure("Cost of an event", "at", "ns an event", panel="varied", low="low", high="high", log="xy"))
     experiment.finish()

@@ -55,14 +55,14 @@ def areas(dice: np.random.Generator) -> npt.NDArray[np.object_]:
     return found
 
 
-def positions(dice: np.random.Generator, vertices: F64) -> tuple[F64, F64]:
+def positions(dice: np.random.Generator, vertices: F64, n: int) -> tuple[F64, F64]:
     """Positions in and around the bounds, a fifth of them within 1 km of a vertex, in no order."""
     low, high = vertices.min(axis=0) - 0.1, vertices.max(axis=0) + 0.1
-    at = dice.uniform(low, high, (N_POSITIONS, 2))
-    n_close = N_POSITIONS // 5
+    at = dice.uniform(low, high, (n, 2))
+    n_close = n // 5
     beside = dice.uniform(-KILOMETRE_DEG, KILOMETRE_DEG, (n_close, 2)) * 0.7
     at[:n_close] = vertices[dice.integers(0, len(vertices), n_close)] + beside
-    at = at[dice.permutation(N_POSITIONS)]
+    at = at[dice.permutation(n)]
     return np.ascontiguousarray(at[:, 0]), np.ascontiguousarray(at[:, 1])
 
 
@@ -112,7 +112,7 @@ def inside(experiment: Experiment, dice: np.random.Generator) -> None:
     geometries = areas(dice)
     index = PlaceIndex(shapes_of(geometries, True))
     tree = shapely.STRtree(geometries)
-    lon, lat = positions(dice, index.shapes.edges[:, :2])
+    lon, lat = positions(dice, index.shapes.edges[:, :2], N_POSITIONS)
     found = index.inside(lon, lat)
     expected = np.zeros(N_POSITIONS, dtype=bool)
     expected[tree.query(shapely.points(lon, lat), predicate="intersects")[0]] = True
@@ -139,7 +139,7 @@ def near(experiment: Experiment, dice: np.random.Generator) -> None:
     walk = np.concatenate([walk, walk[:1]])
     coast = np.array([shapely.LineString(walk)], dtype=object)
     index = PlaceIndex(shapes_of(coast, False))
-    lon, lat = positions(dice, walk)
+    lon, lat = positions(dice, walk, N_POSITIONS)
     found = index.near(lon, lat, COAST_REACH_M)
     some = np.concatenate([np.flatnonzero(found)[: N_MEASURED // 2], np.flatnonzero(~found)[: N_MEASURED // 2]])
     dense = np.concatenate([walk[:-1] + part * np.diff(walk, axis=0) for part in np.linspace(0, 1, 20, endpoint=False)])
