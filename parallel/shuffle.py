@@ -22,10 +22,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from wayeb_py.parallel.parcel import Parcel, pack, unpack
-from wayeb_py.parallel.shards import shard_of
+from wayeb_py.parallel.shards import cut, shard_of
 
 SHARDS_A_WORKER = 4
 GATHERED_ROWS = 1 << 19  # cut at a time; a parcel has as many by the number of shards
+OPENED_ROWS = 1 << 16  # at least, where there are as many
 NUMBER_BITS = 32  # of a parcel's number: below the number of the task that packed it
 
 I64 = npt.NDArray[np.int64]
@@ -47,8 +48,12 @@ class Routing:
     heavy: tuple[int | str, ...]  # keys; shard n_hashed + i
     targets: tuple[Target, ...]  # in the order in which they should be started
 
-    def targets_of(self, shard: int) -> list[int]:
-        return [number for number, target in enumerate(self.targets) if target.shard == shard]
+    def targets_by_shard(self) -> list[list[int]]:
+        """For each shard the numbers of its targets."""
+        found: list[list[int]] = [[] for _ in range(self.n_shards)]
+        for number, target in enumerate(self.targets):
+            found[target.shard].append(number)
+        return found
 
     @property
     def n_shards(self) -> int:
@@ -105,6 +110,10 @@ class Packer:
     _gathered: list[pa.RecordBatch] = field(default_factory=list)
     _n_gathered: int = 0
     _number: int = 0
+    _targets: list[list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._targets = self.routing.targets_by_shard()
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         """Takes events, and gives the parcels that are full by now."""
@@ -125,17 +134,11 @@ class Packer:
 
     def _cut(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         shards = self.routing.shards(batch.column(self.key))
-        order = np.argsort(shards.astype(np.int16) if self.routing.n_shards < 1 << 15 else shards, kind="stable")
-        ends = np.cumsum(np.bincount(shards, minlength=self.routing.n_shards))
-        arranged = batch.take(pa.array(order))
-        begin = 0
-        for shard, end in enumerate(ends.tolist()):
-            if end > begin:
-                payload = pack(_with_own_words(arranged.slice(begin, end - begin)))
-                for target in self.routing.targets_of(shard):
-                    yield Parcel("events", target, (self.task << NUMBER_BITS) + self._number, payload)
-                self._number += 1
-            begin = end
+        for shard, events in cut(batch, shards, self.routing.n_shards):
+            payload = pack(_with_own_words(events))
+            for target in self._targets[shard]:
+                yield Parcel("events", target, (self.task << NUMBER_BITS) + self._number, payload)
+            self._number += 1
 
 
 def _with_own_words(batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -154,6 +157,20 @@ def _with_own_words(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def open_events(payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    """The events of parcels."""
+    """The events of parcels, small ones put together: a batch costs a millisecond, however few events are in it."""
+    opened: list[pa.Table] = []
+    n_rows = 0
     for payload in payloads:
-        yield from unpack(payload).to_batches()
+        opened.append(unpack(payload))
+        n_rows += opened[-1].num_rows
+        if n_rows >= OPENED_ROWS:
+            yield from _together(opened)
+            opened, n_rows = [], 0
+    yield from _together(opened)
+
+
+def _together(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    if len(tables) > 1:
+        tables = [pa.concat_tables(tables).unify_dictionaries().combine_chunks()]
+    for table in tables:
+        yield from table.to_batches()
