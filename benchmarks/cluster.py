@@ -66,7 +66,7 @@ class Extent:
 
 
 EXTENTS = {
-    "quick": Extent(QUICK_EVENTS, (250_000,), (16,), 1, 1),
+    "quick": Extent(250_000, (QUICK_EVENTS,), (16,), 1, 1),
     "usual": Extent(1_000_000, (2_000_000, 4_000_000), (16, 30), 16, 3),
     "full": Extent(1_000_000, (4_000_000, 20_000_000), (16, 30), 16, 5),
 }

@@ -7,6 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+pytest.importorskip("pyspark")
+
 from benchmarks.cluster_model import (
     THIS_MACHINE,
     Costs,
