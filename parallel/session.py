@@ -80,6 +80,7 @@ def open_session(
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     session: SparkSession = SparkSession.builder.config(conf=conf).getOrCreate()
+    _quieten(session)
     return session
 
 
@@ -91,6 +92,13 @@ def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> Spark
         gateway = start_jvm(settings, is_local=asked is None or asked.startswith("local"), quick=quick)
         SparkContext._ensure_initialized(gateway=gateway)
     return SparkConf()
+
+
+def _quieten(session: SparkSession) -> None:
+    """Whoever waits for a JVM that dies says so; the thread that takes its counts would add a traceback of its own."""
+    server = getattr(session.sparkContext, "_accumulatorServer", None)
+    if server is not None:
+        server.handle_error = lambda request, address: None
 
 
 def require_spark() -> None:
