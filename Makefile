@@ -52,7 +52,7 @@ lint: $(VENV)/.installed-test
 	@$(BIN)/mypy
 
 test: lint
-	@echo "==> pytest, the layer test among them, with $(WORKERS) workers, one of which has the tests on Spark"
+	@echo "==> pytest, the layer test among them, with $(WORKERS) workers, one for streams and one for the rest of Spark at first"
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
 	@echo "==> the examples inside the pattern files"
 	@$(BIN)/wayeb test patterns/

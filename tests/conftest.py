@@ -1,5 +1,6 @@
 """What test modules share: one Spark session and one Kafka broker a process, since starting one takes longer than most
-tests."""
+tests. With two workers one has the streams, the other what else is on Spark, and both begin with it: whoever is done
+first goes on with the rest."""
 
 from __future__ import annotations
 
@@ -24,7 +25,15 @@ os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.name.startswith(ON_SPARK):
-            item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.xdist_group(_group(item)))
+    groups = ["stream", "spark", None]
+    items.sort(key=lambda item: groups.index(_group(item)))
+
+
+def _group(item: pytest.Item) -> str | None:
+    """Which tests share a session."""
+    name = item.path.name
+    return None if not name.startswith(ON_SPARK) else "stream" if name.startswith("test_stream_") else "spark"
 
 
 @pytest.hookimpl(wrapper=True)
