@@ -71,16 +71,16 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
             axis.errorbar(xs, ys, yerr=spread, label=name, marker=marker, markersize=4, linewidth=1.2, capsize=2)
     if as_names:
         axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks], rotation=30, ha="right")
+    if figure.limit is not None:  # before the axis is fixed, so that it has room for the line
+        axis.axhline(figure.limit, color="0.6", linestyle="--", linewidth=0.8)
+        at = {"x": 1.0, "ha": "right", "transform": axis.get_yaxis_transform()}
+        axis.text(y=figure.limit, s=figure.limit_name, va="bottom", fontsize=6, color="0.4", **at)
     if "x" in figure.log and not as_names:
         axis.set_xscale("log")
     if "y" in figure.log:
         axis.set_yscale("log")
     elif all((_number(row[figure.y]) or 0.0) >= 0 for row in rows):
         axis.set_ylim(bottom=0)
-    if figure.limit is not None:
-        axis.axhline(figure.limit, color="0.6", linestyle="--", linewidth=0.8)
-        at = {"x": 1.0, "ha": "right", "transform": axis.get_yaxis_transform()}
-        axis.text(y=figure.limit, s=figure.limit_name, va="bottom", fontsize=6, color="0.4", **at)
     if figure.mark is not None:
         axis.axvline(figure.mark, color="0.6", linestyle=":", linewidth=0.8)
         at = {"y": 1.0, "va": "top", "transform": axis.get_xaxis_transform()}

@@ -17,7 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.events import QUICK_EVENTS, SIX_PATTERNS, read_fleet
+from benchmarks.events import SIX_PATTERNS, read_fleet
 from benchmarks.fleet_in_polars import NEEDED, shift_after_sorting
 from benchmarks.measure import REPEATS, Figure, start, stay_on_one_core
 
@@ -34,12 +34,12 @@ def count_in_polars(events: pa.Table) -> int:
 def main() -> None:
     stay_on_one_core()
     experiment = start("latency", "from an event offered to its detection out, six patterns, in process, one core")
-    n_events = QUICK_EVENTS if experiment.size == "quick" else 2_000_000
+    n_events, n_alone = (100_000, 3_000) if experiment.size == "quick" else (2_000_000, 20_000)
     events = read_fleet(n_events)
     patterns = wayeb_py.compile(SIX_PATTERNS)
     for number, size in enumerate(SIZES):
         experiment.progress.step(number + 1, len(SIZES), "batch size")
-        offered = events.slice(0, min(n_events, 20_000)) if size == 1 else events
+        offered = events.slice(0, n_alone) if size == 1 else events
         batches = [offered.slice(at, size).combine_chunks().to_batches()[0] for at in range(0, len(offered), size)]
         recogniser = wayeb_py.Recogniser(patterns, order="sorted")
         seconds = np.empty(len(batches))

@@ -60,8 +60,7 @@ def main() -> None:
                 experiment.record.repeats_s[what] = [ms / 1e3 for ms in taken]
                 ms, low, high = statistics.median(taken), min(taken), max(taken)
                 experiment.row(action=what, ms=ms, low=low, high=high, repeats=n_rounds)
-                bound = Bound(f"{what}, median", ms, MOST_MS, "at most", "ms", low, high)
-                experiment.bound(bound, at_every_size=True)
+                experiment.bound(Bound(f"{what}, median", ms, MOST_MS, "at most", "ms", low, high))
         finally:
             driver.quit()
     experiment.bars("The map page answers", "action", "ms", MOST_MS, "the bound")

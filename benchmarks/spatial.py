@@ -24,7 +24,7 @@ from wayeb_py.spatial.shapes import shapes_of
 F64 = npt.NDArray[np.float64]
 
 # positions; those that the tree is asked for one by one; those whose distances are measured otherwise
-SIZES = {"quick": (100_000, 1_000, 40), "usual": (1_000_000, 5_000, 300), "full": (1_000_000, 5_000, 300)}
+SIZES = {"quick": (50_000, 500, 20), "usual": (1_000_000, 5_000, 300), "full": (1_000_000, 5_000, 300)}
 N_POSITIONS, N_ASKED_SINGLY, N_MEASURED = SIZES[asked_size()]
 LEAST = 50  # times as fast as the tree
 SEED = 20

@@ -57,8 +57,7 @@ def main() -> None:
     title, asked = "From the command to its first result", "the bound for the first detection"
     experiment.bars(title, "until", "seconds", MOST_S, asked)
     warm_s, low_s, high_s = statistics.median(firsts_s), min(firsts_s), max(firsts_s)
-    bound = Bound("process start to first detection", warm_s, MOST_S, "at most", "s", low_s, high_s)
-    experiment.bound(bound, at_every_size=True)
+    experiment.bound(Bound("process start to first detection", warm_s, MOST_S, "at most", "s", low_s, high_s))
     experiment.finish()
 
 
