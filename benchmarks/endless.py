@@ -6,12 +6,16 @@ A rate is times a run's length in events, and how many a run takes is known only
 is enough for all of them. Entities go on from round to round: to a recogniser each has one long history, in which it
 is somewhere else at the beginning of a round. *Not taken*: data as long as the fastest run needs, once for every number
 of partitions, which is gigabytes that are made, sorted and cut before anything is measured.
+
+It begins with full buffers. From empty ones a recogniser that is too slow is seen only when its batches, each a
+little longer than the one before, have grown as long as the buffer: a short run would say that it keeps up.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +26,7 @@ import pyarrow.compute as pc
 from wayeb_py.files.block import Block
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.log import Stretch
-from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.pressure import Capacity, pass_time
 from wayeb_py.parallel.replay_log import ReplayLog, Schedule
 
 ROUNDS = 1_000_000
@@ -59,7 +63,7 @@ class RoundSchedule(Schedule):
 
 
 class EndlessLog(ReplayLog):
-    """A replay that begins again when it is over; its time column holds timestamps."""
+    """A replay that begins again when it is over, and begins with full buffers; its times are timestamps."""
 
     def __init__(self, folder: Path, speed: float, capacity: Capacity) -> None:
         super().__init__(folder, speed, capacity)
@@ -78,6 +82,15 @@ class EndlessLog(ReplayLog):
         """How many events there are in a second of the data's time."""
         n_events: int = sum(self._rows.values())
         return n_events / self.span_s
+
+    def start(self, now_s: float, taken: Mapping[str, int]) -> None:
+        super().start(now_s, taken)
+        if self.capacity.seconds is None:  # at the speed `max` they fill at once
+            return
+        full_s = now_s + self.capacity.seconds
+        for name, state in self.states.items():
+            full = pass_time(state, full_s, self.schedule(name), self.capacity, stands=True)
+            self.states[name] = replace(full, at_s=now_s, watched_s=0.0, waited_s=0.0)
 
     def schedule(self, partition: str) -> Schedule:
         if partition not in self._schedules:

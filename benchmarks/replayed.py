@@ -55,13 +55,13 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIMIT = 0.1  # a recogniser keeps up while back-pressure is below this
-BUFFER_S = 4.0  # of a source; those of the product, 10 s, make batches long, and so runs
+BUFFER_S = 3.0  # of a source; those of the product, 10 s, make batches long, and so runs
 BUFFER_FULL_S = 10.0
 BATCH_AT_MAX = 500_000  # events that all sources together may offer at the speed `max`
 WARM_BATCHES = 2
 WARM_BATCHES_QUICK = 1
 LOOK_EVERY_S = 0.02
-DEADLINE_S = 120.0  # beyond the seconds that a run is to last
+DEADLINE_S = 600.0  # beyond the seconds that a run is to last
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 
 

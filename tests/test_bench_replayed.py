@@ -113,6 +113,16 @@ def test_what_one_process_finds_is_found_over_the_rounds(
 # The steady state.
 
 
+def test_a_replay_begins_with_full_buffers_and_nothing_waited(endless: Callable[[int, float], EndlessLog]) -> None:
+    log = endless(2, 20.0)
+    offered = log.offer(50.0, {})
+    assert sum(offered.values()) == pytest.approx(4 * 20 * 2.0, abs=4)
+    assert all(state.watched_s == state.waited_s == 0.0 for state in log.states.values())
+    later = log.offer(51.0, {})
+    assert sum(later.values()) == pytest.approx(sum(offered.values()), abs=4)  # nothing was taken
+    assert all(state.waited_s == pytest.approx(1.0, abs=0.1) for state in log.states.values())
+
+
 def watched(log: EndlessLog, batch_s: float, n_batches: int, started_s: float = 30.0) -> list[dict[str, SourceState]]:
     """Looks at sources whose batches take so long, each planned when the one before is done; the first starts late."""
     names = list(log.earliest())
