@@ -64,6 +64,14 @@ class Bench:
     def data(self) -> Path:
         return fleet_file(self.n_events)
 
+    @property
+    def n_parts(self) -> int:
+        """In which the tiny file is, for as many tasks."""
+        return TINY_PARTS if self.repeats > 1 else TINY_PARTS // 4
+
+    def tiny(self, scheme: Scheme) -> Path:
+        return fleet_parts(TINY_EVENTS, self.n_parts) if scheme == "source" else fleet_file(TINY_EVENTS)
+
     def reader(self, patterns: wayeb_py.Patterns) -> EventReader:
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         return open_events([self.data], wanted, threads=1)
@@ -89,10 +97,20 @@ class Bench:
 def measure_costs(bench: Bench) -> dict[Scheme, Costs]:
     """The costs on this machine; jobs of different schemes differ in what they take besides their tasks."""
     sets = {n: fleet_patterns(n) for n in (FEW, MANY)}
-    for scheme in SCHEMES:  # what is not warm yet is no cost of an event
-        run(bench, sets[MANY], fleet_file(TINY_EVENTS), scheme, 1)
-    costs = Costs(**event_costs(bench, sets), **move_costs(bench), **task_costs(bench, sets), job_s=0, job_pattern_s=0)
-    return {scheme: replace(costs, **job_costs(bench, sets, scheme, costs)) for scheme in SCHEMES}
+    warm_up(bench, sets[MANY])
+    in_jobs = sets if bench.repeats > 1 else {MANY: sets[MANY]}
+    costs = Costs(
+        **event_costs(bench, sets), **move_costs(bench), **task_costs(bench, in_jobs), job_s=0, job_pattern_s=0
+    )
+    return {scheme: replace(costs, **job_costs(bench, in_jobs, scheme, costs)) for scheme in SCHEMES}
+
+
+def warm_up(bench: Bench, patterns: wayeb_py.Patterns) -> None:
+    """Does everything for a while: a JVM gets faster for as long as it meets something new."""
+    for _ in range(2 * bench.repeats - 1):
+        for scheme in SCHEMES:
+            run(bench, patterns, bench.tiny(scheme), scheme, 1 if scheme == "pattern" else bench.n_parts)
+        have_tasks(bench.spark, 64 * bench.repeats)
 
 
 def event_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, float]:
@@ -198,11 +216,11 @@ def move(spark: SparkSession, n_parcels: int, n_bytes: int, n_shards: int = 4) -
 
 def task_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, float]:
     """What a task takes besides its events: the same files in one task, and in many."""
-    parts = fleet_parts(TINY_EVENTS, TINY_PARTS)
+    parts = bench.tiny("source")
     by_patterns = {}
     for n_patterns, patterns in sets.items():
         used = {}
-        for workers in (1, TINY_PARTS):
+        for workers in (1, bench.n_parts):
             n_tasks = len(make_plan(patterns, open_tiny(patterns, parts), "source", workers).splits)
             used[n_tasks] = bench.cpu_s(run, bench, patterns, parts, "source", workers)
         by_patterns[n_patterns] = max(0.0, parts_of_line(used)[1])
@@ -212,13 +230,13 @@ def task_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, fl
 
 def job_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns], scheme: Scheme, costs: Costs) -> dict[str, float]:
     """What a job takes besides its tasks: a tiny one, less what the tasks take; and planning, from as many events."""
-    tiny = fleet_parts(TINY_EVENTS, TINY_PARTS) if scheme == "source" else fleet_file(TINY_EVENTS)
+    tiny = bench.tiny(scheme)
     by_patterns = {}
     for n_patterns, patterns in sets.items():
         whole_s = bench.wall_s(run, bench, patterns, tiny, scheme, 1)
         planning_s = bench.wall_s(make_plan, patterns, bench.reader(patterns), scheme, 1)
         tiny_planning_s = bench.wall_s(make_plan, patterns, open_tiny(patterns, tiny), scheme, 1)
-        tasks_s = seconds_of(scheme, tiny_job(n_patterns), costs, THIS_MACHINE, 1)
+        tasks_s = seconds_of(scheme, file_job(TINY_EVENTS, n_patterns, bench.n_parts), costs, THIS_MACHINE, 1)
         more_planning_s = planning_s - tiny_planning_s if scheme != "source" else 0.0
         by_patterns[n_patterns] = max(0.0, whole_s - tasks_s + more_planning_s)
     job_s, job_pattern_s = parts_of_line(by_patterns)
@@ -231,10 +249,6 @@ def run(bench: Bench, patterns: wayeb_py.Patterns, data: Path, scheme: Scheme, w
 
 def open_tiny(patterns: wayeb_py.Patterns, data: Path) -> EventReader:
     return open_events([data], Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit), threads=1)
-
-
-def tiny_job(n_patterns: int) -> Job:
-    return file_job(TINY_EVENTS, n_patterns, TINY_PARTS)
 
 
 def file_job(n_events: int, n_patterns: int, n_parts: int) -> Job:
@@ -253,7 +267,13 @@ def entity_sizes(path: Path) -> np.ndarray:
 
 
 def parts_of_line(at: dict[int, float]) -> tuple[float, float]:
-    """Through two points: what there is at nothing, and what each one adds; neither is less than nothing."""
-    (few, low), (many, high) = sorted(at.items())
+    """Through two points: what there is at nothing, and what each one adds; neither is less than nothing.
+
+    Of one point all is taken to be there at nothing.
+    """
+    (few, low), *more = sorted(at.items())
+    if not more:
+        return low, 0.0
+    ((many, high),) = more
     each = max(0.0, (high - low) / (many - few))
     return max(0.0, low - few * each), each

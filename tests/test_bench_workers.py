@@ -52,6 +52,7 @@ def test_a_line_through_two_points_has_no_part_below_nothing() -> None:
     assert parts_of_line({6: 10.0, 48: 52.0}) == (4.0, 1.0)
     assert parts_of_line({48: 5.0, 6: 9.0}) == (9.0, 0.0)
     assert parts_of_line({10: 1.0, 20: 11.0}) == (0.0, 1.0)
+    assert parts_of_line({48: 5.0}) == (5.0, 0.0)
 
 
 def test_detections_are_compared_whatever_their_order_and_text_type(tmp_path: Path) -> None:
