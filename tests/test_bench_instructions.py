@@ -1,0 +1,45 @@
+"""Counting instructions: what callgrind leaves is read, and the marks that it goes by are harmless without it."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+
+import pytest
+
+from benchmarks.counted import Marks
+from benchmarks.instructions import read_counts
+
+DUMP = """# callgrind format
+version: 1
+part: {part}
+
+desc: Timerange: Basic block 0 - 1893
+desc: Trigger: {trigger}
+
+events: Ir
+summary: {total}
+
+fn=(0) kernel
+0 7
+totals: {total}
+"""
+
+
+def test_a_count_has_the_name_that_its_end_was_marked_with(tmp_path: Path) -> None:
+    for part, (trigger, total) in enumerate(
+        {
+            "Client Request: six patterns of 20000": 14462544,
+            "Client Request: six patterns of 40000": 20175436,
+            "Program termination": 7,
+        }.items()
+    ):
+        (tmp_path / f"counts.{part}").write_text(DUMP.format(part=part, trigger=trigger, total=total))
+    assert read_counts(tmp_path) == {"six patterns of 20000": 14462544, "six patterns of 40000": 20175436}
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the marks are of x86-64")
+def test_marks_do_nothing_without_valgrind() -> None:
+    marks = Marks()
+    marks.begin()
+    marks.end("nothing")
