@@ -128,7 +128,7 @@ def publish(
     records: Records = RECORDS,
 ) -> None:
     """Copy the newest records of the usual size to benchmarks/published, and write README's numbers from there."""
-    from benchmarks.published import RefusedError, write_readme
+    from benchmarks.published import RefusedError, left_out, write_readme
     from benchmarks.published import publish as publish_records
 
     try:
@@ -136,6 +136,8 @@ def publish(
             print(f"{record.experiment}: {record.date[:16]}, commit {record.commit}")
     except RefusedError as refused:
         fail(str(refused))
+    for line in left_out():
+        print(f"not in the record, and so not in README: {line}")
     write_readme()
 
 

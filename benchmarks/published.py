@@ -19,6 +19,7 @@ BEGIN = "<!-- from here: `wayeb bench readme` -->"
 END = "<!-- to here: `wayeb bench readme` -->"
 RATE = "million events/s"
 ALONE = {"batch_size": "1"}
+CALM = {"scheme": "source", "rate": "10,000/s"}
 SAVED = "processor time saved over window functions"
 
 
@@ -53,6 +54,16 @@ def row(column: str, unit: str, **where: Value) -> Measured:
             return None
         told = spread(found[0].get("low"), found[0].get("high"))
         return f"{show(found[0][column])} {unit}" + (f" ({told})" if told else "")
+
+    return measured
+
+
+def number(what: str, unit: str) -> Measured:
+    """A number that was reported, by its name and unit."""
+
+    def measured(record: Record) -> str | None:
+        value = record.numbers.get(f"{what} [{unit}]")
+        return None if value is None else f"{show(value)} {unit}"
 
     return measured
 
@@ -103,6 +114,15 @@ LINES: dict[str, dict[str, Measured]] = {
     "spark_stream": {
         "a stream of files, speed over `applyInPandasWithState` over rows": bound("chained source over applyInPandas"),
     },
+    "stream_latency": {
+        "a stream on Spark, 10,000 events/s, from offered to detected: median": row("ms", "ms", **CALM, quantile="p50"),
+        "the same on Spark, 99 of 100": row("ms", "ms", **CALM, quantile="p99"),
+    },
+    "ports_replayed": {
+        "220 ports, a coast replayed on two cores until it lags": number(
+            "breaking point, partition", "times real time"
+        ),
+    },
     "kafka": {"a stream from Kafka, the broker on the same two cores": row(RATE, RATE, way="chained source")},
     "map_page": {"a map of 50,000 points answers, the slowest of three actions": bound("")},
     "peers": {"side by side, six patterns: seconds of others over ours": side_by_side},
@@ -148,6 +168,17 @@ def section(published: Path = PUBLISHED) -> str:
         return "Nothing is published yet: `make bench` prints what it measures.\n"
     where = [f"{place}: {', '.join(names)}." for place, names in groups.items()]
     return "\n".join(["| what | measured | repeat |", "| --- | --- | --- |", *rows, "", *where, ""])
+
+
+def left_out(published: Path = PUBLISHED) -> list[str]:
+    """The lines whose record is there, but not their number in it."""
+    return [
+        f"{name}: {what}"
+        for name, lines in LINES.items()
+        if (path := published / f"{name}.json").exists()
+        for what, measured in lines.items()
+        if measured(read_record(path)) is None
+    ]
 
 
 def write_readme(readme: Path = README, published: Path = PUBLISHED) -> None:

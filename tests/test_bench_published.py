@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.experiments import EXPERIMENTS
-from benchmarks.published import BEGIN, END, LINES, README, RefusedError, publish, section, write_readme
+from benchmarks.published import BEGIN, END, LINES, README, RefusedError, left_out, publish, section, write_readme
 from benchmarks.record import Bound, Record, Size, begin_record, newest_records
 
 
@@ -44,6 +44,7 @@ def test_a_line_has_the_spread_the_bound_and_the_command_and_one_without_a_numbe
         "0.7× (0.65 to 0.75; at least 0.6)",
     ]
     assert lines[4] == ""  # no Polars in this record, and no other record
+    assert left_out(tmp_path / "published") == ["end_to_end: their speed over the faster of two formulations in Polars"]
     assert all("`wayeb bench end_to_end`" in line for line in lines[2:4])
     assert lines[5] == ("Measured on 2026-01-02, Abacus, 2 cores, 8.0 GB, Python 3.11.7, commit abc123: end_to_end.")
 
