@@ -29,7 +29,7 @@ from benchmarks.events import SIX_PATTERNS, fleet_file
 from benchmarks.highest import find_highest
 from benchmarks.maritime import ROOT, SIX, maritime_file
 from benchmarks.measure import Experiment, Figure, start
-from benchmarks.replayed import LIMIT, Setup, Subject, recognisers, replay
+from benchmarks.replayed import BUFFER_S, LIMIT, Setup, Subject, recognisers, replay
 from wayeb_py.parallel.replay_log import MAX
 from wayeb_py.parallel.stream_schemes import Scheme
 
@@ -42,11 +42,11 @@ SHARE = 1 / 3  # a source's rate, of what is taken from one that offers too much
 QUICK_RATE = 20_000.0  # of a source where nothing is calibrated
 PRECISION = 1.3
 SCHEMES: tuple[Scheme, ...] = ("partition", "pattern")
-# Events of the fleet and of the sea, seconds of a run, numbers of sources and of recognisers.
+# Events of the fleet and of the sea, seconds of a buffer and of a run, numbers of sources and of recognisers.
 SIZES = {
-    "quick": (100_000, 50_000, 1.0, [1, 6], [1]),
-    "usual": (2_000_000, 1_000_000, 3.0, [1, 3, 6], [1, 2]),
-    "full": (2_000_000, 1_000_000, 10.0, [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]),
+    "quick": (100_000, 50_000, 3.0, 1.0, [1, 6], [1]),
+    "usual": (2_000_000, 1_000_000, 3.0, 3.0, [1, 3, 6], [1, 2]),
+    "full": (2_000_000, 1_000_000, BUFFER_S, 10.0, [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]),
 }
 # They need what the six patterns need, and hold nowhere.
 NOTHING_OF_FLEET = """
@@ -86,6 +86,7 @@ class Grid:
     """The runs, and what was learnt from the first of them."""
 
     experiment: Experiment
+    buffer_s: float
     seconds: float
     rates: dict[tuple[str, str], float] = field(default_factory=dict)  # of a source, in events a second
     most: dict[tuple[str, str], float] = field(default_factory=dict)  # that was taken, with as many as there are cores
@@ -103,7 +104,7 @@ class Grid:
     def measure(self, session: SparkSession, subject: Subject, scheme: Scheme, m: int, n: int) -> None:
         """One cell: the ratio of so many sources with so many recognisers."""
         speed = m * self.rates[subject.name, scheme] / subject.events_per_s()
-        run = replay(self.experiment, session, Setup(subject, scheme, m, n, speed), self.seconds)
+        run = replay(self.experiment, session, Setup(subject, scheme, m, n, speed, self.buffer_s), self.seconds)
         self.experiment.row(what=f"{subject.name}, {scheme}", **run.row())
         if n == N_CORES:
             known = self.most.get((subject.name, scheme), 0.0)
@@ -126,14 +127,14 @@ class Grid:
         found: dict[float, float] = {}
 
         def holds(rate: float) -> bool:
-            setup = Setup(subject, scheme, m, N_CORES, rate / natural)
+            setup = Setup(subject, scheme, m, N_CORES, rate / natural, self.buffer_s)
             found[rate] = replay(self.experiment, session, setup, self.seconds).steady.ratio
             return found[rate] < LIMIT
 
         highest = find_highest(holds, self.most[subject.name, scheme], PRECISION, step=PRECISION)
         self.experiment.row(
             what=f"{subject.name}, {scheme}",
-            **Setup(subject, scheme, m, N_CORES, highest / natural).facts(),
+            **Setup(subject, scheme, m, N_CORES, highest / natural, self.buffer_s).facts(),
             **{"held events/s": highest, "ratio when held": found[highest], "probes": len(found)},
             **{"times the real rate": highest / reports_per_s(subject)},
         )
@@ -141,13 +142,13 @@ class Grid:
 
 def main() -> None:
     experiment = start("back_pressure", "back-pressure of 1 to 6 sources against recognisers, local[recognisers]")
-    n_fleet, n_maritime, seconds, n_sources, n_recognisers = SIZES[experiment.size]
+    n_fleet, n_maritime, buffer_s, seconds, n_sources, n_recognisers = SIZES[experiment.size]
     quick = experiment.size == "quick"
     pairs = [fleet(n_fleet)] if quick else [fleet(n_fleet), maritime(n_maritime)]
     kinds: list[tuple[Subject, Scheme]] = [(one, scheme) for one, _ in pairs for scheme in SCHEMES[: 1 if quick else 2]]
     for subject, _ in pairs:
         experiment.report(f"{N_REPORTING:,} entities report, {subject.name}", reports_per_s(subject), "events/s")
-    grid = Grid(experiment, seconds)
+    grid = Grid(experiment, buffer_s, seconds)
     of = len(n_recognisers) * len(kinds) * len(n_sources)
     for n in n_recognisers:
         with recognisers(n, quick=quick) as session:

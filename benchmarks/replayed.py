@@ -55,8 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIMIT = 0.1  # a recogniser keeps up while back-pressure is below this
-BUFFER_S = 3.0  # of a source; those of the product, 10 s, make batches long, and so runs
-BUFFER_FULL_S = 10.0
+BUFFER_S = 10.0  # of a source, as it is unless `--buffer` says otherwise
 BATCH_AT_MAX = 500_000  # events that all sources together may offer at the speed `max`
 WARM_BATCHES = 2
 WARM_BATCHES_QUICK = 1
@@ -100,10 +99,11 @@ class Setup:
     sources: int
     recognisers: int
     speed: float
+    buffer_s: float = BUFFER_S  # of each source; a batch is given no more, so a short one makes short runs
 
-    def log(self, buffer_s: float) -> EndlessLog:
+    def log(self) -> EndlessLog:
         at_max = Capacity(events=BATCH_AT_MAX // self.sources)
-        capacity = at_max if self.speed == MAX else Capacity(seconds=buffer_s)
+        capacity = at_max if self.speed == MAX else Capacity(seconds=self.buffer_s)
         return EndlessLog(self.subject.store(self.sources), self.speed, capacity)
 
     def facts(self) -> dict[str, Value]:
@@ -113,6 +113,7 @@ class Setup:
             "scheme": self.scheme,
             "sources": self.sources,
             "recognisers": self.recognisers,
+            "buffer s": self.buffer_s,
             "more than cores": self.recognisers > (os.cpu_count() or 1),
         }
 
@@ -160,7 +161,7 @@ def recognisers(n: int, quick: bool) -> Iterator[SparkSession]:
 def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds: float) -> Replayed:
     """One run whose steady state lasts so many seconds; stops the experiment where it finds anything else than one
     process does in the same events."""
-    log = setup.log(BUFFER_FULL_S if experiment.size == "full" else BUFFER_S)
+    log = setup.log()
     with tempfile.TemporaryDirectory(prefix="wayeb-replayed-") as name, experiment.watched():
         run = _Run(session, setup, log, Path(name), WARM_BATCHES_QUICK if experiment.size == "quick" else WARM_BATCHES)
         run.watch(seconds)
