@@ -10,6 +10,7 @@ is one thread, and none of the imports starts another; what would (Arrow's pools
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 
@@ -27,6 +28,10 @@ def load() -> None:
     startup.spare_pandas()
     import wayeb_py.parallel.parcel
     import wayeb_py.recogniser  # noqa: F401
+
+    # Workers collect garbage after every task, and would go through all of this each time: 40 ms.
+    gc.collect()
+    gc.freeze()
 
 
 def n_threads() -> int:
