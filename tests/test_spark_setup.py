@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import subprocess
@@ -215,12 +216,12 @@ def test_a_job_on_spark_says_what_it_has_to_say_and_leaves_nothing_about(tmp_pat
 
 
 def test_workers_are_forked_with_everything_loaded_and_without_pandas(spark: SparkSession) -> None:
-    def look(_: int) -> tuple[str, bool, bool, bool]:
-        loaded = sys.modules
-        return sys.executable, "wayeb_py.recogniser" in loaded, "numba" in loaded, "pandas" in loaded
+    def look(_: int) -> tuple[str, bool, bool, bool, bool]:
+        loaded, is_frozen = sys.modules, gc.get_freeze_count() > 10_000
+        return sys.executable, "wayeb_py.recogniser" in loaded, "numba" in loaded, "pandas" in loaded, is_frozen
 
     found = set(spark.sparkContext.parallelize(range(2), 2).map(look).collect())
-    assert found == {(sys.executable, True, True, False)}
+    assert found == {(sys.executable, True, True, False, True)}
 
 
 def test_loading_for_workers_starts_no_thread() -> None:
