@@ -145,7 +145,9 @@ def main() -> None:
     n_fleet, n_maritime, buffer_s, seconds, n_sources, n_recognisers = SIZES[experiment.size]
     quick = experiment.size == "quick"
     pairs = [fleet(n_fleet)] if quick else [fleet(n_fleet), maritime(n_maritime)]
-    kinds: list[tuple[Subject, Scheme]] = [(one, scheme) for one, _ in pairs for scheme in SCHEMES[: 1 if quick else 2]]
+    kinds: list[tuple[Subject, Scheme]] = [
+        (one, scheme) for one, _ in pairs for scheme in SCHEMES[-1 if quick else 0 :]
+    ]
     for subject, _ in pairs:
         experiment.report(f"{N_REPORTING:,} entities report, {subject.name}", reports_per_s(subject), "events/s")
     grid = Grid(experiment, buffer_s, seconds)
