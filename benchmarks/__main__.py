@@ -45,11 +45,12 @@ def run(
     failed, not_run = [], []
     began = time.monotonic()
     for number, entry in enumerate(chosen):
-        left_s = sum(later.seconds(size) or later.usual_s or 0 for later in chosen[number:])
+        expected_s = [one.seconds(size) or one.usual_s or 0 for one in chosen]
         spent_s = time.monotonic() - began
-        print(
-            f"==> [{number + 1}/{len(chosen)}] {entry.name}; {spent_s:.0f} s so far, about {left_s} s left", flush=True
-        )
+        # A machine that has been slower than expected so far will be so further on.
+        pace = max(1.0, spent_s / sum(expected_s[:number])) if number else 1.0
+        left = f"{spent_s:.0f} s so far, about {pace * sum(expected_s[number:]):.0f} s left"
+        print(f"==> [{number + 1}/{len(chosen)}] {entry.name}; {left}", flush=True)
         options = [] if size == "usual" else [f"--{size}"]
         options += ["--only", only] if only else []
         status = subprocess.run([sys.executable, "-m", f"benchmarks.{entry.name}", *options]).returncode
