@@ -191,6 +191,8 @@ class Experiment:
         """Writes the record and ends the process, with 1 if a bound does not hold."""
         record = self.record
         self.progress.end()
+        if "pyspark" in sys.modules:
+            record.versions["java"] = _java_version()
         record.seconds = time.perf_counter() - self.progress.began
         record.disturbed = record.cores_used_by_others is not None and record.cores_used_by_others > QUIET_CORES
         if record.disturbed:
@@ -198,6 +200,13 @@ class Experiment:
             print(f"  NOT TO BE QUOTED: other processes used {others} meanwhile; repeat on a quiet machine", flush=True)
         print(f"  record: {record.write()}", flush=True)
         sys.exit(1 if any(bound.verdict == "FAIL" for bound in record.bounds) else 0)
+
+
+def _java_version() -> str:
+    from wayeb_py.parallel.java import find_java, java_version
+
+    program = find_java()
+    return str(java_version(program) if program else None)
 
 
 def start(name: str, sentence: str, seed: int = SEED) -> Experiment:
