@@ -107,7 +107,7 @@ def measure_costs(bench: Bench) -> dict[Scheme, Costs]:
 
 def warm_up(bench: Bench, patterns: wayeb_py.Patterns) -> None:
     """Does everything for a while: a JVM gets faster for as long as it meets something new."""
-    for _ in range(2 * bench.repeats - 1):
+    for _ in range(bench.repeats):
         for scheme in SCHEMES:
             run(bench, patterns, bench.tiny(scheme), scheme, bench.n_parts if scheme == "source" else 1)
         have_tasks(bench.spark, 64 * bench.repeats)

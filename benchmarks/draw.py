@@ -10,6 +10,7 @@ from benchmarks.record import Figure, Record, Value
 
 PANEL_INCHES = (4.6, 3.4)
 MARKERS = "osD^vPX*<>hp"
+MOST_TICKS = 12
 
 
 def draw(figure: Figure, record: Record, stem: Path) -> list[Path]:
@@ -77,6 +78,9 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
         axis.text(y=figure.limit, s=figure.limit_name, va="bottom", fontsize=6, color="0.4", **at)
     if "x" in figure.log and not as_names:
         axis.set_xscale("log")
+        if len(ticks) <= MOST_TICKS:  # those that were measured say more than powers of ten
+            axis.set_xticks([_number(tick) or 1.0 for tick in ticks], [f"{tick:,g}" for tick in ticks])
+            axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     if "y" in figure.log:
         axis.set_yscale("log")
     elif all((_number(row[figure.y]) or 0.0) >= 0 for row in rows):

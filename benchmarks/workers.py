@@ -191,7 +191,7 @@ def main() -> None:
             high="high",
             log="xy",
             mark=N_CORES,
-            mark_name=f"{N_CORES} cores; more workers than cores beyond",
+            mark_name=f"{N_CORES} cores",
         )
     )
     experiment.finish()
