@@ -86,6 +86,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="wayeb-cluster-") as name:
         folder = Path(name)
         spark = session(experiment, 1)
+        if experiment.size != "quick":  # the JVM compiles in the background, for which there is then no other core
+            keep_tree_on(1)
         with experiment.watched():
             costs = measure_costs(Bench(spark, extent.fitted_events, folder, extent.repeats))
         report_costs(experiment, costs)
@@ -107,10 +109,8 @@ def main() -> None:
 
 
 def session(experiment: Experiment, n_cores: int) -> SparkSession:
-    """A session with a worker on each of so many cores, and nothing of it on others."""
-    spark = open_session(f"local[{n_cores}]", settings=SETTINGS, quick=experiment.size == "quick")
-    keep_tree_on(n_cores)
-    return spark
+    """A session with a worker for each of so many cores."""
+    return open_session(f"local[{n_cores}]", settings=SETTINGS, quick=experiment.size == "quick")
 
 
 def report_costs(experiment: Experiment, costs: dict[Scheme, Costs]) -> None:
@@ -129,6 +129,7 @@ def check_predictions(
     experiment: Experiment, spark: SparkSession, extent: Extent, costs: dict[Scheme, Costs], n_cores: int, folder: Path
 ) -> Iterator[float]:
     """By how much of the measured time each prediction is off, for jobs whose answers are right."""
+    keep_tree_on(n_cores)
     for n_events in extent.checked_events:
         for n_patterns in extent.checked_patterns:
             patterns = fleet_patterns(n_patterns)

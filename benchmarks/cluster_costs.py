@@ -175,7 +175,7 @@ def cut(reader: EventReader, batches: list[pa.RecordBatch], n_shards: int) -> It
 
 def move_costs(bench: Bench) -> dict[str, float]:
     """What Spark takes to move a parcel, and a byte of it, from a task to another; and to have a task at all."""
-    few, many, large = 16, 16 + 256 * bench.repeats * 8, 16 + 16 * bench.repeats * 2
+    few, many, large = 8, 8 + 1_024 * bench.repeats, 8 + 24 * bench.repeats  # parcels
     few_s = bench.cpu_s(move, bench.spark, few, SMALL_BYTES)
     many_s = bench.cpu_s(move, bench.spark, many, SMALL_BYTES)
     large_s = bench.cpu_s(move, bench.spark, large, LARGE_BYTES)
@@ -234,8 +234,8 @@ def job_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns], scheme: Scheme, 
     by_patterns = {}
     for n_patterns, patterns in sets.items():
         whole_s = bench.wall_s(run, bench, patterns, tiny, scheme, 1)
-        planning_s = bench.wall_s(make_plan, patterns, bench.reader(patterns), scheme, 1)
-        tiny_planning_s = bench.wall_s(make_plan, patterns, open_tiny(patterns, tiny), scheme, 1)
+        planning_s = bench.cpu_s(make_plan, patterns, bench.reader(patterns), scheme, 1)
+        tiny_planning_s = bench.cpu_s(make_plan, patterns, open_tiny(patterns, tiny), scheme, 1)
         tasks_s = seconds_of(scheme, file_job(TINY_EVENTS, n_patterns, bench.n_parts), costs, THIS_MACHINE, 1)
         more_planning_s = planning_s - tiny_planning_s if scheme != "source" else 0.0
         by_patterns[n_patterns] = max(0.0, whole_s - tasks_s + more_planning_s)
