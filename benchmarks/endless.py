@@ -7,7 +7,8 @@ is enough for all of them. Entities go on from round to round: to a recogniser e
 is somewhere else at the beginning of a round. *Not taken*: data as long as the fastest run needs, once for every number
 of partitions, which is gigabytes that are made, sorted and cut before anything is measured.
 
-It begins with full buffers. From empty ones a recogniser that is too slow is seen only when its batches, each a
+It begins after a tenth of the first round: generated traffic is denser while it sets out than it is later. And it
+begins with full buffers. From empty ones a recogniser that is too slow is seen only when its batches, each a
 little longer than the one before, have grown as long as the buffer: a short run would say that it keeps up.
 """
 
@@ -25,11 +26,12 @@ import pyarrow.compute as pc
 
 from wayeb_py.files.block import Block
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Stretch
+from wayeb_py.parallel.log import Offsets, Stretch
 from wayeb_py.parallel.pressure import Capacity, pass_time
-from wayeb_py.parallel.replay_log import ReplayLog, Schedule
+from wayeb_py.parallel.replay_log import MAX, ReplayLog, Schedule
 
 ROUNDS = 1_000_000
+SKIPPED = 0.1  # of the first round
 PAUSE_S = 60  # from the last event of a round to the first of the next, in the data's time
 
 
@@ -82,6 +84,10 @@ class EndlessLog(ReplayLog):
         """How many events there are in a second of the data's time."""
         n_events: int = sum(self._rows.values())
         return n_events / self.span_s
+
+    def earliest(self) -> Offsets:
+        skipped_s = SKIPPED * self.span_s / self.speed
+        return {name: self.schedule(name).n_due(skipped_s) if self.speed != MAX else 0 for name in self._ends}
 
     def start(self, now_s: float, taken: Mapping[str, int]) -> None:
         super().start(now_s, taken)

@@ -50,7 +50,7 @@ def plans(looks: Looks, since_s: float) -> list[Mapping[str, SourceState]]:
     total = [sum(state.taken for state in look.values()) for look in looks]
     return [
         look
-        for (before, after), look in zip(pairwise([0, *total]), looks, strict=True)
+        for (before, after), look in zip(pairwise([total[0], *total]), looks, strict=True)
         if after > before and time_of(look) >= since_s
     ]
 
