@@ -19,16 +19,16 @@ class Entry:
 
 
 EXPERIMENTS = (
-    Entry("in_memory", "six patterns over columns in memory, against a numpy sum", 30, 5),
-    Entry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80, 6),
-    Entry("many_patterns", "48 and 1,000 distinct patterns, against six", 80, 6),
-    Entry("scaling", "cost against patterns, entities, events, window, share detected", 150, 8),
+    Entry("in_memory", "six patterns over columns in memory, against a numpy sum", 30, 4),
+    Entry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80, 5),
+    Entry("many_patterns", "48 and 1,000 distinct patterns, against six", 80, 5),
+    Entry("scaling", "cost against patterns, entities, events, window, share detected", 150, 7),
     Entry("latency", "from an event offered to its detection out, in process", 30, 5),
     Entry("start_up", "from the command to its first result", 15, 8),
     Entry("resident_memory", "memory of a long run", 40, 3),
-    Entry("places", "220 ports for each, against 220 patterns", 60, 7),
-    Entry("spatial", "inside and near, against shapely", 90, 7),
-    Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 7),
+    Entry("places", "220 ports for each, against 220 patterns", 60, 6),
+    Entry("spatial", "inside and near, against shapely", 90, 6),
+    Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 6),
     Entry("spark_batch", "Spark: source scheme against one process, partition against window functions", 400, 15),
     Entry("workers", "Spark: recognition time against workers, by scheme, distinct and replicated patterns", 300, 12),
     Entry("cluster", "Spark: throughput on up to 1,000 cores, simulated from costs measured here", 300, 12),

@@ -30,6 +30,7 @@ __all__ = ["WAYEB", "Bound", "Experiment", "Figure", "asked_size", "start", "sta
 
 REPEATS = 5
 QUICK_REPEATS = 3
+LEAST_WATCHED_S = 0.2
 QUIET_CORES = 0.1  # what other processes may use before a measurement counts as disturbed
 WAYEB = str(Path(sys.executable).with_name("wayeb"))  # the command, as this environment has it
 
@@ -100,7 +101,8 @@ class Experiment:
         begin, all_s, own_s = time.perf_counter(), machine_cpu_s(), tree_cpu_s()
         yield
         wall_s, all_after_s = time.perf_counter() - begin, machine_cpu_s()
-        if all_s is not None and all_after_s is not None:
+        # Processor time is told in ticks: of a moment it says nothing.
+        if all_s is not None and all_after_s is not None and wall_s > LEAST_WATCHED_S:
             others = max(0.0, all_after_s - all_s - (tree_cpu_s() - own_s)) / wall_s
             self.record.cores_used_by_others = max(others, self.record.cores_used_by_others or 0.0)
 

@@ -237,3 +237,10 @@ def test_a_quick_or_partial_record_counts_only_where_there_is_no_other(tmp_path:
 
 def test_all_experiments_together_are_quick_within_three_minutes() -> None:
     assert sum(entry.quick_s or 0 for entry in EXPERIMENTS) <= 180
+
+
+def test_a_moment_says_nothing_of_what_others_do() -> None:
+    experiment = Experiment(begin_record("x", "Nothing.", "usual"))
+    with experiment.watched():
+        pass
+    assert experiment.record.cores_used_by_others is None
