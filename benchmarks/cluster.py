@@ -84,33 +84,31 @@ def main() -> None:
     experiment = start("cluster", "throughput of the schemes on up to 1,000 cores, simulated from costs measured here")
     extent = EXTENTS[experiment.size]
     with tempfile.TemporaryDirectory(prefix="wayeb-cluster-") as name:
-        folder = Path(name)
-        spark = session(experiment, 1)
-        if experiment.size != "quick":  # the JVM compiles in the background, for which there is then no other core
-            keep_tree_on(1)
-        with experiment.watched():
-            costs = measure_costs(Bench(spark, extent.fitted_events, folder, extent.repeats))
-        report_costs(experiment, costs)
-        errors = []
+        measured: list[Measured] = []
         for n_cores in [n for n in CORES if n <= min(N_CORES, extent.most_cores)]:
-            if n_cores > 1:
-                spark.stop()
-                spark = session(experiment, n_cores)
-            errors += list(check_predictions(experiment, spark, extent, costs, n_cores, folder))
-        spark.stop()
+            spark = open_session(f"local[{n_cores}]", settings=SETTINGS, quick=experiment.size == "quick")
+            if experiment.size == "quick":
+                experiment.note("at this size processes are not kept to one core: predictions are of less")
+            else:
+                keep_tree_on(n_cores)
+            measured += measure_jobs(experiment, spark, extent, n_cores, Path(name))
+            if n_cores == 1:  # after some jobs, since a JVM gets faster for long
+                with experiment.watched():
+                    costs = measure_costs(Bench(spark, extent.fitted_events, Path(name), extent.repeats))
+            spark.stop()
+    report_costs(experiment, costs)
+    errors = [check_prediction(experiment, one, costs[one.scheme]) for one in measured]
     experiment.report("median error of a prediction", statistics.median(errors), "share")
     experiment.report("greatest error of a prediction", max(errors), "share")
     experiment.bound(Bound("median error of predictions", statistics.median(errors), 0.25, "at most", "of the time"))
+    for one in {one.name: one for one in measured}.values():
+        for scheme in SCHEMES:
+            predict_rates(experiment, one.name, scheme, one.job, costs[scheme], THIS_MACHINE)
     predict(experiment, costs, entity_sizes(fleet_file(extent.fitted_events)))
     experiment.figure(Figure("Throughput against cores", "cores", RATE, series="scheme", panel="job", log="xy"))
     title = "Entities of unequal size: 100 billion events, 48 patterns"
     experiment.figure(Figure(title, "cores", f"{RATE}, skewed", series="entities", panel="scheme", log="xy"))
     experiment.finish()
-
-
-def session(experiment: Experiment, n_cores: int) -> SparkSession:
-    """A session with a worker for each of so many cores."""
-    return open_session(f"local[{n_cores}]", settings=SETTINGS, quick=experiment.size == "quick")
 
 
 def report_costs(experiment: Experiment, costs: dict[Scheme, Costs]) -> None:
@@ -125,11 +123,29 @@ def report_costs(experiment: Experiment, costs: dict[Scheme, Costs]) -> None:
             experiment.report(f"cost, {name}, {scheme}", value * factor, unit)
 
 
-def check_predictions(
-    experiment: Experiment, spark: SparkSession, extent: Extent, costs: dict[Scheme, Costs], n_cores: int, folder: Path
-) -> Iterator[float]:
-    """By how much of the measured time each prediction is off, for jobs whose answers are right."""
-    keep_tree_on(n_cores)
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A job that was really done."""
+
+    scheme: Scheme
+    n_patterns: int
+    n_events: int
+    n_cores: int
+    seconds: float
+
+    @property
+    def job(self) -> Job:
+        return file_job(self.n_events, self.n_patterns, CHECKED_PARTS)
+
+    @property
+    def name(self) -> str:
+        return f"{self.n_patterns} patterns, {self.n_events / 1e6:g} million events"
+
+
+def measure_jobs(
+    experiment: Experiment, spark: SparkSession, extent: Extent, n_cores: int, folder: Path
+) -> Iterator[Measured]:
+    """Jobs whose answers are right."""
     for n_events in extent.checked_events:
         for n_patterns in extent.checked_patterns:
             patterns = fleet_patterns(n_patterns)
@@ -141,35 +157,36 @@ def check_predictions(
                 data, out = parts if scheme == "source" else by_time, folder / scheme
                 task = partial(spark_job.run, patterns, [data], out, spark=spark, scheme=scheme)
                 task()
-                same = read_found(out).equals(expected)
-                what = f"{scheme}, {n_patterns} patterns, {n_events:,} events, {n_cores} cores: as in one process"
-                experiment.check(what, same)
-                tasks[f"{what.partition(':')[0]}"] = task
+                what = f"{scheme}, {n_patterns} patterns, {n_events:,} events, {n_cores} cores"
+                experiment.check(f"{what}: as in one process", read_found(out).equals(expected))
+                tasks[what] = task
             medians = experiment.median_seconds(tasks, extent.repeats, warm=False)
-            seconds = dict(zip(SCHEMES, medians.values(), strict=True))
-            job = file_job(n_events, n_patterns, CHECKED_PARTS)
-            name = f"{n_patterns} patterns, {n_events / 1e6:g} million events"
-            for scheme in SCHEMES:
-                predicted_s = seconds_of(scheme, job, costs[scheme], THIS_MACHINE, n_cores)
-                error = abs(predicted_s - seconds[scheme]) / seconds[scheme]
-                shared: dict[str, Value] = {"job": name, "cores": n_cores, "patterns": n_patterns, "events": n_events}
-                rates = {RATE: n_events / seconds[scheme] / 1e6}
-                experiment.row(
-                    scheme=f"{scheme}, measured", **shared, seconds=seconds[scheme], **rates, predicted_s=predicted_s,
-                    error=error,
-                )  # fmt: skip
-                yield error
+            for scheme, seconds in zip(SCHEMES, medians.values(), strict=True):
+                yield Measured(scheme, n_patterns, n_events, n_cores, seconds)
+
+
+def check_prediction(experiment: Experiment, measured: Measured, costs: Costs) -> float:
+    """By how much of the measured time the prediction is off."""
+    predicted_s = seconds_of(measured.scheme, measured.job, costs, THIS_MACHINE, measured.n_cores)
+    error = abs(predicted_s - measured.seconds) / measured.seconds
+    experiment.row(
+        scheme=f"{measured.scheme}, measured",
+        job=measured.name,
+        cores=measured.n_cores,
+        patterns=measured.n_patterns,
+        events=measured.n_events,
+        seconds=measured.seconds,
+        **{RATE: measured.n_events / measured.seconds / 1e6},
+        predicted_s=predicted_s,
+        error=error,
+    )
+    return error
 
 
 def predict(experiment: Experiment, costs: dict[Scheme, Costs], sizes: np.ndarray) -> None:
     """Rows of what is predicted, and in words where each scheme stops, and why."""
     for assumption in assumptions():
         experiment.note(assumption)
-    checked = list(dict.fromkeys((row["job"], row["events"], row["patterns"]) for row in experiment.record.rows))
-    for name, n_events, n_patterns in checked:
-        job = file_job(int(n_events or 0), int(n_patterns or 0), CHECKED_PARTS)
-        for scheme in SCHEMES:
-            predict_rates(experiment, f"{name}", scheme, job, costs[scheme], THIS_MACHINE)
     entities = spread_like(sizes, N_ENTITIES)
     for n_events in PREDICTED_EVENTS:
         for n_patterns in (FEW, MANY):

@@ -97,7 +97,8 @@ class Bench:
 def measure_costs(bench: Bench) -> dict[Scheme, Costs]:
     """The costs on this machine; jobs of different schemes differ in what they take besides their tasks."""
     sets = {n: fleet_patterns(n) for n in (FEW, MANY)}
-    warm_up(bench, sets[MANY])
+    if bench.repeats > 1:
+        warm_up(bench, sets[MANY])
     in_jobs = sets if bench.repeats > 1 else {MANY: sets[MANY]}
     costs = Costs(
         **event_costs(bench, sets), **move_costs(bench), **task_costs(bench, in_jobs), job_s=0, job_pattern_s=0
