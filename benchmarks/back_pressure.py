@@ -1,7 +1,7 @@
 """Back-pressure against recognition parallelism, for 1 to 6 sources: fleet and maritime, by entity and by pattern.
 
 Each source offers events at a rate of its own, so M sources offer M times as much; `replayed` says what sources and
-recognisers are. The rate of a source is a third of what the fewest recognisers take from one source that offers
+recognisers are. The rate of a source is half of what the fewest recognisers take from one source that offers
 more than they can take, so the grid goes from sources that nobody slows to such as wait most of the time.
 
 For each number of sources, besides:
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 N_CORES = 2
 N_REPORTING = 10_000  # vehicles, or vessels, of a large fleet
-SHARE = 1 / 3  # a source's rate, of what is taken from one that offers too much
+SHARE = 0.5  # a source's rate, of what is taken from one that offers too much
 QUICK_RATE = 20_000.0  # of a source where nothing is calibrated
 PRECISION = 1.3
 SCHEMES: tuple[Scheme, ...] = ("partition", "pattern")

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 LIMIT = 0.1  # a recogniser keeps up while back-pressure is below this
 BUFFER_S = 10.0  # of a source, as it is unless `--buffer` says otherwise
-BATCH_AT_MAX = 500_000  # events that all sources together may offer at the speed `max`
+BATCH_AT_MAX = 1_000_000  # events that all sources together may offer at the speed `max`
 WARM_BATCHES = 2
 WARM_BATCHES_QUICK = 1
 LOOK_EVERY_S = 0.02
