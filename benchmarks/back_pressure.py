@@ -63,7 +63,7 @@ def fleet(n_events: int) -> tuple[Subject, Subject]:
     text = SIX_PATTERNS.read_text()
     events = fleet_file(n_events)
     nothing = wayeb_py.compile(text[: text.index("let ")] + NOTHING_OF_FLEET)
-    return Subject("fleet", events, wayeb_py.compile(SIX_PATTERNS)), Subject("fleet", events, nothing)
+    return Subject("fleet", events, wayeb_py.compile(SIX_PATTERNS)), Subject("fleet", events, nothing, occurs=False)
 
 
 def maritime(n_events: int) -> tuple[Subject, Subject]:
@@ -72,7 +72,9 @@ def maritime(n_events: int) -> tuple[Subject, Subject]:
     events = maritime_file(n_events)
     stream = (ROOT / "patterns/maritime/vessels.sre").read_text()
     nothing = wayeb_py.compile(stream[: stream.index("let ")] + NOTHING_AT_SEA)
-    return Subject("maritime", events, wayeb_py.compile(library).select(SIX)), Subject("maritime", events, nothing)
+    return Subject("maritime", events, wayeb_py.compile(library).select(SIX)), Subject(
+        "maritime", events, nothing, occurs=False
+    )
 
 
 def reports_per_s(subject: Subject) -> float:

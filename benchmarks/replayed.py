@@ -71,6 +71,7 @@ class Subject:
     name: str
     events: Path
     patterns: Patterns
+    occurs: bool = True  # whether there is anything to be found
 
     @property
     def wanted(self) -> Wanted:
@@ -176,7 +177,11 @@ def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds:
     ]
     ids, expected = found_ids(found), expected_ids(log, setup.subject, taken)
     n_rows = sum(counts["rows"] for _, batch in run.taken for counts in batch.counts)
-    agrees = ids == expected and n_rows == sum(taken.values()) - sum(log.earliest().values())
+    agrees = (
+        ids == expected
+        and bool(ids) == setup.subject.occurs
+        and n_rows == sum(taken.values()) - sum(log.earliest().values())
+    )
     what = f"{setup.subject.name}, {setup.scheme}, {setup.sources} to {setup.recognisers}"
     experiment.check(f"{len(ids):,} detections in {n_rows:,} events of {what}, equal to one process", agrees)
     return Replayed(setup, between, len(ids), n_rows, np.concatenate([np.zeros(0), *latency]))
