@@ -127,7 +127,8 @@ def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_tw
             done = batches(checkpoint)
             traps.lay(*places)
             stream.until(lambda places=places: all(map(traps.caught, places)), f"workers came to {places}")  # type: ignore[misc]
-            assert not any(is_alive(traps.caught(place) or 0) for place in places)
+            workers = [traps.caught(place) or 0 for place in places]
+            wait_until(lambda workers=workers: not any(map(is_alive, workers)), f"workers {workers} to end")  # type: ignore[misc]
             stream.until(lambda done=done: batches(checkpoint) > done, "the tasks were tried again")  # type: ignore[misc]
         assert stream.end() == 0, stream.said()
     run = BatchRun(arriving.events)
