@@ -7,10 +7,9 @@
 The stream lies in two partitions by vehicle, as many as there are cores. RocksDB is the state store of both stateful
 ways. Every way runs once over a short stream before anything is measured, so that neither starting Python workers nor
 what the JVM compiles is part of a side; the quick size does without that, and without parcels. A batch has the same
-events in all three; the first one of a run compiles plans and is reported apart. A batch costs some tenths of a second however small it is, on all ways: small ones are measured and not
-judged. A rate is that of the batches after
+events in all three; the first one of a run compiles plans and is reported apart. A rate is that of the batches after
 it, by the time that Spark says its triggers took; processor seconds are of the whole run, and say most on a busy
-machine.
+machine. A batch costs some tenths of a second however small it is, on all ways: small ones are measured, not judged.
 """
 
 from __future__ import annotations
