@@ -83,8 +83,10 @@ def find_cause(error: BaseException) -> Cause:
     if isinstance(error, KeyboardInterrupt):
         return Cause("interrupted", "start it again: it goes on where it was")
     text = _text(error)
-    if isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError):
-        text += "\nPy4JNetworkError"  # nothing else in the driver's thread keeps a connection
+    # What was lost is the connection to the JVM: nothing else in the driver's thread keeps one.
+    is_lost = isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)
+    if is_lost or type(error).__name__ == "Py4JNetworkError":
+        text += "\nPy4JNetworkError"
     ours = re.search(
         r"wayeb_py\.errors\.\w+: (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
     )

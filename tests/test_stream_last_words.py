@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 
 from wayeb_py.cli_stream import dying_in_one_line
 from wayeb_py.errors import DataError, EventsError
@@ -52,6 +53,7 @@ def spark_error(error: str) -> Exception:
         (RuntimeError("[STREAM_FAILED] Query [id = 1] terminated with exception:  SQLSTATE: XXKST (no cause message)"),
          "a process of Spark's ended without a word", "goes on where it was"),
         (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone", "goes on where it was"),
+        (Py4JNetworkError("Error while sending or receiving"), "Spark's Java process is gone", "goes on where it was"),
         (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
         (EventsError("the events need a key"), "the events need a key", None),
         (KeyboardInterrupt(), "interrupted", "goes on where it was"),
