@@ -42,7 +42,6 @@ class Work:
     groups: tuple[tuple[str, ...], ...] = ()  # of patterns, where they are split
     folder: str | None = None  # where parts go; None: to the driver
     by: tuple[By, ...] = ()
-    tells_entities: bool = False
 
     def patterns_of(self, group: int | None) -> Patterns:
         """The patterns of a group, of which the first accounts for the events; no group is all of them."""

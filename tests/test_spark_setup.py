@@ -128,6 +128,17 @@ def test_without_pyspark_the_message_says_what_to_install(monkeypatch: pytest.Mo
     assert "wayeb-py[spark]" in str(raised.value.hint)
 
 
+def test_without_pyspark_a_run_on_spark_ends_in_one_message_with_the_remedy(tmp_path: Path) -> None:
+    program = "import sys; sys.modules['pyspark'] = None; from wayeb_py.cli import main; main()"
+    words = ["run", *FLEET, "--out", str(tmp_path / "d.parquet"), "--engine", "spark"]
+    ended = subprocess.run([sys.executable, "-c", program, *words], cwd=ROOT, capture_output=True, text=True)
+    assert ended.returncode == 3
+    first, hint = ended.stderr.splitlines()
+    assert first == "Spark needs pyspark, which is not installed"
+    assert "pip install 'wayeb-py[spark]'" in hint
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("says", "message"),
     [

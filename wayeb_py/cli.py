@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -41,9 +41,6 @@ from wayeb_py.cli_options import (
     show_warnings,
 )
 from wayeb_py.errors import DataError, Diagnostic, LimitError, PatternError
-
-if TYPE_CHECKING:
-    pass
 
 
 class Form(StrEnum):

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from wayeb_py.cli_options import misuse
-from wayeb_py.engine import Machine, find_master
+from wayeb_py.engine import Machine
 from wayeb_py.engine import choose_engine as engine_for
 from wayeb_py.errors import DataError
 
@@ -106,11 +106,6 @@ def choose_engine(engine: Engine, options: SparkOptions, data: list[str], state:
     return Engine(where), f"because {why}" if where == "spark" else why
 
 
-def configured_master() -> str | None:
-    """What names a master, if anything does."""
-    return find_master(os.environ)
-
-
 def _hindrance() -> str | None:
     """Why Spark cannot run here, if it cannot."""
     from wayeb_py.parallel.session import require_spark
@@ -145,9 +140,11 @@ def run_on_spark(
     on_plan: Callable[[str], None] | None,
 ) -> Summary:
     """The run as a job of Spark's."""
-    from wayeb_py.parallel import job, session
+    from wayeb_py.parallel.session import require_spark
 
-    session.require_spark()
+    require_spark()  # what comes next imports Spark
+    from wayeb_py.parallel import job
+
     scheme: Any = "auto" if options.scheme is None else options.scheme.value
     return job.run(
         patterns,
