@@ -30,7 +30,7 @@ from wayeb_py.files.block import AsideRow, Block, Selection, TimeRange, Unreadab
 from wayeb_py.files.delimited import DelimitedEvents
 from wayeb_py.files.find import EventFile
 from wayeb_py.files.kinds import conform, describe, is_text, served_type
-from wayeb_py.files.lines import Lines, read_lines, row_ends
+from wayeb_py.files.lines import Lines, last_row_end, read_lines, row_ends
 from wayeb_py.files.ndjson import NdjsonEvents
 from wayeb_py.files.wanted import Column, Wanted
 
@@ -125,8 +125,10 @@ def _find_lines(
             if not data:
                 continue
             if at == 0 and file.format == "csv":
-                header = data.partition(b"\n")[0] + b"\n"
-                at, line, data = len(header), 2, data[len(header) :]
+                header, newline, data = data.partition(b"\n")
+                if not newline:  # a header that may still grow, and no rows
+                    return
+                at, line = len(header) + 1, 2
             n_rows = len(_rows(data, file.format)[0])
             yield Piece(partition, path, start, at, n_rows, line, at + len(data))
             start, at, line = start + n_rows, at + len(data), line + data.count(b"\n")
@@ -146,10 +148,7 @@ def _read_bytes(path: str, piece: Piece) -> bytes:
 
 
 def _last_end(data: bytes, file_format: str) -> int:
-    if file_format == "csv":
-        ends = row_ends(data)
-        return int(ends[-1]) if len(ends) else 0
-    return data.rfind(b"\n") + 1
+    return last_row_end(data) if file_format == "csv" else data.rfind(b"\n") + 1
 
 
 def _rows(data: bytes, file_format: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
@@ -189,7 +188,8 @@ def read_piece(
 ) -> Iterator[Block]:
     """The rows of a piece from `first` on and before `end`, counted from the piece's first."""
     if piece.fault is not None:
-        yield Block(n_rows=1, aside=[AsideRow(file.path, None, piece.fault)])
+        reason, _, detail = piece.fault.partition(": ")
+        yield Block(n_rows=1, aside=[AsideRow(file.path, None, reason, {"fault": detail})])
         return
     selection = Selection(wanted, schema, TimeRange(), BATCH_ROWS)
     if not os.path.exists(file.path):
@@ -279,7 +279,7 @@ def _settle(
     try:
         for column in selection.wanted.columns:
             if column.name in batch.schema.names:
-                _require(column, batch.schema.field(column.name).type, selection, file)
+                _require(column, batch.schema.field(column.name).type, selection)
     except EventsError as error:
         block.n_rows = batch.num_rows
         block.aside = [
@@ -294,12 +294,15 @@ def _settle(
     return block
 
 
-def _require(column: Column, arrow_type: pa.DataType, selection: Selection, file: EventFile) -> None:
-    """Raises EventsError if a column of this type can be nothing to the patterns as they are bound."""
-    served = served_type(column, arrow_type, selection.wanted.time_unit, file.path)
+def _require(column: Column, arrow_type: pa.DataType, selection: Selection) -> None:
+    """Raises EventsError if a column of this type can be nothing to the patterns as they are bound.
+
+    Its message becomes the reason of rows set aside, by which they are counted for ever: it names no file.
+    """
+    served = served_type(column, arrow_type, selection.wanted.time_unit, "the file")
     bound = selection.schema.field(column.name).type
     if not pt.is_null(served) and kind_of(served) != kind_of(bound):
-        message = f"column `{column.name}` of {file.path} is {describe(served)}, and was {describe(bound)} before"
+        message = f"column `{column.name}` of the file is {describe(served)}, and was {describe(bound)} before"
         raise EventsError(message)
 
 

@@ -17,6 +17,7 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.files import lines
 from wayeb_py.files.block import Block
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import folder_log, pieces
@@ -130,9 +131,8 @@ def test_a_file_without_its_end_is_waited_for_and_then_reported(folder: Path, mo
     monkeypatch.setattr(folder_log, "UNFINISHED_S", 0.0)
     assert log.latest() == {"": 3}
     (block,) = blocks(log, 2)
-    assert [(row.file, row.reason.split(":")[0]) for row in block.aside] == [
-        (str(folder / "b.parquet"), "cannot be read as parquet")
-    ]
+    assert [(row.file, row.reason) for row in block.aside] == [(str(folder / "b.parquet"), "cannot be read as parquet")]
+    assert block.aside[0].values
     assert block.n_rows == 1
     (folder / "b.parquet").unlink()
     assert log.latest() == {"": 3}
@@ -166,6 +166,28 @@ def test_long_text_is_taken_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPa
         assert read_ids(log, start, start + 9) == list(range(start, min(80, start + 9)))
     (block,) = blocks(log_of(folder), 39, 40)
     assert block.n_rows == 1
+
+
+def test_a_header_alone_is_waited_for_until_its_line_ends(folder: Path) -> None:
+    path = folder / "a.csv"
+    path.write_text("id,ts,v")
+    quieten(path)
+    assert log_of(folder).latest() == {}
+    assert log_of(folder).latest() == {}
+    path.write_text("id,ts,v,k\n1,soon,1,a\n2,0,1,a\n")
+    log = log_of(folder)
+    assert log.latest() == {"": 2}
+    assert read_ids(log) == [2]
+    assert [row.row for block in blocks(log) for row in block.aside] == [2]
+
+
+def test_a_stray_quote_does_not_hold_up_a_file_that_grows(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "BLOCK_BYTES", 100)
+    path = folder / "a.csv"
+    path.write_text('id,ts,v,k\n0,0,1,"a\n' + "".join(f"{i},0,1,a\n" for i in range(1, 40)))
+    log_of(folder).latest()  # the header
+    assert log_of(folder).latest()[""] > 0, "nobody knows where the quote ends"
+    assert str(read_ids(log_of(folder))[-1]) == "39"
 
 
 def test_lines_that_are_no_events_are_told_with_their_line(folder: Path) -> None:
@@ -246,13 +268,14 @@ def test_rows_of_a_file_whose_columns_cannot_serve_go_aside(folder: Path) -> Non
     pq.write_table(pa.table({"ts": [0], "v": [1.0]}), folder / "e.parquet")
     write(folder / "f.parquet", [6])
     found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
-    aside = [(row.row, row.reason.replace(str(folder), "")) for block in found for row in block.aside]
+    # Rows are counted by reason for as long as the stream lives: the file is beside the reason, not in it.
+    aside = [(Path(row.file or "").name, row.row, row.reason) for block in found for row in block.aside]
     assert aside == [
-        (1, "column `v` of /b.parquet is text, not a number"),
-        (2, "column `v` of /b.parquet is text, not a number"),
-        (1, "column `k` of /c.parquet is a number (int64), not text"),
-        (1, "column `ts` of /d.parquet is text, not a timestamp, nor a number with a unit"),
-        (1, "no key"),
+        ("b.parquet", 1, "column `v` of the file is text, not a number"),
+        ("b.parquet", 2, "column `v` of the file is text, not a number"),
+        ("c.parquet", 1, "column `k` of the file is a number (int64), not text"),
+        ("d.parquet", 1, "column `ts` of the file is text, not a timestamp, nor a number with a unit"),
+        ("e.parquet", 1, "no key"),
     ]
     assert [i for block in found for batch in block.batches for i in batch.column("id").to_pylist()] == [1, 6]
 
