@@ -88,3 +88,37 @@ def test_nobody_leaves_where_nothing_is_forgotten() -> None:
     recogniser = wayeb_py.Recogniser(wayeb_py.compile(TEXT.replace("    forget after 40 s\n", "")))
     recogniser.feed(events(0))
     assert recogniser.age_out() is None
+
+
+FORGETFUL = "stream s { key id time ts in s forget after 40 s }\npattern Up := (v > 0)\n"
+
+
+def fed(names: list[int], times: list[int]) -> wayeb_py.Recogniser:
+    recogniser = wayeb_py.Recogniser(wayeb_py.compile(FORGETFUL))
+    recogniser.feed(pa.table({"id": names, "ts": times, "v": [1] * len(names)}))
+    return recogniser
+
+
+def test_a_clock_from_the_future_makes_nobody_else_old() -> None:
+    recogniser = fed([*range(10)], [100 + i for i in range(9)] + [4_000_000_000])
+    assert recogniser.age_out() is None
+    recogniser.feed(pa.table({"id": [*range(1, 9)], "ts": [150 + i for i in range(8)], "v": [1] * 8}))
+    aged = recogniser.age_out()
+    assert aged is not None
+    assert (~aged[1]).nonzero()[0].tolist() == [0], "who is old by the others' clocks still goes"
+
+
+def test_where_the_clock_is_known_any_number_may_be_ahead_of_it() -> None:
+    names, times = [*range(10)], [100] * 3 + [10_000 + i for i in range(7)]
+    assert fed(names, times).age_out(200.0) is None
+    assert fed(names, times).age_out(10_000.0) is not None
+    assert fed(names[3:], times[3:]).age_out(0.0) is None
+    in_the_future = fed([*range(10)], [10_000] * 2 + [20_000] * 8)
+    assert in_the_future.age_out(0.0) is not None, "a stream that is all ahead of the clock has one of its own"
+
+
+def test_a_crowd_that_has_left_does_not_stay_for_being_many() -> None:
+    recogniser = fed([*range(1000)], [0] * 960 + [1000] * 40)
+    aged = recogniser.age_out()
+    assert aged is not None
+    assert recogniser.counts.entities == 40

@@ -1,17 +1,25 @@
 """Entities that have not been heard of for long leave a recogniser's state, which would otherwise only grow.
 
 With `forget after D` an entity's next event begins a new word if it comes more than D after its last one: for such an
-entity an empty state is as good as the one that is kept. Which entities these are is told by the newest event of all:
-those whose last event is more than D older. Time is looked at in steps of D/8, so that the state is not rebuilt for
-every single one; a state then depends on the events up to it and not on how they were cut.
+entity an empty state is as good as the one that is kept. Which entities these are is told by the others: those whose
+last event is more than D older than a time that enough of the others have reached, one more than the square root of
+their number. So a few entities with a clock from the future do not make all others old. Where the wall's clock is
+known, times ahead of it do not count at all, however many entities have them; it has to be the one that the batch was
+planned by, so that a batch that is repeated lets the same entities go.
 
-What is given up by this: an event of an entity that is delivered more than D later than others of its time, and is
-within D of the entity's own last one, begins a new word, too.
+*Not taken*: the newest time of all, which one event from the year 2099 spoils for good; a share of the entities, a
+tenth say, as a crowd that has left would then stay in the state for as long as it is nine tenths of it.
+
+Whoever calls this decides when: a stream does it where a batch ends. Time is looked at in steps of D/8, so that the
+state is not rebuilt for every single entity. How events were cut therefore decides when an entity leaves the state, and
+for how long it is kept, but not what is found, save in one case: an event that is delivered more than D later than
+others of its time, and is within D of its entity's own last one, begins a new word if the entity has left by then.
 """
 
 from __future__ import annotations
 
 import io
+from math import isqrt
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -26,19 +34,39 @@ if TYPE_CHECKING:
 
 Mask = npt.NDArray[np.bool_]
 STEPS = 8
+AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a clock that is a little fast
 
 
-def find_aged(bound: Bound) -> Mask | None:
-    """Which entities have not been heard of for longer than the patterns remember; None if there are none."""
-    n = len(bound.entities)
-    last = bound.reorderer.greatest[:n]
-    if bound.forget < 0 or not n:
+def find_aged(bound: Bound, now_s: float | None = None) -> Mask | None:
+    """Which entities have not been heard of for longer than the patterns remember; None if there are none.
+
+    `now_s` is the wall's clock, if it is known: times ahead of it are no measure of the others.
+    """
+    last = bound.reorderer.greatest[: len(bound.entities)]
+    if bound.forget < 0:
         return None
-    step = max(1, bound.forget // STEPS)
-    newest = int(last.max()) // step * step
     heard = last != kernels.NEVER
-    aged: Mask = heard & (last < newest - bound.forget)
+    believed = last[heard]
+    if now_s is not None:
+        in_time = believed[believed <= int((now_s + AHEAD_S) * bound.ticks_per_s)]
+        believed = in_time if len(in_time) else believed  # a stream that is all in the future has a clock of its own
+    oldest = _oldest_kept(believed, bound.forget)
+    aged: Mask = heard & (last < oldest)
     return aged if aged.any() else None
+
+
+def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
+    """The last time that an entity must have been heard of not to be old, of those who are believed."""
+    step = max(1, forget // STEPS)
+    oldest = int(kernels.NEVER)
+    while n := len(last):
+        place = max(0, n - 1 - isqrt(n))
+        oldest = int(np.partition(last, place)[place]) // step * step - forget
+        kept = last[last >= oldest]
+        if len(kept) == n:  # else it is fewer who have to agree
+            break
+        last = kept
+    return oldest
 
 
 def keep_entities(saved: bytes, kept: Mask) -> bytes:

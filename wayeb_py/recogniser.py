@@ -131,15 +131,16 @@ class Recogniser:
         bound.raise_floor()
         return self._announce(result)
 
-    def age_out(self) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Lets entities go that have not been heard of for longer than patterns remember: see `ageing`.
 
         What was still open of them, and the entities that stay by their numbers before; None if nobody has to go.
+        `now_s` is the wall's clock, where it is known.
         """
         from wayeb_py.ageing import find_aged, keep_entities
 
         bound = self._bound
-        aged = None if bound is None else find_aged(bound)
+        aged = None if bound is None else find_aged(bound, now_s)
         if bound is None or aged is None:
             return None
         result = self._result(bound.reorderer.finish(aged))
