@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import wayeb_py
+from wayeb_py.engine import configured_master
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.java import OLDEST_JAVA, find_java, require_java
 from wayeb_py.parallel.launch import start_jvm
@@ -87,9 +88,12 @@ def open_session(
 def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> SparkConf:
     """Starts the JVM, unless there is one; what spark-submit and spark-defaults.conf say."""
     from pyspark import SparkConf, SparkContext
+    from pyspark.find_spark_home import _find_spark_home
 
     if SparkContext._gateway is None:
-        gateway = start_jvm(settings, is_local=asked is None or asked.startswith("local"), quick=quick)
+        # Known before there is a JVM to ask: bound to loopback, it is out of the reach of executors elsewhere.
+        master = asked or configured_master(os.environ | {"SPARK_HOME": _find_spark_home()})
+        gateway = start_jvm(settings, is_local=master is None or master.startswith("local"), quick=quick)
         SparkContext._ensure_initialized(gateway=gateway)
     return SparkConf()
 

@@ -8,6 +8,7 @@ more than one machine should take. `WAYEB_ONE_MACHINE=200GB` says otherwise.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +68,23 @@ def find_master(environment: Mapping[str, str]) -> str | None:
         return f"SPARK_MASTER={environment['SPARK_MASTER']}"
     if "PYSPARK_GATEWAY_PORT" in environment:
         return "spark-submit's master"
+    found = _master_in_defaults(environment)
+    return None if found is None else f"spark.master {found[0]} of {found[1]}"
+
+
+def configured_master(environment: Mapping[str, str]) -> str | None:
+    """The master that a new JVM would have: told by the environment, or by spark-defaults.conf."""
+    if environment.get("SPARK_MASTER"):
+        return environment["SPARK_MASTER"]
+    words = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))  # go before the file, as on a command line
+    if "--master" in words[:-1]:
+        return words[words.index("--master") + 1]
+    found = _master_in_defaults(environment)
+    return None if found is None else found[0]
+
+
+def _master_in_defaults(environment: Mapping[str, str]) -> tuple[str, Path] | None:
+    """The master that spark-defaults.conf names, and where that file is."""
     if not environment.get("SPARK_CONF_DIR") and not environment.get("SPARK_HOME"):
         return None
     folder = environment.get("SPARK_CONF_DIR") or os.path.join(environment["SPARK_HOME"], "conf")
@@ -78,7 +96,7 @@ def find_master(environment: Mapping[str, str]) -> str | None:
     for line in lines:
         words = line.replace("=", " ", 1).split()
         if words[:1] == ["spark.master"] and len(words) > 1:
-            return f"spark.master {words[1]} of {path}"
+            return words[1], path
     return None
 
 
