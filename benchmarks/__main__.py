@@ -45,7 +45,8 @@ def run(
     failed, not_run = [], []
     began = time.monotonic()
     for number, entry in enumerate(chosen):
-        expected_s = [one.seconds(size) for one in chosen]
+        # Of the full size nobody knows: it is some ten times the usual one.
+        expected_s = [one.seconds(size) or 10 * one.usual_s for one in chosen]
         spent_s = time.monotonic() - began
         # A machine that has been slower than expected so far will be so further on.
         pace = max(1.0, spent_s / sum(expected_s[:number])) if number else 1.0
@@ -107,6 +108,9 @@ def compare(
         if not path.exists():
             fail(f"there is no {path}")
     records = load(before), load(after)
+    for side, found in zip("AB", records, strict=True):
+        for record in found.values():
+            print(f"{side}  {record.experiment}: {record.date[:16]}, commit {record.commit}")
     for doubt in doubts(*records):
         print(doubt)
     changes = compare_records(*records)
@@ -159,7 +163,7 @@ def main() -> None:
     words = sys.argv[1:]
     # `python -m benchmarks` and `python -m benchmarks NAME --quick` run, as one would expect.
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
-    if "--help" not in words and (not words or words[0] not in commands):
+    if not words or words[0] not in {*commands, "--help"}:
         words = ["run", *words]
     app(args=words)
 

@@ -137,7 +137,7 @@ class Grid:
         self.experiment.row(
             what=f"{subject.name}, {scheme}",
             **Setup(subject, scheme, m, N_CORES, highest / natural, self.buffer_s).facts(),
-            **{"held events/s": highest, "ratio when held": found[highest], "probes": len(found)},
+            **{"held events/s": highest, "ratio when held": found.get(highest), "probes": len(found)},
             **{"times the real rate": highest / reports_per_s(subject)},
         )
 

@@ -1,9 +1,11 @@
 """Two records, or two folders of them, become a list of what became slower or faster beyond the noise.
 
-Noise is what the repeats of both sides show: a change counts when the intervals between the second smallest and the
-second largest repeat do not overlap and the medians differ by more than the tolerance. Instruction counts have next
-to no noise, so there the tolerance alone decides. Times of two machines say nothing about the code between them: of
-those only counts are compared. What else makes a comparison doubtful is said, and left to the reader.
+Noise is what the repeats of both sides show: a change counts when they lie apart (all of one side above all of the
+other; with five of each, one pair in the other order is allowed, which chance does once in a hundred times) and the
+medians differ by more than the tolerance, which is wider where repeats are few. One repeat of a side decides nothing.
+Instruction counts have next to no noise, so there the tolerance alone decides. Times of two machines say nothing about
+the code between them: of those only counts are compared. Yardsticks, such as another engine, are shown and not
+judged. What else makes a comparison doubtful is said, and left to the reader.
 """
 
 from __future__ import annotations
@@ -15,6 +17,8 @@ from pathlib import Path
 from benchmarks.record import Record, newest_records, read_record
 
 TOLERANCE = 0.05
+MANY = 5  # repeats of each side
+TOLERANCE_OF_FEW = 0.15
 COUNT_TOLERANCE = 0.01
 COUNTS = "[instructions]"
 
@@ -28,6 +32,7 @@ class Change:
     before: float
     after: float
     beyond_noise: bool
+    is_yardstick: bool = False
 
     @property
     def ratio(self) -> float:
@@ -37,7 +42,8 @@ class Change:
     def verdict(self) -> str:
         if not self.beyond_noise:
             return "same"
-        return "slower" if self.ratio > 1 else "faster"
+        verdict = "slower" if self.ratio > 1 else "faster"
+        return f"{verdict}, a yardstick" if self.is_yardstick else verdict
 
 
 def load(path: Path) -> dict[str, Record]:
@@ -55,7 +61,7 @@ def compare(before: dict[str, Record], after: dict[str, Record]) -> list[Change]
             continue
         for task, seconds in old.repeats_s.items() if is_same_machine(old, new) else ():
             if seconds and new.repeats_s.get(task):
-                changes.append(_compare_repeats(name, task, seconds, new.repeats_s[task]))
+                changes.append(_compare_repeats(name, task, seconds, new.repeats_s[task], task in old.yardsticks))
         for what, value in old.numbers.items():
             if what.endswith(COUNTS) and what in new.numbers:
                 differs = abs(new.numbers[what] - value) > COUNT_TOLERANCE * value
@@ -69,10 +75,14 @@ def doubts(before: dict[str, Record], after: dict[str, Record]) -> list[str]:
     for name, old in before.items():
         new = after.get(name)
         if new is None:
+            told.append(f"{name}: not compared, there is no second record")
             continue
         if new.size != old.size:
             told.append(f"{name}: not compared, {old.size} against {new.size}")
             continue
+        gone = [task for task in old.repeats_s if task not in new.repeats_s]
+        if gone:
+            told.append(f"{name}: no longer measured, {', '.join(gone)}")
         if not is_same_machine(old, new):
             told.append(f"{name}: another machine, only counts are compared")
         if old.disturbed or new.disturbed:
@@ -91,17 +101,13 @@ def is_same_machine(one: Record, other: Record) -> bool:
     return all(one.machine.get(fact) == other.machine.get(fact) for fact in ("processor", "cores"))
 
 
-def _compare_repeats(experiment: str, what: str, before: list[float], after: list[float]) -> Change:
+def _compare_repeats(
+    experiment: str, what: str, before: list[float], after: list[float], is_yardstick: bool
+) -> Change:
     middle_before, middle_after = statistics.median(before), statistics.median(after)
-    low_before, high_before = _core(before)
-    low_after, high_after = _core(after)
-    apart = low_after > high_before or low_before > high_after
-    differs = abs(middle_after - middle_before) > TOLERANCE * middle_before
-    return Change(experiment, what, middle_before, middle_after, apart and differs)
-
-
-def _core(seconds: list[float]) -> tuple[float, float]:
-    """The repeats without the smallest and the largest, where there are enough of them."""
-    ordered = sorted(seconds)
-    kept = ordered[1:-1] if len(ordered) >= 4 else ordered
-    return kept[0], kept[-1]
+    least = min(len(before), len(after))
+    tolerance, n_allowed = (TOLERANCE, 1) if least >= MANY else (TOLERANCE_OF_FEW, 0)
+    n_above = sum(later > earlier for earlier in before for later in after)
+    apart = least > 1 and min(n_above, len(before) * len(after) - n_above) <= n_allowed
+    differs = abs(middle_after - middle_before) > tolerance * middle_before
+    return Change(experiment, what, middle_before, middle_after, apart and differs, is_yardstick)

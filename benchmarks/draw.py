@@ -77,12 +77,15 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
         at = {"x": 1.0, "ha": "right", "transform": axis.get_yaxis_transform()}
         axis.text(y=figure.limit, s=figure.limit_name, va="bottom", fontsize=6, color="0.4", **at)
     if "x" in figure.log and not as_names:
-        axis.set_xscale("log")
+        least = min((place for tick in ticks if (place := _number(tick))), default=1.0)
+        # None at all has no place on a logarithmic axis: it stands at the left of a straight piece.
+        axis.set_xscale("symlog", linthresh=least, linscale=0.5) if 0 in ticks else axis.set_xscale("log")
         if len(ticks) <= MOST_TICKS:  # those that were measured say more than powers of ten
-            axis.set_xticks([_number(tick) or 1.0 for tick in ticks], [f"{tick:,g}" for tick in ticks])
+            axis.set_xticks([_number(tick) or 0.0 for tick in ticks], [f"{tick:,g}" for tick in ticks])
             axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     if "y" in figure.log:
         axis.set_yscale("log")
+        _say_numbers_plainly(axis.yaxis)
     elif all((_number(row[figure.y]) or 0.0) >= 0 for row in rows):
         axis.set_ylim(bottom=0)
     if figure.mark is not None:
@@ -94,6 +97,18 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
     axis.grid(alpha=0.25)
     if figure.series is not None:
         axis.legend(fontsize=7, frameon=False)
+
+
+def _say_numbers_plainly(axis: Any) -> None:
+    """20 instead of two times ten to the first."""
+    from matplotlib.ticker import LogFormatter
+
+    class Plain(LogFormatter):
+        def __call__(self, x: float, pos: int | None = None) -> str:
+            return f"{x:,g}" if super().__call__(x, pos) else ""
+
+    axis.set_major_formatter(Plain())
+    axis.set_minor_formatter(Plain(labelOnlyBase=False, minor_thresholds=(1.5, 0.5)))
 
 
 def _spread(figure: Figure, rows: list[dict[str, Value]], ys: list[float]) -> list[list[float]] | None:

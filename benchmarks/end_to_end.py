@@ -83,6 +83,7 @@ def main() -> None:
             | {f"Polars, {name}": partial(recognise_file, data, theirs, name) for name in FORMULATIONS}
         )
     experiment.rate_rows(n_events, {name: name for name in seconds})
+    experiment.yardsticks(name for name in seconds if name != "wayeb_py")
     reading = fastest(seconds, "pyarrow")
     limit = n_events / seconds[reading] / 1e6 * OF_READING
     experiment.rate_figure("From Parquet to a file of detections", limit, f"{OF_READING} of reading")

@@ -15,8 +15,9 @@ class Entry:
     quick_s: int | None = None  # it may have no quick size
     by_name: bool = False  # quickly only if it is named: all others together take three minutes
 
-    def seconds(self, size: str) -> int:
-        return self.quick_s if size == "quick" and self.quick_s is not None else self.usual_s
+    def seconds(self, size: str) -> int | None:
+        """None where nobody has measured it: of the full size."""
+        return None if size == "full" else self.quick_s if size == "quick" and self.quick_s else self.usual_s
 
     def belongs_to(self, size: str) -> bool:
         """Whether it is run where nobody names experiments."""

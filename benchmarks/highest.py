@@ -12,7 +12,8 @@ def find_highest(held: Callable[[float], bool], guess: float, precision: float, 
     """The highest value that was seen to be held, when one higher by `precision` times at most was not.
 
     From the guess it goes up, or down, by steps until one is held and one is not, and halves what lies between, on a
-    logarithmic scale. What is held is taken to grow no further: a disturbed probe is not asked again.
+    logarithmic scale. What is held is taken to grow no further: a disturbed probe is not asked again. If nothing down
+    to a hundredth of the guess is held, it is 0.
     """
     low = high = guess
     if held(guess):
@@ -21,6 +22,8 @@ def find_highest(held: Callable[[float], bool], guess: float, precision: float, 
     else:
         while not held(low := low / step):
             high = low
+            if low < guess / 100:
+                return 0.0
     while high / low > precision:
         middle = (low * high) ** 0.5
         if held(middle):

@@ -107,6 +107,7 @@ def main() -> None:
             "text": lambda: recognise(text),
         }
     )
+    experiment.yardsticks(["sum"])
     ways = {
         "sum": "numpy sum",
         "dense": "dense keys",

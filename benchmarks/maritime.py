@@ -104,6 +104,7 @@ def main() -> None:
             | {f"pyarrow, {name}": partial(reader, data, NEEDED) for name, reader in READERS.items()}
         )
     experiment.rate_rows(n_events, {name: name for name in seconds})
+    experiment.yardsticks(name for name in seconds if name != "wayeb_py")
     reading = fastest(seconds, "pyarrow")
     limit = n_events / seconds[reading] / 1e6 * OF_READING
     experiment.rate_figure("Maritime patterns from Parquet to a file", limit, f"{OF_READING} of reading")

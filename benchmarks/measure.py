@@ -14,7 +14,7 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Literal, NoReturn
 
 from benchmarks.events import SEED
 from benchmarks.experiments import EXPERIMENTS
-from benchmarks.processor import machine_cpu_s, tree_cpu_s
+from benchmarks.processor import adopt_orphans, machine_cpu_s, tree_cpu_s
 from benchmarks.progress import Progress
 from benchmarks.record import MISSING, Bound, Figure, Record, Size, Value, begin_record
 
@@ -153,6 +153,10 @@ class Experiment:
             )
         )
 
+    def yardsticks(self, tasks: Iterable[str]) -> None:
+        """These tasks are not ours: where they become slower, it is not we who did."""
+        self.record.yardsticks += tasks
+
     def note(self, sentence: str) -> None:
         self.record.notes.append(sentence)
         print(f"  {sentence}", flush=True)
@@ -217,6 +221,7 @@ def start(name: str, sentence: str, seed: int = SEED) -> Experiment:
     The seed is that of its data: the fleet's, unless it has others.
     """
     print(f"{name}: {sentence}", flush=True)
+    adopt_orphans()
     record = begin_record(name, sentence, asked_size(), seed)
     record.options = sys.argv[1:]
     expected_s = next((entry.seconds(record.size) for entry in EXPERIMENTS if entry.name == name), None)

@@ -12,11 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 
-def left_s(number: int, of: int, passed_s: float, expected_s: float | None) -> float | None:
-    """Seconds from the beginning of a step to the end: what was expected, or, beyond that, as the steps so far went."""
+def left_s(number: int, of: int, passed_s: float, phase_s: float, expected_s: float | None) -> float | None:
+    """Seconds from the beginning of a step to the end: what was expected of the experiment, or, beyond that, of its
+    phase as the steps so far went."""
     if expected_s is not None and passed_s < expected_s:
         return expected_s - passed_s
-    return passed_s / (number - 1) * (of - number + 1) if number > 1 else None
+    return phase_s / (number - 1) * (of - number + 1) if number > 1 else None
 
 
 @dataclass(slots=True)
@@ -25,11 +26,15 @@ class Progress:
 
     expected_s: float | None = None
     began: float = field(default_factory=time.perf_counter)
+    phase_began: float = field(default_factory=time.perf_counter)
     _live: Any = None
 
     def step(self, number: int, of: int, what: str) -> None:
-        """Says that a step begins; the first one has number 1."""
-        left = left_s(number, of, time.perf_counter() - self.began, self.expected_s)
+        """Says that a step begins; the first one of a phase has number 1."""
+        now = time.perf_counter()
+        if number == 1:
+            self.phase_began = now
+        left = left_s(number, of, now - self.began, now - self.phase_began, self.expected_s)
         line = f"{what} {number} of {of}"
         if left is not None:
             line += f", about {left:.0f} s left, until {time.strftime('%H:%M:%S', time.localtime(time.time() + left))}"

@@ -92,6 +92,7 @@ class Record:
     figures: list[Figure] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)  # what a reader of the figure must know
     repeats_s: dict[str, list[float]] = field(default_factory=dict)
+    yardsticks: list[str] = field(default_factory=list)  # the tasks among them that are not ours
     bounds: list[Bound] = field(default_factory=list)
     cores_used_by_others: float | None = None
     disturbed: bool = False
@@ -208,10 +209,23 @@ def describe_machine() -> dict[str, Any]:
     memory_gb = None
     if meminfo.exists():
         memory_gb = round(int(meminfo.read_text().split()[1]) / 2**20, 1)
+    flags = cpuinfo.read_text() if cpuinfo.exists() else ""
     return {
         "processor": model,
         "cores": os.cpu_count(),
+        "threads_a_core": _threads_a_core(),
+        "is_virtual": "hypervisor" in flags,
         "memory_gb": memory_gb,
         "system": platform.platform(),
         "python": platform.python_version(),
     }
+
+
+def _threads_a_core() -> int | None:
+    """How many of the cores that are counted share one: their list is as "0-1", "0,4" or "0"."""
+    try:
+        siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text().strip()
+    except OSError:
+        return None
+    ends = [[int(end) for end in part.split("-")] for part in siblings.split(",")]
+    return sum(end[-1] - end[0] + 1 for end in ends)

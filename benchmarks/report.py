@@ -5,9 +5,11 @@ The page holds everything it shows, so that it can be sent to somebody.
 
 from __future__ import annotations
 
+import tempfile
 from html import escape
 from pathlib import Path
 
+from benchmarks.draw import draw
 from benchmarks.record import Record, Value, figure_name
 
 STYLE = """
@@ -46,10 +48,8 @@ def _section(record: Record, folder: Path) -> str:
         others = f"{record.cores_used_by_others:.1f} cores"
         parts.append(f'<p class="warn">Other processes used {others} meanwhile: not to be quoted.</p>')
     for number in range(len(record.figures)):
-        path = folder / f"{figure_name(record.name, number)}.svg"
-        if path.exists():
-            svg = path.read_text()
-            parts.append(f"<figure>{svg[svg.index('<svg') :]}</figure>")
+        svg = _svg(record, number, folder)
+        parts.append(f"<figure>{svg[svg.index('<svg') :]}</figure>")
     parts += [f"<p>{escape(note)}</p>" for note in record.notes]
     if record.bounds:
         items = "".join(f'<li class="{b.verdict.lower()}">{escape(str(b))}</li>' for b in record.bounds)
@@ -63,6 +63,16 @@ def _section(record: Record, folder: Path) -> str:
         parts.append("".join(f"<li>{escape(check)}</li>" for check in record.checks) + "</ul></details>")
     parts.append(f'<p>Repeat: <code>{escape(record.command)}</code></p><p class="facts">{escape(facts)}</p>')
     return "\n".join(parts)
+
+
+def _svg(record: Record, number: int, folder: Path) -> str:
+    """The figure beside the record, or drawn from it: published records have none beside them."""
+    path = folder / f"{figure_name(record.name, number)}.svg"
+    if path.exists():
+        return path.read_text()
+    with tempfile.TemporaryDirectory() as made:
+        draw(record.figures[number], record, Path(made, "figure"))
+        return Path(made, "figure.svg").read_text()
 
 
 def _table(rows: list[dict[str, Value]]) -> str:

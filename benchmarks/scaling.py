@@ -1,8 +1,8 @@
 """How the cost of an event grows: with patterns, entities, events, the length of the window, the share detected.
 
-One thing is varied at a time, over events in memory, on one core. A growth exponent is the slope of the total time
-on logarithmic axes: 0 means free, 1 in proportion. Expected counts come from numpy, over the events laid out as
-[step, entity].
+One thing is varied at a time, over events in memory, on one core. A growth exponent is the slope on logarithmic
+axes, with its standard error: of the total time against events and patterns, of the time an event takes against the
+others; 0 means free, 1 in proportion. Expected counts come from numpy, over the events laid out as [step, entity].
 
 analysis: time should be in proportion to events, all but independent of entities until their states leave the caches,
 independent of the window, and grow with the share detected by what a row of output costs. With patterns it grows by
@@ -12,7 +12,7 @@ groups: distinct patterns that share their letters are stepped as one automaton.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -82,7 +82,7 @@ def points(size: str) -> Iterator[list[Point]]:
     yield within
 
     shares = []
-    for share in (0.0001, 0.001, 0.01, 0.1, 0.5):
+    for share in (0.0, 0.0001, 0.001, 0.01, 0.1, 0.5):
         edge = float(np.float32(1 - share))
         patterns = wayeb_py.compile(f"{STREAM}pattern High := (v > {edge!r})\n")
         shares.append(Point("share detected", share, patterns, events, int(np.count_nonzero(v > np.float32(edge)))))
@@ -130,8 +130,21 @@ def measure(experiment: Experiment, variation: list[Point]) -> None:
         )
     by_event = variation[0].varied in ("entities", "window in s", "share detected")
     costs = [t / p.events.num_rows for t, p in zip(totals, variation, strict=True)] if by_event else totals
-    slope = float(np.polyfit(np.log([p.at for p in variation]), np.log(costs), 1)[0])
+    # Nothing detected has no logarithm: it is measured, and left out of the slope.
+    fitted = [(p.at, cost) for p, cost in zip(variation, costs, strict=True) if p.at > 0]
+    slope, error = growth(*zip(*fitted, strict=True))
+    for row in experiment.record.rows[-len(variation) :]:
+        row["variation"] = f"{variation[0].varied}, exponent {slope:.2f} ± {error:.2f}"
     experiment.report(f"growth exponent with {variation[0].varied}", slope, "exponent")
+    experiment.report(f"growth exponent with {variation[0].varied}, standard error", error, "exponent")
+
+
+def growth(at: Sequence[float], costs: Sequence[float]) -> tuple[float, float]:
+    """The slope of costs on logarithmic axes by least squares, and its standard error."""
+    x, y = np.log(at) - np.mean(np.log(at)), np.log(costs) - np.mean(np.log(costs))
+    slope = float(x @ y / (x @ x))
+    rest = y - slope * x
+    return slope, float(np.sqrt(rest @ rest / (len(x) - 2) / (x @ x)))
 
 
 def main() -> None:
@@ -140,7 +153,9 @@ def main() -> None:
     for number, variation in enumerate(points(experiment.size)):
         experiment.progress.step(number + 1, len(VARIED), f"{VARIED[number]}: variation")
         measure(experiment, variation)
-    experiment.figure(Figure("Cost of an event", "at", "ns an event", panel="varied", low="low", high="high", log="xy"))
+    experiment.figure(
+        Figure("Cost of an event", "at", "ns an event", panel="variation", low="low", high="high", log="xy")
+    )
     experiment.finish()
 
 

@@ -134,6 +134,7 @@ def compare_partition(
         )
     what = f"processor time saved over window functions, {n_patterns} patterns"
     over, under = (f"{n_patterns} patterns, {way}, processor" for way in ("window functions", "partition scheme"))
+    experiment.yardsticks([over])
     experiment.bound_ratio(what, over, under, least, "at least")
 
 

@@ -92,6 +92,7 @@ def compare(
         }
     )
     by_tree, index = f"{what}, tree, one by one", f"{what}, index"
+    experiment.yardsticks(name for name in seconds if "tree" in name)
     tree_ns = 1e9 * seconds[by_tree] / N_ASKED_SINGLY
     for name, middle_s in seconds.items():
         each_ns = 1e9 / (N_ASKED_SINGLY if "tree" in name else N_POSITIONS)

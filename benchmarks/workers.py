@@ -28,11 +28,12 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.events import QUICK_EVENTS, fleet_file, fleet_parts
+from benchmarks.events import QUICK_EVENTS, as_numpy, fleet_file, fleet_parts, read_fleet
 from benchmarks.found import read_found
 from benchmarks.measure import Experiment, Figure, start
 from benchmarks.pattern_sets import first_of, replicated, write_sre
 from benchmarks.processor import tree_cpu_s
+from benchmarks.words import Words
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import job
@@ -92,14 +93,22 @@ class Way:
             raise SystemExit(f"wrong answer: {summary.detections} instead of {self.counts}")
 
 
-def make_cases(size: str, folder: Path) -> Iterator[Case]:
+def make_cases(experiment: Experiment, folder: Path) -> Iterator[Case]:
+    """The sets of patterns, and one process's answers, which formulas in numpy agree with."""
+    size = experiment.size
     n_events = N_EVENTS[size]
+    fleet = read_fleet(n_events)
+    words = Words(fleet["vehicle_id"].combine_chunks().dictionary_encode().indices.to_numpy(), as_numpy(fleet))
     for n_patterns in N_PATTERNS[size]:
         for variant in VARIANTS[size]:
-            patterns = wayeb_py.compile(write_sre(SETS[variant](n_patterns)))
+            parts = SETS[variant](n_patterns)
+            patterns = wayeb_py.compile(write_sre(parts))
             out = folder / "expected.parquet"
             summary = run(patterns, [fleet_file(n_events)], out)
             name = f"{n_patterns} {variant}"
+            counted = {pattern: len(words.detect(part.formula)) for pattern, part in parts.items()}
+            found = {pattern: summary.detections.get(pattern, 0) for pattern in parts}
+            experiment.check(f"{name}: as many of each in one process as by formulas", found == counted)
             recognition_s = recognise_alone(patterns, fleet_file(n_events))
             yield Case(name, n_patterns, variant, patterns, read_found(out), summary.detections, recognition_s)
 
@@ -166,7 +175,7 @@ def main() -> None:
     fleet_parts(n_events, N_PARTS)
     experiment.report("events", n_events, "events")
     with tempfile.TemporaryDirectory(prefix="wayeb-workers-") as name:
-        cases = list(make_cases(experiment.size, Path(name)))
+        cases = list(make_cases(experiment, Path(name)))
         for n_workers in worker_counts(experiment.size, N_CORES):
             began = time.perf_counter()
             spark = open_session(f"local[{n_workers}]", settings=SETTINGS, quick=experiment.size == "quick")

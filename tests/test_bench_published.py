@@ -67,6 +67,19 @@ def test_a_disturbed_record_is_refused_or_published_as_such(tmp_path: Path) -> N
     assert section(published).count("not to be quoted") == 2
 
 
+def test_a_record_beyond_its_bounds_or_of_uncommitted_files_is_not_published(tmp_path: Path) -> None:
+    slow, dirty = record(), record("latency")
+    slow.bounds = [Bound("speed over merely reading", 0.5, 0.6, "at least")]
+    dirty.commit = "abc123-dirty"
+    for made in (slow, dirty):
+        made.write(tmp_path)
+    with pytest.raises(RefusedError, match="not within its bounds: speed over merely reading"):
+        publish(["end_to_end"], records=tmp_path, published=tmp_path / "published")
+    with pytest.raises(RefusedError, match="not committed"):
+        publish(["latency"], records=tmp_path, published=tmp_path / "published")
+    assert publish([], records=tmp_path, published=tmp_path / "published") == []
+
+
 def test_a_part_of_an_experiment_is_not_published(tmp_path: Path) -> None:
     made = record("peers")
     made.options = ["--only", "duckdb"]
@@ -77,18 +90,22 @@ def test_a_part_of_an_experiment_is_not_published(tmp_path: Path) -> None:
         publish(["latency"], records=tmp_path, published=tmp_path / "published")
 
 
-def test_side_by_side_names_every_peer_by_the_most_events_that_it_was_given(tmp_path: Path) -> None:
+def test_side_by_side_keeps_numbers_of_events_apart(tmp_path: Path) -> None:
     made = record("peers")
     made.rows = [
         {"peer": "wayeb_py", "task": "six", "events": 100, "times_ours": 1.0},
+        {"peer": "wayeb_py", "task": "six", "events": 2000, "times_ours": 1.0},
         {"peer": "Esper", "task": "six", "events": 100, "times_ours": 30.0},
+        {"peer": "CLIPS", "task": "six", "events": 100, "times_ours": 2000.0},
         {"peer": "Esper", "task": "six", "events": 2000, "times_ours": 412.3},
         {"peer": "Esper", "task": "Legs", "events": 2000, "times_ours": 9.0},
         {"peer": "Siddhi", "said": "missing: no Maven"},
     ]
     made.write(tmp_path)
     publish([], records=tmp_path, published=tmp_path / "published")
-    assert "| Esper 412× |" in section(tmp_path / "published")
+    told = section(tmp_path / "published")
+    assert "| Esper 412× (2,000 events) |" in told
+    assert "| CLIPS 2,000× (100 events) |" in told
 
 
 def test_only_what_is_between_the_two_comments_is_written(tmp_path: Path) -> None:

@@ -61,6 +61,7 @@ def main() -> None:
 
     from benchmarks.peer_forms.answering import answer
 
+    # lines: six
     def load(path: Path) -> Any:
         tables = TableEnvironment.create(EnvironmentSettings.in_batch_mode())
         host, port = start_cluster()
@@ -88,6 +89,7 @@ def main() -> None:
             }
         )
 
+    # lines: end
     def read(tables: Any) -> None:
         # No event is such, and every column has to be read to know it.
         never = (

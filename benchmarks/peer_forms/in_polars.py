@@ -110,6 +110,7 @@ def main() -> None:
 
     from benchmarks.fleet_in_polars import shift_after_sorting
 
+    # lines: six
     def recognise(events: Any, names: tuple[str, ...]) -> pa.Table:
         if names == SIX:
             return shift_after_sorting(events.lazy()).to_arrow()
@@ -117,6 +118,7 @@ def main() -> None:
         found = FORMS[name](events.lazy()).select(pattern=pl.lit(name), entity="vehicle_id", ts="ts")
         return found.collect().to_arrow()
 
+    # lines: end
     answer(lambda path: pl.read_parquet(path, columns=NEEDED), recognise, {"polars": pl.__version__})
 
 

@@ -23,7 +23,7 @@ FORM = Form(
     "window functions",
     needs=("pyspark",),
     cannot={"Legs": NO_STATE},
-    written=("../spark_windows.py", "windows_more.sql"),
+    written=("../spark_windows.py", "windows_more.sql", "in_spark.py"),
 )
 # A session of Spark's own defaults, not the one that our jobs open: that is set up for a few large parcels. As many
 # partitions after the exchange as there are tasks at a time, since more would only be more tasks.
@@ -42,6 +42,7 @@ def main() -> None:
 
     from benchmarks import spark_windows
 
+    # lines: six
     spark = SparkSession.builder.master(f"local[{N_THREADS}]").config(map=SETTINGS).getOrCreate()
 
     def load(path: Path) -> Any:
@@ -57,6 +58,7 @@ def main() -> None:
             found = spark.sql(section(HERE / "windows_more.sql", names[0]))
         return found.select("pattern", "entity", "ts").toArrow()
 
+    # lines: end
     try:
         answer(load, recognise, {"pyspark": pyspark.__version__})
     finally:

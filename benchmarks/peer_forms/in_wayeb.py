@@ -17,11 +17,12 @@ FORM = Form(
     "wayeb_py",
     "in_wayeb",
     "the .sre file",
-    written=("../six.sre", "../peers.sre"),
+    written=("../six.sre", "../peers.sre", "in_wayeb.py"),
 )
 
 
 def main() -> None:
+    # lines: six
     import wayeb_py
 
     compiled = wayeb_py.compile(PATTERNS)
@@ -30,6 +31,7 @@ def main() -> None:
         recogniser = wayeb_py.Recogniser(compiled.select(names), workers=N_THREADS, order="sorted")
         return pa.concat_tables([recogniser.feed(events).to_arrow(), recogniser.finish().to_arrow()])
 
+    # lines: end
     answer(lambda path: pq.read_table(path, columns=NEEDED), recognise)
 
 
