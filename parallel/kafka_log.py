@@ -32,7 +32,7 @@ from wayeb_py.files.ndjson import guess_types, read_each, read_objects, read_typ
 from wayeb_py.files.read import joined_schema
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.kafka_topic import KafkaTopic, is_passing
-from wayeb_py.parallel.log import Offsets, Stretch
+from wayeb_py.parallel.log import NoEventsError, Offsets, Stretch
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 BLOCK_MESSAGES = 1 << 16
 BLOCK_BYTES = 32 << 20
 SAMPLE_MESSAGES = 10_000
+SHOWN_CHARACTERS = 60
 CAREFUL_MESSAGES = 256  # a block with a fault is halved down to this before its messages are read one by one
 _WAIT_S = 0.1
 
@@ -82,22 +83,52 @@ class KafkaLog:
         return self.topic.url
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        """The types of the wanted columns, from the first messages of each partition; None while there are none."""
+        """The types of the wanted columns, from the first messages of each partition; None while there are none.
+
+        Where those lack a column, the last messages are asked too: it may be younger than the topic.
+        """
         earliest, latest = self.earliest(), self.latest()
         share = max(1, SAMPLE_MESSAGES // max(1, len(latest)))
-        values: list[bytes] = []
-        for partition, start in earliest.items():
-            stretch = Stretch(partition, start, min(start + share, latest[partition]))
-            for piece in self._messages(stretch):
-                if isinstance(piece, Messages):
-                    values += [value for value in piece.values if value]
-        objects = read_objects(values)
-        if not objects:
+        firsts = [Stretch(p, start, min(start + share, latest[p])) for p, start in earliest.items()]
+        sampled = self._sample(firsts)
+        objects = read_objects(value for _, _, value in sampled)
+        seen = dict.fromkeys(name for value in objects for name in value)
+        if not set(wanted.names) <= seen.keys():
+            ends = [Stretch(one.partition, max(one.end, latest[one.partition] - share), latest[one.partition])
+                    for one in firsts]  # fmt: skip
+            last = self._sample(ends)
+            sampled += last
+            more = read_objects(value for _, _, value in last)
+            objects += more
+            seen |= dict.fromkeys(name for value in more for name in value)
+        if not sampled:
             return None
-        seen = tuple(dict.fromkeys(name for value in objects for name in value))
-        present = (*seen, *wanted.names[2:]) if self.topic.absent == "missing" else seen
+        if not objects:
+            raise self._no_events(sampled)
+        present = (*seen, *wanted.names[2:]) if self.topic.absent == "missing" else tuple(seen)
         types = guess_types(objects, present, wanted, self.name)
         return joined_schema([_Sample(EventFile(self.name, "ndjson"), present, types)], wanted)
+
+    def _sample(self, stretches: list[Stretch]) -> list[tuple[str, int, bytes]]:
+        """Partition, offset and value of the messages of some stretches."""
+        return [
+            (stretch.partition, piece.offset(place), value or b"")
+            for stretch in stretches
+            for piece in self._messages(stretch)
+            if isinstance(piece, Messages)
+            for place, value in enumerate(piece.values)
+        ]
+
+    def _no_events(self, sampled: list[tuple[str, int, bytes]]) -> NoEventsError:
+        partition, offset, value = sampled[0]
+        text = value.decode("utf-8", "replace").strip()
+        shown = f"begins with `{text[:SHOWN_CHARACTERS]}`" if text else "is empty"
+        return NoEventsError(
+            f"none of the {len(sampled):,} messages looked at is a JSON object, so that the types of events are not "
+            f"known: the one at offset {offset:,} {shown}",
+            self.place(partition),
+            hint="send each event as one JSON object; what stands before the first one goes aside",
+        )
 
     def earliest(self) -> Offsets:
         return self._watermarks(0)

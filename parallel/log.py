@@ -15,6 +15,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
+from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.wanted import Wanted
 
@@ -30,6 +31,10 @@ class Stretch:
     end: int
 
 
+class NoEventsError(DataError):
+    """There is something to read, but nothing in it is an event, so it tells no types; better may come."""
+
+
 class Log(Protocol):
     """A partitioned log. It is pickled: the driver asks how far it goes, the executors read stretches of it.
 
@@ -41,7 +46,10 @@ class Log(Protocol):
         """What is read, such as `kafka://host:9092/positions`: a checkpoint belongs to the log of this name."""
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        """The types of the wanted columns, from a sample of what is there; None while nothing is."""
+        """The types of the wanted columns, from a sample of what is there; None while nothing is.
+
+        Raises NoEventsError where something is there, and no event is among it.
+        """
 
     def earliest(self) -> Offsets:
         """Where each partition begins."""

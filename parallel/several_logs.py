@@ -15,7 +15,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.kinds import plain
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Log, Offsets, Stretch
+from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch
 
 
 class SeveralLogs:
@@ -34,8 +34,18 @@ class SeveralLogs:
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types that hold the events of all logs; those that are empty as yet are read in the others' types."""
-        schemas = [(log.name, schema) for log in self.logs if (schema := log.schema(wanted)) is not None]
+        schemas: list[tuple[str, pa.Schema]] = []
+        without_events: list[NoEventsError] = []
+        for log in self.logs:
+            try:
+                schema = log.schema(wanted)
+            except NoEventsError as error:
+                without_events.append(error)
+            else:
+                schemas += [] if schema is None else [(log.name, schema)]
         if not schemas:
+            if without_events:
+                raise without_events[0]
             return None
         return pa.schema([(name, _common_type(name, schemas)) for name in wanted.names])
 

@@ -33,7 +33,7 @@ from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_era
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
-from wayeb_py.parallel.log import Log
+from wayeb_py.parallel.log import Log, NoEventsError
 from wayeb_py.parallel.parcel import unpack
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.replay_log import ReplayLog
@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 2_000_000
 POLL_S = 0.25
+NO_EVENTS_S = 5.0  # where all that is there was looked at in vain, looking again costs as much
 
 
 class Watcher(Protocol):
@@ -227,14 +228,32 @@ def _find_schema(
     before = _last_schema(checkpoint, manifest)
     if set(wanted.names) <= set(before.names):
         return before
-    sampled = log.schema(wanted)
-    if sampled is None and not once:
-        say(f"{log.name} is empty: waiting for the first events, whose types tell how to read the others")
-    while sampled is None and not once and not stop.wait(POLL_S):
-        sampled = log.schema(wanted)
+    sampled = _sample(log, wanted, once, stop, say)
     if sampled is None:
         return None
     return pa.schema([*before, *(sampled.field(name) for name in wanted.names if name not in before.names)])
+
+
+def _sample(
+    log: Log, wanted: Wanted, once: bool, stop: threading.Event, say: Callable[[str], None]
+) -> pa.Schema | None:
+    """The types of the first events, waited for unless only what is there now is read."""
+    told: set[float] = set()
+    while True:
+        try:
+            sampled = log.schema(wanted)
+            if sampled is not None or once:
+                return sampled
+            why, again_s = f"{log.name} is empty", POLL_S
+        except NoEventsError as error:
+            if once:
+                raise
+            why, again_s = f"{error.file or log.name}: {error.message}", NO_EVENTS_S
+        if again_s not in told:
+            say(f"{why}: waiting for the first events, whose types tell how to read the others")
+            told.add(again_s)
+        if stop.wait(again_s):
+            return None
 
 
 def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:

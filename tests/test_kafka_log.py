@@ -23,10 +23,10 @@ from wayeb_py.files import ndjson
 from wayeb_py.files.block import AsideRow, Block
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import kafka_log
+from wayeb_py.parallel import kafka_log, stream
 from wayeb_py.parallel.broker import Broker
 from wayeb_py.parallel.kafka_log import KafkaLog
-from wayeb_py.parallel.log import Stretch
+from wayeb_py.parallel.log import NoEventsError, Stretch
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, None)
@@ -242,6 +242,31 @@ def test_an_attribute_that_no_message_has_is_asked_about(broker: Broker) -> None
     assert (lenient.field("id").type, lenient.field("v").type) == (pa.int64(), pa.float64())
 
 
+def test_what_stands_before_the_first_event_does_not_keep_a_stream_from_starting(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_log, "SAMPLE_MESSAGES", 10)
+    url = make_topic(broker)
+    fill(url, [b"<xml/>"] * 30)
+    with pytest.raises(NoEventsError, match="none of the 20 messages looked at is a JSON object") as told:
+        log_of(url).schema(WANTED)
+    assert "the one at offset 0 begins with `<xml/>`" in told.value.message
+    assert told.value.file == f"{url}#0"
+    fill(url, [{"id": 1, "ts": "2024-01-01T00:00:00Z"}, event(1)])
+    assert len(events_of(read(log_of(url)))) == 2
+
+
+def test_a_column_that_a_topic_gained_is_found_in_its_last_messages(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_log, "SAMPLE_MESSAGES", 10)
+    url = make_topic(broker)
+    fill(url, [{"id": "x", "ts": "2024-01-01T00:00:00Z", "k": "a"}] * 30 + [event(1)])
+    schema = log_of(url).schema(WANTED)
+    assert schema is not None
+    assert schema.field("v").type == pa.float64()
+
+
 def test_a_topic_that_is_not_there_is_told_with_a_remedy(broker: Broker) -> None:
     url = make_topic(broker)
     with pytest.raises(DataError, match="there is no topic `TEST-") as close:
@@ -288,3 +313,27 @@ def free_port() -> int:
         held.bind(("127.0.0.1", 0))
         port: int = held.getsockname()[1]
     return port
+
+
+class Junk(KafkaLog):
+    """A topic in which nothing is an event, until it is asked for the third time."""
+
+    answers: tuple[str, ...] = ()
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        Junk.answers = (*Junk.answers, "asked")
+        if len(Junk.answers) > 2:
+            return pa.schema([])
+        raise NoEventsError("nothing is an event", self.name)
+
+
+def test_a_stream_waits_for_events_among_what_is_none_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream, "NO_EVENTS_S", 0.01)
+    said: list[str] = []
+    log = Junk.open("kafka://nowhere/junk")
+    assert stream._sample(log, WANTED, False, threading.Event(), said.append) == pa.schema([])
+    (line,) = said
+    assert line.startswith("kafka://nowhere:9092/junk: nothing is an event: waiting for the first events")
+    Junk.answers = ()
+    with pytest.raises(NoEventsError):
+        stream._sample(log, WANTED, True, threading.Event(), said.append)
