@@ -25,7 +25,7 @@ from wayeb_py.files.block import Block
 from wayeb_py.parallel import faults, parcel
 from wayeb_py.parallel.arrival import in_arrival_order
 from wayeb_py.parallel.harvest import Harvest
-from wayeb_py.parallel.live import TICKS_OF_SILENCE, Live
+from wayeb_py.parallel.live import STEPS_OF_SILENCE, Live, silent_since
 from wayeb_py.parallel.parcel import Parcel
 from wayeb_py.parallel.shards import routes
 from wayeb_py.parallel.snapshots import Epoch, Snapshot
@@ -68,8 +68,9 @@ class Shards:
     listens: bool = False  # silence is told by the epochs
 
     @property
-    def tick_ms(self) -> int:
-        return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // TICKS_OF_SILENCE)
+    def step_ms(self) -> int:
+        """How often a shard looks for silent entities without being told to."""
+        return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // STEPS_OF_SILENCE)
 
 
 def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
@@ -89,13 +90,13 @@ def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
         outputStructType=parcel.DDL,
         stateStructType=_STATE_DDL,
         outputMode="append",
-        timeoutConf=GroupStateTimeout.ProcessingTimeTimeout if shards.tick_ms else GroupStateTimeout.NoTimeout,
+        timeoutConf=GroupStateTimeout.ProcessingTimeTimeout if shards.step_ms else GroupStateTimeout.NoTimeout,
     )
 
 
-def epoch_parcel(shard: int, epoch: Epoch) -> Parcel:
-    """Tells a shard which epoch a batch ends in."""
-    return Parcel("epoch", shard, 0, json.dumps(asdict(epoch)).encode())
+def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
+    """Tells a shard which epoch a batch ends in, and when it was planned."""
+    return Parcel("epoch", shard, 0, json.dumps([asdict(epoch), clock_s]).encode())
 
 
 def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parcel]:
@@ -108,7 +109,7 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parc
     assert arrived or before is not None  # a shard that times out has a state
     shard = arrived[0].split if before is None else before[1]
     was = Epoch() if before is None else Epoch(**json.loads(before[2]))
-    now = _epoch(shards, arrived, was, state)
+    now, clock_s = _epoch(shards, arrived, was, state)
     order = shards.order(now.era)
     snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
     live = Live(order.patterns, order.schema, shards.episodes, snapshot)
@@ -117,32 +118,33 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parc
     found = sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
     for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
         found += harvest.feed(Block([batch]))
-        if shards.listens or shards.tick_ms:
-            live.hear([batch], now.tick)
+        if shards.listens or shards.step_ms:
+            live.hear([batch], clock_s)
     if now.tick != was.tick:
         found += harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
     if now.ended_at != was.ended_at:
         found += harvest.take(live.recogniser.finish())
-    aged = live.age_out()
+    aged = live.age_out(clock_s)
     if aged is not None:
         found += harvest.take(aged)
     after = live.snapshot()
     found += harvest.finish(state_bytes=len(after.saved))
     faults.reach("shard:state")
     state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))
-    if shards.tick_ms:
-        state.setTimeoutDuration(shards.tick_ms)
+    if shards.step_ms:
+        state.setTimeoutDuration(shards.step_ms)
     return found
 
 
-def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> Epoch:
-    """The epoch that the batch ends in: as it is told, or by the clock of the batch."""
-    told = [Epoch(**json.loads(one.payload)) for one in arrived if one.kind == "epoch"]
+def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
+    """The epoch that the batch ends in and when it was planned: as it is told, or by Spark's own clock of the batch."""
+    told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
     if told:
-        return max(told)
-    if shards.tick_ms:
-        return Epoch(tick=max(was.tick, state.getCurrentProcessingTimeMs() // shards.tick_ms))
-    return was
+        return max((Epoch(**epoch), clock_s) for epoch, clock_s in told)
+    now_s = state.getCurrentProcessingTimeMs() / 1000  # the same whenever the batch is repeated
+    if shards.idle_s is None:
+        return was, int(now_s)
+    return Epoch(tick=max(was.tick, silent_since(now_s, shards.idle_s))), int(now_s)
 
 
 def _as_pandas(parcels: list[Parcel]) -> pd.DataFrame:

@@ -2,8 +2,8 @@
 
 Spark plans batches by offsets and runs `read` in its executors; only what was found leaves them. Besides the offsets of
 the log's partitions, an offset of ours holds everything else that the answer depends on (the era of the patterns, the
-tick of the wall clock by which silent entities are given up, whether the input was declared to have ended), so what
-Spark has written down before a batch is all that it takes to repeat it.
+wall's clock, since when an entity must have been heard of not to be given up as silent, whether the input was declared
+to have ended), so what Spark has written down before a batch is all that it takes to repeat it.
 
 *Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `stateful`), which turn every
 event into a row of the JVM and back.
@@ -25,7 +25,7 @@ from pyspark.sql.types import StructType
 
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
-from wayeb_py.parallel.live import TICKS_OF_SILENCE
+from wayeb_py.parallel.live import silent_since
 from wayeb_py.parallel.log import Offsets, Stretch
 from wayeb_py.parallel.packing import cut_stretches, pack_stretch
 from wayeb_py.parallel.parcel import DDL, to_batch
@@ -68,15 +68,17 @@ class Mark:
     at: Offsets
     epoch: Epoch
     quiet: bool = False  # whether nothing has come since silent entities were given up
+    clock_s: int = 0  # when the batch was planned
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> Mark:
-        return cls(dict(offset["at"]), Epoch(offset["era"], offset["tick"], offset["ended_at"]), offset["quiet"])
+        epoch = Epoch(offset["era"], offset["tick"], offset["ended_at"])
+        return cls(dict(offset["at"]), epoch, offset["quiet"], offset["clock_s"])
 
     def to_json(self) -> dict[str, Any]:
         epoch = self.epoch
         counters = {"era": epoch.era, "tick": epoch.tick, "ended_at": epoch.ended_at}
-        return {"at": self.at, **counters, "quiet": self.quiet}
+        return {"at": self.at, **counters, "quiet": self.quiet, "clock_s": self.clock_s}
 
 
 class _Task(InputPartition):
@@ -134,15 +136,17 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
-        epoch, tick = before.epoch, self._tick(before, has_events)
+        epoch, now_s = before.epoch, time.time()
+        tick = self._tick(before, now_s, has_events, is_behind=any(at[p] < latest[p] for p in latest))
         if has_events:
-            after = Mark(at, Epoch(self._chain.era, tick, epoch.ended_at))
+            after = Mark(at, Epoch(self._chain.era, tick, epoch.ended_at), clock_s=int(now_s))
         else:
             n_events = sum(at[partition] - self._chain.origin.get(partition, 0) for partition in at)
             ends = self._chain.ends and self._has_ended(at) and n_events > epoch.ended_at
             if not ends and tick == epoch.tick:
                 return start
-            after = Mark(at, Epoch(self._chain.era, tick, n_events if ends else epoch.ended_at), quiet=True)
+            ended_at = n_events if ends else epoch.ended_at
+            after = Mark(at, Epoch(self._chain.era, tick, ended_at), quiet=True, clock_s=int(now_s))
         if self._gauge is not None:
             self._gauge.planned(at)
         faults.reach("plan")
@@ -164,6 +168,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._chain.shards:
             return self._packing_tasks(before, after)
         n_groups = len(self._chain.setting.era(after.epoch.era).groups)
+        planned_s = before.clock_s, after.clock_s
         tasks: list[InputPartition] = []
         for place, (partition, until) in enumerate(sorted(after.at.items())):
             since = self._start(before, partition)
@@ -171,15 +176,16 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 continue
             origin = self._chain.origin.get(partition, 0)
             for group in range(n_groups):
-                stretch = Stretch(partition, since, until)
-                tasks.append(_Task(Errand(stretch, group, place * n_groups + group, origin, before.epoch, after.epoch)))
+                stretch, split = Stretch(partition, since, until), place * n_groups + group
+                tasks.append(_Task(Errand(stretch, group, split, origin, before.epoch, after.epoch, planned_s)))
         return tasks
 
     def _packing_tasks(self, before: Mark, after: Mark) -> Sequence[InputPartition]:
         """Tasks that hand events on; one at least, which tells the shards of the epoch."""
         whole = [Stretch(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
         pieces = cut_stretches([one for one in whole if one.start < one.end], self._chain.readers) or whole[:1]
-        return [_Task(Errand(piece, 0, n, 0, before.epoch, after.epoch)) for n, piece in enumerate(pieces)]
+        planned_s = before.clock_s, after.clock_s
+        return [_Task(Errand(piece, 0, n, 0, before.epoch, after.epoch, planned_s)) for n, piece in enumerate(pieces)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is in the sink: older states are not needed any more."""
@@ -194,13 +200,16 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, before: Mark, partition: str) -> int:
         return before.at.get(partition, self._chain.origin.get(partition, 0))
 
-    def _tick(self, before: Mark, has_events: bool) -> int:
-        """The interval of the wall clock; without events it moves on only while somebody may have fallen silent."""
+    def _tick(self, before: Mark, now_s: float, has_events: bool, is_behind: bool) -> int:
+        """Since when somebody must have been heard of not to be silent; without events it moves on once, for all.
+
+        While more is in the log than the batch takes it stands: whoever seems to be silent may be in what is left.
+        """
         tick = before.epoch.tick
-        if self._chain.idle_s is None:
+        if self._chain.idle_s is None or is_behind:
             return tick
-        now = max(tick, int(time.time() * TICKS_OF_SILENCE / self._chain.idle_s))
-        return now if has_events or (not before.quiet and now > tick + TICKS_OF_SILENCE) else tick
+        now = max(tick, silent_since(now_s, self._chain.idle_s))
+        return now if has_events or (not before.quiet and now > before.clock_s > 0) else tick
 
     # In the executors.
 

@@ -1,12 +1,14 @@
 """A recogniser as a stream keeps it: it goes on from a snapshot, and can tell which of its entities have fallen silent.
 
-Silence is wall time, counted in ticks: a whole number that only grows, told by whoever plans the batches. What is done
-at a tick is then as repeatable as the rest.
+Silence is wall time, in seconds since 1970, told by whoever plans the batches: when a batch was planned, and since when
+somebody must have been heard of not to count as silent. What is done by them is then as repeatable as the rest, and
+does not change with how long a silence has to be for the next batches.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import floor
 
 import numpy as np
 import numpy.typing as npt
@@ -18,11 +20,17 @@ from wayeb_py.parallel.snapshots import Snapshot
 from wayeb_py.patterns import Patterns
 from wayeb_py.recogniser import Recogniser
 
-TICKS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many ticks
+STEPS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many steps
+
+
+def silent_since(now_s: float, idle_s: float) -> int:
+    """Who was last heard of before this second has been silent for an idle time; looked at in steps of it."""
+    step_s = idle_s / STEPS_OF_SILENCE
+    return floor(now_s // step_s * step_s - idle_s)
 
 
 class Live:
-    """A recogniser, and the tick in which each of its entities was last heard of."""
+    """A recogniser, and the second in which each of its entities was last heard of."""
 
     def __init__(self, patterns: Patterns, schema: pa.Schema, episodes: bool, snapshot: Snapshot | None) -> None:
         saved = None if snapshot is None else snapshot.saved
@@ -36,23 +44,23 @@ class Live:
     def snapshot(self) -> Snapshot:
         return Snapshot(self.recogniser.save(), self.heard.tobytes())
 
-    def hear(self, batches: Iterable[pa.RecordBatch], tick: int) -> None:
+    def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int) -> None:
         """Keeps in mind that the entities of some events were heard of."""
         entities = self.recogniser.entities
         key = self.recogniser.patterns.meaning.stream.key
         for batch in batches:
             heard_of = entities.number(pc.drop_null(pc.unique(batch.column(key))))
             if len(entities) > len(self.heard):
-                self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), tick)])
-            self.heard[heard_of] = tick
+                self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), clock_s)])
+            self.heard[heard_of] = clock_s
 
     def silent(self, tick: int) -> pa.Array:
-        """The keys of entities that were not heard of in more ticks than an idle time has: for it at least."""
-        return self.recogniser.entities.keys(np.flatnonzero(self.heard < tick - TICKS_OF_SILENCE).astype(np.int32))
+        """The keys of entities that were last heard of before this second."""
+        return self.recogniser.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
 
-    def age_out(self) -> Detections | None:
+    def age_out(self, clock_s: int) -> Detections | None:
         """Lets entities go that have not been heard of for longer than patterns remember; what was open of them."""
-        aged = self.recogniser.age_out()
+        aged = self.recogniser.age_out(clock_s)
         if aged is None:
             return None
         found, kept = aged

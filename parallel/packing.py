@@ -51,7 +51,7 @@ def pack_stretch(setting: Setting, errand: Errand, n_shards: int) -> Iterator[Pa
         faults.reach("read:yield")
         yield parcel
     for shard in range(n_shards):
-        yield epoch_parcel(shard, errand.after)
+        yield epoch_parcel(shard, errand.after, errand.planned_s[1])
     if aside:
         yield Parcel("aside", 0, errand.split, bytes(aside))
     counts = {

@@ -31,7 +31,7 @@ class Epoch:
     """What a state depends on besides the events: counters that only grow."""
 
     era: int = 0  # which patterns
-    tick: int = 0  # how often silent entities have been looked for; a count of wall-clock intervals
+    tick: int = 0  # in seconds since 1970: whoever was not heard of since has been given up as silent
     ended_at: int = 0  # how many events there were when the input was last declared to have ended
 
 
@@ -53,7 +53,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A saved recogniser, and when each of its entities was last heard of (ticks as int64; empty if nobody asks)."""
+    """A saved recogniser, and when each of its entities was last heard of (seconds as int64; empty if nobody asks)."""
 
     saved: bytes
     heard: bytes = b""

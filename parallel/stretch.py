@@ -57,6 +57,7 @@ class Errand:
     origin: int  # where the partition began to be read, without any state
     before: Epoch
     after: Epoch
+    planned_s: tuple[int, int] = (0, 0)  # by the clock: the batch before, and this one
 
 
 _alive: OrderedDict[tuple[Path, str, int, str], tuple[Point, Live]] = OrderedDict()
@@ -65,7 +66,7 @@ _alive: OrderedDict[tuple[Path, str, int, str], tuple[Point, Live]] = OrderedDic
 def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
     """The parcels of an errand; the state of its end is on the disk when the last one has been taken."""
     faults.reach("read:begin")
-    stretch, before, after = errand.stretch, errand.before, errand.after
+    stretch, before, after, clock_s = errand.stretch, errand.before, errand.after, errand.planned_s[1]
     began = time.perf_counter()
     live = _take_alive(setting, errand) or _restore(setting, errand)
     restore_s = time.perf_counter() - began
@@ -79,12 +80,12 @@ def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
                 faults.reach("read:yield")
                 yield parcel
             if setting.listens:
-                live.hear(block.batches, after.tick)
+                live.hear(block.batches, clock_s)
     if after.tick != before.tick:
         yield from harvest.take(recogniser.flush_idle(live.silent(after.tick)))
     if after.ended_at != before.ended_at:
         yield from harvest.take(recogniser.finish())
-    aged = live.age_out()
+    aged = live.age_out(clock_s)
     if aged is not None:
         yield from harvest.take(aged)
     snapshot = live.snapshot()
@@ -151,6 +152,6 @@ def _restore(setting: Setting, errand: Errand) -> Live:
             live.recogniser.feed(batch)
         live.recogniser.aside.clear()
         if setting.listens:
-            live.hear(block.batches, errand.before.tick)
-    live.age_out()  # as whoever was here first did
+            live.hear(block.batches, errand.planned_s[0])
+    live.age_out(errand.planned_s[0])  # as whoever was here first did
     return live if errand.before.era == errand.after.era else _live(setting, era, group, live.snapshot())

@@ -248,6 +248,76 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
     assert stream.plan() == stream.mark, "there is nobody left to be given up"
 
 
+def wait_at(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
+    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
+
+
+@pytest.mark.parametrize(("before_s", "after_s"), [(60.0, 3600.0), (3600.0, 60.0)])
+def test_how_long_a_silence_has_to_be_may_change_with_a_restart(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_s: float, after_s: float
+) -> None:
+    clock = [1_000_000.0]
+    wait_at(monkeypatch, clock)
+    source = tmp_path / "events"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 1], "ts": [0, 1], "v": [60, 60]}), source / "a.parquet")
+    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=before_s, ends=False)
+    stream.run()
+    stream.options["idle_s"] = after_s
+    stream.restart()
+    clock[0] += after_s - 1
+    pq.write_table(pa.table({"id": [2], "ts": [0], "v": [60]}), source / "b.parquet")
+    end = stream.plan()
+    parcels = [without_times(part) for part in stream.parcels(end)]
+    assert not any(kind == "detections" for part in parcels for kind, *_ in part), "not for long enough"
+    clock[0] += 2 * after_s
+    stream.options["idle_s"] = 1.0
+    stream.restart()
+    assert [without_times(part) for part in stream.parcels(end)] == parcels, "what is planned stays"
+    stream.options["idle_s"] = after_s
+    stream.restart()
+    stream.commit(end, list(stream.parcels(end)))
+    stream.run()
+    assert [row[1] for row in rows(stream.found.tables)] == [1]
+
+
+def test_nobody_is_silent_whose_events_are_in_the_log_after_a_downtime(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = [1_000_000.0]
+    wait_at(monkeypatch, clock)
+    source = tmp_path / "events"
+    source.mkdir()
+    pq.write_table(pa.table({"id": [1, 1, 2], "ts": [10, 11, 10], "v": [60, 60, 60]}), source / "a.parquet")
+    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
+    stream.run()
+    clock[0] += 10_000
+    stream.restart()
+    table = pa.table({"id": [2, 2, 2, 1], "ts": [11, 12, 13, 9], "v": [0, 0, 0, 60]})
+    pq.write_table(table, source / "b.parquet")
+    stream.run(1)
+    assert stream.found.total("late") == 0, "1 was not given up before its event was read"
+    assert not stream.found.tables
+    clock[0] += 100
+    stream.run(1)
+    assert [(row[1], row[2]) for row in rows(stream.found.tables)] == [(1, 10), (1, 11)]
+
+
+def test_one_clock_from_the_future_takes_nothing_from_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wait_at(monkeypatch, [100_000.0])
+    source = tmp_path / "events"
+    source.mkdir()
+    names = [1, 2, 7, 8, 9, 1, 2]
+    times = [90_000, 90_000, 4_000_000_000, 4_000_000_001, 4_000_000_002, 90_010, 90_011]
+    pq.write_table(pa.table({"id": names, "ts": times, "v": [60] * 7}), source / "a.parquet")
+    stream = Chained(tmp_path / "checkpoint", source, wayeb_py.compile(STREAM + FAST, forget_after_s=3600))
+    stream.run(1)
+    assert [row[1] for row in rows(stream.found.tables)] == [1, 2]
+    assert stream.found.total("aged_entities") == 0
+
+
 def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
