@@ -23,6 +23,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from wayeb_py.errors import DataError
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
 from wayeb_py.parallel.live import silent_since
@@ -133,6 +134,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         before = Mark.from_json(start)
         latest = self._offered(before)
+        self._refuse_shorter(before, latest)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
@@ -157,6 +159,20 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._gauge is not None:
             return self._gauge.offered(before.at, self._target)
         return self._chain.setting.log.latest() if self._target is None else self._target
+
+    def _refuse_shorter(self, before: Mark, latest: Offsets) -> None:
+        """Raises DataError where the log ends before what was read: its events are not those that were read."""
+        log = self._chain.setting.log
+        for partition, taken in sorted(before.at.items()):
+            end = latest.get(partition, 0)
+            if end < taken:
+                place = f"partition {partition}" if partition else "the source"
+                raise DataError(
+                    f"{place} ends at offset {end:,}, and was read up to {taken:,}: it was made anew or cut short, and "
+                    "going on would leave out what is there now",
+                    log.name,
+                    hint="begin anew with --restart beginning, or with --restart now for what comes from now on",
+                )
 
     def _has_ended(self, at: Offsets) -> bool:
         """Whether nothing more will come in this run."""
@@ -222,7 +238,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 def share_out(start: Offsets, latest: Offsets, max_rows: int | None) -> Offsets:
     """Where a batch ends that takes at most so many rows, from each partition in proportion to what waits there."""
-    waiting = {p: max(0, end - start.get(p, 0)) for p, end in latest.items()}
+    waiting = {p: end - start.get(p, 0) for p, end in latest.items()}
     total = sum(waiting.values())
     if max_rows is None or total <= max_rows:
         taken = waiting

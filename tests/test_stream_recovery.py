@@ -19,6 +19,7 @@ from chain import Chained
 import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import faults, snapshots
+from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.parcel import Parcel
 from wayeb_py.parallel.stretch import _alive
 
@@ -124,6 +125,19 @@ def test_a_state_that_cannot_be_made_again_stops_the_stream_and_says_so(made: Ca
     stream.restart()
     with pytest.raises(DataError, match="cannot be made again") as raised:
         stream.run(100)
+    assert "--restart beginning" in str(raised.value)
+
+
+@pytest.mark.parametrize("latest", [{"part=0": 99, "part=1": 400}, {"part=1": 400}])
+def test_a_log_that_ends_before_what_was_read_stops_the_stream_and_says_so(
+    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch, latest: dict[str, int]
+) -> None:
+    stream = made(ends=False)
+    stream.run()
+    monkeypatch.setattr(FolderLog, "latest", lambda self: latest)
+    stream.restart()
+    with pytest.raises(DataError, match="partition part=0 ends at offset .* made anew or cut short") as raised:
+        stream.plan()
     assert "--restart beginning" in str(raised.value)
 
 
