@@ -143,7 +143,7 @@ class KafkaLog:
         found: Offsets = {}
         for number in self.topic.partitions(client):
             partition = TopicPartition(self.topic.name, number)
-            found[str(number)] = self.topic.ask(partial(_watermarks, client, partition))[which]
+            found[str(number)] = self.topic.ask(partial(_watermarks, client, partition), client)[which]
         return found
 
     def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:

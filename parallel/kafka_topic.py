@@ -4,8 +4,10 @@
 
 Options with a dot in their name are settings of librdkafka (`security.protocol=SSL`); `config=FILE` reads such settings
 from a file of `name=value` lines, so that a password need not be on a command line. Messages never show settings.
+Settings that the stream's own promises rest on can be named only as they are.
 
-Clients retry by themselves; what they cannot reach for `timeout` seconds becomes one message.
+Clients retry by themselves; what they cannot reach for `timeout` seconds becomes one message, with what their threads
+said meanwhile: a question that a broker refuses to hear looks like one that nobody answers.
 """
 
 from __future__ import annotations
@@ -34,7 +36,21 @@ _TOPIC = r"[A-Za-z0-9._-]{1,249}"
 _SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?"
 _RETRY_S = 0.2
 
+# What each setting has to be, and what would happen otherwise.
+_OURS = {
+    "auto.offset.reset": ("error", "?lost=skip goes on after what retention removed, and says so"),
+    "enable.partition.eof": ("true", "it would not be known where a partition ends"),
+    "enable.auto.commit": ("false", "the checkpoint has the offsets"),
+    "isolation.level": ("read_committed", "messages of transactions that were given up would be read"),
+    "enable.idempotence": ("true", "what is sent could be there twice, or in another order"),
+    "acks": ("all", "what is sent could be lost"),
+}
+_ALIASES = {"metadata.broker.list": "bootstrap.servers", "request.required.acks": "acks"}
+_SAME = {"1": "true", "t": "true", "0": "false", "f": "false", "-1": "all"}
+
 Answer = TypeVar("Answer")
+
+_said: dict[KafkaTopic, Any] = {}  # by topic: the last error that a client's thread told of, since one was answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +80,9 @@ class KafkaTopic:
         if split.fragment:
             raise DataError(f"`{_shown(url)}` has a `#`, which means nothing here", hint=f"a topic is named {FORM}")
         places = [_server(place, url) for place in servers.split(",")]
-        return cls(",".join(places), name, **_options(split.query, url))
+        options = _options(split.query, url)
+        _refuse_unsafe(options["settings"], places, url)
+        return cls(",".join(places), name, **options)
 
     @property
     def url(self) -> str:
@@ -74,9 +92,17 @@ class KafkaTopic:
     def config(self, **more: Any) -> dict[str, Any]:
         """The settings of a client; `more` has underscores where librdkafka has dots."""
         ours = {name.replace("_", "."): value for name, value in more.items()}
+        fixed = {name: value for name, value in ours.items() if name in _OURS}
         # What goes wrong is told by us, once, and not by a thread of the client's.
-        quiet = {"log_level": 0, "error_cb": lambda error: None}
-        return {"bootstrap.servers": self.servers, **quiet, **ours, **dict(self.settings)}
+        quiet = {"log_level": 0, "error_cb": self._heed}
+        return {**ours, **dict(self.settings), **fixed, **quiet, "bootstrap.servers": self.servers}
+
+    def _heed(self, error: Any) -> None:
+        """Keeps what a client's thread says is wrong; that all brokers are down is only what follows from it."""
+        from confluent_kafka import KafkaError
+
+        if error.code() != KafkaError._ALL_BROKERS_DOWN and not (_is_refusal(_said.get(self)) and is_passing(error)):
+            _said[self] = error
 
     def consumer(self, **more: Any) -> Consumer:
         """A consumer that belongs to no group and commits nothing: offsets are kept by whoever reads."""
@@ -90,7 +116,7 @@ class KafkaTopic:
         """The numbers of its partitions now; raises DataError if there is no such topic."""
         from confluent_kafka import KafkaError
 
-        found = self.ask(lambda timeout_s: client.list_topics(self.name, timeout=timeout_s)).topics[self.name]
+        found = self.ask(lambda timeout_s: client.list_topics(self.name, timeout=timeout_s), client).topics[self.name]
         if found.error is not None:
             if found.error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC):
                 raise self.missing(client)
@@ -118,12 +144,12 @@ class KafkaTopic:
 
     def _is_ready(self, client: Any) -> bool:
         """Whether the brokers agree on who leads the topic's partitions."""
-        found = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics.get(self.name)
+        found = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s), client).topics.get(self.name)
         return found is not None and found.error is None and all(p.leader >= 0 for p in found.partitions.values())
 
     def missing(self, client: Any) -> DataError:
         """The error for a topic that is not there, with the likeliest of those that are."""
-        known = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics
+        known = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s), client).topics
         folded = {name.casefold(): name for name in known}
         close = difflib.get_close_matches(self.name.casefold(), folded, n=1)
         hint = (
@@ -133,16 +159,19 @@ class KafkaTopic:
         )
         return DataError(f"there is no topic `{self.name}`", self.url, hint=hint)
 
-    def ask(self, question: Callable[[float], Answer]) -> Answer:
+    def ask(self, question: Callable[[float], Answer], client: Any) -> Answer:
         """What a broker answers, asked again while none can be reached; raises DataError when that takes too long."""
         from confluent_kafka import KafkaException
 
         deadline = time.monotonic() + self.timeout_s
         while True:
             try:
-                return question(min(5.0, self.timeout_s))
+                answer = question(min(5.0, self.timeout_s))
+                _said.pop(self, None)
+                return answer
             except KafkaException as error:
                 fault = error.args[0]
+                client.poll(0)  # or the client's threads would not be heard
                 if not is_passing(fault) or time.monotonic() + _RETRY_S >= deadline:
                     raise self.fault(fault) from error
                 time.sleep(_RETRY_S)
@@ -154,8 +183,15 @@ class KafkaTopic:
         return DataError(f"Kafka refuses: {error.str()}", self.url)
 
     def unreachable(self, why: str) -> DataError:
+        said = _said.get(self)
+        if said is not None and _is_refusal(said):
+            return DataError(
+                f"no Kafka broker has let us in for {self.timeout_s:g} s: {said.str()}",
+                self.url,
+                hint="look at security.protocol, sasl.… and ssl.… in the URL or in its config file",
+            )
         return DataError(
-            f"no Kafka broker has answered for {self.timeout_s:g} s: {why}",
+            f"no Kafka broker has answered for {self.timeout_s:g} s: {why if said is None else said.str()}",
             self.url,
             hint=f"is {self.servers} right, and running? ?timeout=SECONDS waits longer",
         )
@@ -189,6 +225,28 @@ def is_passing(error: Any) -> bool:
         KafkaError.NETWORK_EXCEPTION,
     )
     return error.code() in passing or (error.retriable() and not error.fatal())
+
+
+def _is_refusal(error: Any) -> bool:
+    """Whether an error says that a broker is there, and does not want us or is not what we want."""
+    from confluent_kafka import KafkaError
+
+    refusals = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED)
+    return error is not None and error.code() in refusals
+
+
+def _refuse_unsafe(settings: tuple[tuple[str, str], ...], places: list[str], url: str) -> None:
+    """Raises DataError if a setting would take from the stream what it promises."""
+    for name, value in settings:
+        known = _ALIASES.get(name, name)
+        if known == "bootstrap.servers":
+            if {place.strip() for place in value.split(",")} != set(places):
+                raise DataError(
+                    f"`{name}` names other brokers than `{_shown(url)}`", hint="name brokers in the URL, and only there"
+                )
+        elif known in _OURS and _SAME.get(value.lower(), value.lower()) != _OURS[known][0]:
+            needed, why = _OURS[known]
+            raise DataError(f"`{name}` has to be {needed} for `{_shown(url)}`: {why}", hint="leave this setting out")
 
 
 def _shown(url: str) -> str:

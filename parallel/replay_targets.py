@@ -131,7 +131,7 @@ def ensure_topic(topic: KafkaTopic, partitions: int | None) -> int:
     """Makes the topic unless it is there; the number of its partitions."""
     client = topic.consumer()
     try:
-        if topic.name not in topic.ask(lambda timeout_s: client.list_topics(timeout=timeout_s)).topics:
+        if topic.name not in topic.ask(lambda timeout_s: client.list_topics(timeout=timeout_s), client).topics:
             topic.create(partitions or DEFAULT_PARTITIONS)
         n_partitions = len(topic.partitions(client))
     finally:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import pickle
 import signal
+import socket
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -55,10 +59,16 @@ def test_a_topic_alone_is_on_the_brokers_of_the_environment(monkeypatch: pytest.
         ("kafka://a/x?timeout=soon", "is no number of seconds"),
         ("kafka://a/x?timeout=nan", "is no number of seconds"),
         ("kafka://a/x?config=/nowhere", "settings cannot be read"),
+        ("kafka://a/x?bootstrap.servers=b:9092", "`bootstrap.servers` names other brokers than `kafka://a/x`"),
+        ("kafka://a/x?metadata.broker.list=b", "`metadata.broker.list` names other brokers"),
+        ("kafka://a/x?auto.offset.reset=earliest", "`auto.offset.reset` has to be error .* ?lost=skip"),
+        ("kafka://a/x?enable.partition.eof=false", "has to be true .* where a partition ends"),
+        ("kafka://a/x?enable.auto.commit=true", "the checkpoint has the offsets"),
+        ("kafka://a/x?request.required.acks=0", "acks` has to be all .* could be lost"),
     ],
 )
 def test_a_url_that_means_nothing_is_told_why(url: str, message: str) -> None:
-    with pytest.raises(DataError, match=message.replace("?", r"\?").replace(".", r"\.")):
+    with pytest.raises(DataError, match=message.replace("?", r"\?")):
         KafkaTopic.parse(url)
 
 
@@ -66,6 +76,41 @@ def test_a_setting_that_the_client_does_not_know_is_told_without_its_value() -> 
     with pytest.raises(DataError, match=r'No such configuration property: "no\.such"') as refused:
         KafkaTopic.parse("kafka://a/x?no.such=secret").consumer()
     assert "secret" not in str(refused.value)
+
+
+def test_settings_that_promises_rest_on_stay_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "client.properties").write_text("bootstrap.servers=a:9092\nacks=-1\nenable.idempotence=true\n")
+    topic = KafkaTopic.parse(f"kafka://a/x?config={tmp_path}/client.properties&fetch.wait.max.ms=7")
+    assert topic.config(acks="all", fetch_wait_max_ms=50) == topic.config(acks="all") | {"fetch.wait.max.ms": "7"}
+    made = KafkaTopic("a:9092", "x", settings=(("auto.offset.reset", "earliest"), ("bootstrap.servers", "b")))
+    assert made.config(auto_offset_reset="error")["auto.offset.reset"] == "error"
+    assert made.config()["bootstrap.servers"] == "a:9092"
+
+
+def test_a_broker_that_does_not_let_us_in_is_told_from_one_that_is_not_there() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        stop = threading.Event()
+        threading.Thread(target=answer_in_clear, args=(server, stop), daemon=True).start()
+        topic = KafkaTopic.parse(f"kafka://127.0.0.1:{server.getsockname()[1]}/x?timeout=2&security.protocol=SSL")
+        client = topic.consumer()
+        try:
+            with pytest.raises(DataError, match=r"no Kafka broker has let us in for 2 s: .*SSL") as refused:
+                topic.partitions(client)
+        finally:
+            stop.set()
+            client.close()
+    assert "security.protocol" in (refused.value.hint or "")
+    again: DataError = pickle.loads(pickle.dumps(topic)).unreachable("nothing arrives")
+    assert again.message == refused.value.message
+
+
+def answer_in_clear(server: socket.socket, stop: threading.Event) -> None:
+    """Answers a client that wants to speak in secret as a server does that knows no secrets."""
+    server.settimeout(0.1)
+    while not stop.is_set():
+        with contextlib.suppress(TimeoutError, OSError), server.accept()[0] as connection:
+            connection.recv(100)
+            connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_jars_that_cannot_be_fetched_are_told_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
