@@ -3,7 +3,7 @@
 Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. Whatever travels through Spark does
 so as parcels (`parcel`): whole Arrow tables as bytes, a few rows in all.
 
-    ground      java → launch → session; daemon and class_archive let it start soon; ship sends us, bundle patterns
+    ground      java → launch → session → slots; daemon, class_archive let it start soon; ship sends us, bundle patterns
 
     batch       job: splits → planner (by a sample) → plans → schemes ─┬─ source, pattern: recognition where it is read
                                                                        └─ partition: shuffle → recognition

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -29,16 +30,20 @@ from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import schemes
 from wayeb_py.parallel.batch_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.bundle import pack_patterns
+from wayeb_py.parallel.interruption import Interruption
+from wayeb_py.parallel.launch import hush
 from wayeb_py.parallel.outlets import By
 from wayeb_py.parallel.parcel import Parcel, unpack
 from wayeb_py.parallel.plans import Plan, make_plan
 from wayeb_py.parallel.recognition import Account, SetAside, Work
 from wayeb_py.parallel.session import open_session
+from wayeb_py.parallel.slots import count_slots
 from wayeb_py.parallel.task_errors import watched
 from wayeb_py.recogniser import Recogniser
 from wayeb_py.runner import Positions, Progress, Summary, refuse_own_input
 
 if TYPE_CHECKING:
+    from pyspark import SparkContext
     from pyspark.sql import DataFrame, SparkSession
 
     from wayeb_py.patterns import Patterns
@@ -85,13 +90,14 @@ def run(
     with ExitStack() as stack:
         if spark is None:
             spark = _session(stack, master, workers)
-        n_workers = workers or spark.sparkContext.defaultParallelism
+        n_workers = workers or count_slots(spark.sparkContext)
         plan = make_plan(patterns, reader, scheme, n_workers)
         if on_plan is not None:
             on_plan(str(plan))
         work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
         in_parts = None if folder is None else FolderSink(folder, by, found)
         sink = in_parts or FileSink(open_single(target, positions), found)
+        stack.callback(sink.discard)
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or BadLimit()), sink)
         job.on_progress = on_progress
@@ -110,7 +116,13 @@ def _session(stack: ExitStack, master: str | None, workers: int | None) -> Spark
     if active is not None:
         return active
     opened = open_session(master, workers=workers)
-    stack.callback(opened.stop)
+
+    def stop(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            hush()
+        opened.stop()
+
+    stack.push(stop)
     return opened
 
 
@@ -134,13 +146,21 @@ class _Job:
     _given: dict[str, str] = field(default_factory=dict)
 
     def run(self) -> Summary:
-        tools = schemes.Tools.make(self.spark, self.work)
+        context = self.spark.sparkContext
+        interruption = Interruption(context)
+        with interruption.watching():
+            return self._run(context, interruption)
+
+    def _run(self, context: SparkContext, interruption: Interruption) -> Summary:
         frame: DataFrame | None = None
+        tools: schemes.Tools | None = None
         try:
-            with watched(self.spark.sparkContext, tools.errors, lambda: self._tell(tools)):
+            tools = schemes.Tools.make(self.spark, self.work)
+            tell = partial(self._tell, tools)
+            with watched(context, interruption, tools.errors, tell):
                 frame = self.plan.start(self.spark, tools).persist()
                 sizes, account = self._recognise(frame)
-            with watched(self.spark.sparkContext, tools.errors, lambda: None):
+            with watched(context, interruption, tools.errors, lambda: None):
                 summary = self._conclude(account, _Others(frame, sizes))
         except DataError as error:
             self.sink.discard()
@@ -152,7 +172,8 @@ class _Job:
             self.aside.discard()
             if frame is not None:
                 frame.unpersist()
-            tools.work.unpersist()
+            if tools is not None:
+                tools.work.unpersist()
         return summary
 
     def _recognise(self, frame: DataFrame) -> tuple[dict[str, int], Account]:

@@ -51,6 +51,8 @@ logger.runner.level = off
 
 _GREETINGS = (b"WARNING: Using incubator modules:", b"WARNING: package sun.security.action not in java.base")
 
+_hushed = threading.Event()
+
 _QUICK = "-XX:TieredStopAtLevel=1"
 
 
@@ -94,6 +96,11 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
         os.close(writing)
 
 
+def hush() -> None:
+    """Passes nothing more on: a JVM that is stopped amidst its work complains of that."""
+    _hushed.set()
+
+
 def _user_configures_logging() -> bool:
     for folder in (os.environ.get("SPARK_CONF_DIR"), _conf_of(os.environ.get("SPARK_HOME"))):
         if folder and any(Path(folder).glob("log4j2.*")):
@@ -109,7 +116,7 @@ def _pass_on(reading: int, told: deque[str]) -> None:
     """Writes to standard error what the JVM says there, less its greetings."""
     with os.fdopen(reading, "rb") as lines:
         for line in lines:
-            if not line.startswith(_GREETINGS):
+            if not line.startswith(_GREETINGS) and not _hushed.is_set():
                 told.append(line.decode(errors="replace").rstrip())
                 try:
                     os.write(2, line)

@@ -8,6 +8,7 @@ the few settings that parcels need.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from collections.abc import Mapping
@@ -40,6 +41,8 @@ _NEEDED = {
 # What a user would choose; whoever configured something else gets that.
 _PREFERRED = {
     "spark.ui.enabled": "false",
+    # A batch that finds too much for a limit would find as much again, and the stream would never get past it.
+    "spark.driver.maxResultSize": "0",
 }
 
 _LOOPBACK = {"spark.driver.bindAddress": "127.0.0.1", "spark.driver.host": "127.0.0.1"}
@@ -99,7 +102,10 @@ def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> Spark
 
 
 def _quieten(session: SparkSession) -> None:
-    """Whoever waits for a JVM that dies says so; the thread that takes its counts would add a traceback of its own."""
+    """Whoever waits for a JVM that dies says so; py4j and the thread that takes counts would add tracebacks to it."""
+    py4j = logging.getLogger("py4j")
+    if py4j.level == logging.NOTSET:  # nobody has asked for what it says
+        py4j.setLevel(logging.CRITICAL)
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = lambda request, address: None

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import pickle
 import threading
-import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from pyspark.accumulators import AccumulatorParam
 
 from wayeb_py.errors import DataError, WayebError
+from wayeb_py.parallel.interruption import Interruption
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, SparkContext
@@ -62,17 +62,17 @@ class Raised:
 
 
 @contextmanager
-def watched(context: SparkContext, errors: Errors, tell: Callable[[], None]) -> Iterator[None]:
+def watched(
+    context: SparkContext, interruption: Interruption, errors: Errors, tell: Callable[[], None]
+) -> Iterator[None]:
     """Runs Spark jobs; ends them at the first error, and raises it. `tell` is called now and then."""
-    group = f"wayeb-{uuid.uuid4().hex}"
-    context.setJobGroup(group, "wayeb run")
     ended = threading.Event()
 
     def watch() -> None:
         while not ended.wait(LOOK_EVERY_S):
             tell()
             if errors.first() is not None:
-                context.cancelJobGroup(group)
+                context.cancelJobGroup(interruption.group)
                 return
 
     thread = threading.Thread(target=watch, name="wayeb-watch", daemon=True)
@@ -80,9 +80,10 @@ def watched(context: SparkContext, errors: Errors, tell: Callable[[], None]) -> 
     try:
         yield
     except Exception as error:
+        interruption.check()  # a job that was cancelled for it has no error of its own
         raise errors.first() or _in_one_line(error) from None
     except BaseException:
-        context.cancelJobGroup(group)  # whoever interrupts us does not want the cluster to go on
+        context.cancelJobGroup(interruption.group)  # whoever interrupts us does not want the cluster to go on
         raise
     finally:
         ended.set()

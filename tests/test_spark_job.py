@@ -6,8 +6,10 @@ import importlib.util
 import json
 import os
 import random
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -400,6 +402,52 @@ def test_the_command_runs_on_spark_and_says_why(
     assert (code, out) == (3, "")
     assert err.startswith("cannot be read as parquet")
     assert "Traceback" not in err
+
+
+SLOW = """
+import time
+from pathlib import Path
+import numpy
+import wayeb_py
+
+@wayeb_py.predicate("number")
+def slow(speed):
+    Path("begun").touch()
+    time.sleep(300)
+    return numpy.zeros(len(speed), bool)
+"""
+
+
+@pytest.mark.parametrize(("number", "code", "says"), [("SIGTERM", 143, []), ("SIGINT", 130, ["interrupted"])])
+def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
+    tmp_path: Path, number: str, code: int, says: list[str]
+) -> None:
+    here, temporary = tmp_path / "here", tmp_path / "temporary"
+    here.mkdir()
+    temporary.mkdir()
+    (here / "x.sre").write_text(STREAM + "pattern Slow := (slow(speed))")
+    (here / "mine.py").write_text(SLOW)
+    pq.write_table(events(300), here / "a.parquet")
+    words = ["run", "x.sre", "--functions", "mine.py", "--data", "a.parquet", "--out", "found/", "--quiet"]
+    words += ["--engine", "spark", "--master", "local[1]", "--scheme", "partition"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from wayeb_py.cli import main; main()", *words],
+        cwd=here,
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(wayeb_py.__file__).parent.parent)},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    deadline_s = time.monotonic() + 120
+    while not (here / "begun").exists():
+        assert process.poll() is None, process.communicate()[1]
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    process.send_signal(getattr(signal, number))
+    process.send_signal(getattr(signal, number))  # who is impatient does no harm
+    _, said = process.communicate(timeout=60)
+    assert (process.returncode, said.splitlines()) == (code, says)
+    assert {path.name for path in here.iterdir()} - {"begun", "__pycache__"} == {"x.sre", "mine.py", "a.parquet"}
+    assert not [path.name for path in temporary.iterdir() if path.name.startswith("wayeb-")]
 
 
 def test_a_run_on_spark_tells_what_was_repaired(spark: SparkSession, tmp_path: Path) -> None:

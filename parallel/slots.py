@@ -1,0 +1,79 @@
+"""How many tasks a master runs at a time, which plans are made for: as configured, or by the executors that come.
+
+The session of a cluster is open before an executor has registered, and would tell of two cores, whatever there is. So
+the settings are asked first, and where they say nothing executors are waited for: until no more of them come, and not
+for long, since a cluster that is busy may have none to give.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+
+PATIENCE_S = 15.0  # for the first executor
+SETTLED_S = 1.0  # without another one: all are here
+LOOK_EVERY_S = 0.1
+
+
+def count_slots(context: SparkContext) -> int:
+    """The tasks that run at a time."""
+    if context.master is not None and (context.master == "local" or context.master.startswith("local[")):
+        return context.defaultParallelism
+    settings = dict(context.getConf().getAll())
+    told = configured_slots(settings)
+    if told is not None:
+        return told
+    n_cores = awaited(lambda: _registered(context))
+    return max(1, (n_cores or context.defaultParallelism) // _number(settings, "spark.task.cpus", 1))
+
+
+def configured_slots(settings: Mapping[str, str]) -> int | None:
+    """The tasks that settings allow at a time; None where they do not say."""
+    told = _number(settings, "spark.default.parallelism")
+    if told:
+        return told
+    cpus = _number(settings, "spark.task.cpus", 1)
+    is_dynamic = settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
+    executors = _number(settings, f"spark.{'dynamicAllocation.maxExecutors' if is_dynamic else 'executor.instances'}")
+    cores = _number(settings, "spark.cores.max")
+    # An executor of a standalone cluster takes all cores of its machine where nobody says how many.
+    cores_of_one = 0 if settings.get("spark.master", "").startswith("spark:") else 1
+    by_executor = executors * _number(settings, "spark.executor.cores", cores_of_one)
+    found = [n_cores for n_cores in (by_executor, cores) if n_cores]
+    return max(1, min(found) // cpus) if found else None
+
+
+def awaited(
+    registered: Callable[[], tuple[int, int]],
+    now: Callable[[], float] = time.monotonic,
+    pause: Callable[[float], object] | None = None,
+) -> int:
+    """The cores of the executors once no more of them register; 0 if none does in time.
+
+    `registered` tells how many executors there are and how many cores they have.
+    """
+    pause = pause or threading.Event().wait
+    began = changed = now()
+    seen = (0, 0)
+    while True:
+        found = registered()
+        if found != seen:
+            seen, changed = found, now()
+        if (seen[0] and now() - changed >= SETTLED_S) or now() - began >= PATIENCE_S:
+            return seen[1] if seen[0] else 0
+        pause(LOOK_EVERY_S)
+
+
+def _registered(context: SparkContext) -> tuple[int, int]:
+    blocks = context._jsc.sc().getExecutorMemoryStatus()  # the driver's among them
+    return blocks.size() - 1, context.defaultParallelism
+
+
+def _number(settings: Mapping[str, str], name: str, default: int = 0) -> int:
+    text = settings.get(name, "")
+    return int(text) if text.isdigit() and int(text) > 0 else default
