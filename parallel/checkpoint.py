@@ -17,7 +17,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -26,6 +26,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.write import WholeFile, telling_faults
+from wayeb_py.parallel.kafka_topic import without_servers
 from wayeb_py.parallel.log import Offsets
 from wayeb_py.patterns import Patterns
 
@@ -50,6 +51,7 @@ class Manifest:
     spread: dict[str, Any] = field(default_factory=dict)  # scheme, shards, groups: what the state is divided by
     origin: Offsets = field(default_factory=dict)  # where reading began
     eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns' fingerprints by name
+    identity: dict[str, str] = field(default_factory=dict)  # what tells the source from others of its name
     version: int = VERSION
 
 
@@ -154,18 +156,21 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def begin(source: str, patterns: Patterns, episodes: bool) -> Manifest:
+def begin(source: str, patterns: Patterns, episodes: bool, identity: Mapping[str, str] = {}) -> Manifest:
     """The manifest of a stream that begins now."""
     stream = patterns.meaning.stream
-    return Manifest(secrets.token_hex(4), source, stream.key, stream.time, stream.time_unit, episodes)
+    stream_id = secrets.token_hex(4)
+    return Manifest(stream_id, source, stream.key, stream.time, stream.time_unit, episodes, identity=dict(identity))
 
 
 def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
     """Raises DataError, all differences in one message, if the checkpoint is that of another stream."""
+    same_source = without_servers(known.source) == without_servers(now.source)
     differences = [
         f"{what} was {before}, and is {after}"
         for what, before, after in (
-            ("the source", known.source, now.source),
+            ("the source", known.source, known.source if same_source else now.source),
+            *((what, before, now.identity.get(what, before)) for what, before in known.identity.items()),
             ("the key", known.key, now.key),
             ("the time", known.time, now.time),
             ("the time's unit", known.time_unit, now.time_unit),

@@ -82,6 +82,10 @@ class KafkaLog:
     def name(self) -> str:
         return self.topic.url
 
+    def identity(self) -> dict[str, str]:
+        """The cluster, and the topic as long as it is not made anew, as far as the brokers tell."""
+        return self.topic.identity(_client(self.topic, os.getpid()))
+
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns, from the first messages of each partition; None while there are none.
 

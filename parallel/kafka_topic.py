@@ -123,6 +123,21 @@ class KafkaTopic:
             raise DataError(f"the topic cannot be read: {found.error.str()}", self.url)
         return sorted(found.partitions)
 
+    def identity(self, client: Any) -> dict[str, str]:
+        """The ids of the cluster and of the topic; without those that the brokers do not tell."""
+        from confluent_kafka import KafkaException, TopicCollection
+        from confluent_kafka.admin import AdminClient
+
+        cluster = self.ask(lambda timeout_s: client.list_topics(self.name, timeout=timeout_s), client).cluster_id
+        found = {} if cluster is None else {f"the cluster of topic {self.name}": str(cluster)}
+        admin = AdminClient(self.config())  # is needed until it has answered
+        try:
+            described = admin.describe_topics(TopicCollection([self.name]))[self.name]
+            topic_id = described.result(timeout=self.timeout_s).topic_id
+        except (KafkaException, TimeoutError):  # older brokers do not know the question, and some may not be asked
+            return found
+        return found if topic_id is None else found | {f"the id of topic {self.name}": str(topic_id)}
+
     def create(self, partitions: int, settings: Mapping[str, str] = {}) -> None:
         """Makes the topic, unless it is there, and returns when every partition of it can be used."""
         from confluent_kafka import KafkaError, KafkaException
@@ -205,6 +220,11 @@ class KafkaTopic:
             yield
         except KafkaException as error:
             raise self.fault(error.args[0]) from error
+
+
+def without_servers(name: str) -> str:
+    """The name of a log without the brokers' addresses, which may change while the cluster stays the same."""
+    return re.sub(rf"{SCHEME}[^/ ]+/", SCHEME, name)
 
 
 def is_passing(error: Any) -> bool:

@@ -43,7 +43,8 @@ class Log(Protocol):
 
     @property
     def name(self) -> str:
-        """What is read, such as `kafka://host:9092/positions`: a checkpoint belongs to the log of this name."""
+        """What is read, such as `kafka://host:9092/positions`: a checkpoint belongs to the log of this name, wherever
+        the brokers are at the time."""
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns, from a sample of what is there; None while nothing is.
@@ -62,3 +63,15 @@ class Log(Protocol):
 
     def forget(self, before: Offsets) -> None:
         """What is below these offsets will not be asked for again."""
+
+
+class Identified(Protocol):
+    """A log that can be told from another of the same name."""
+
+    def identity(self) -> dict[str, str]:
+        """Facts that stay the same as long as offsets mean the same, each under the words for it."""
+
+
+def identity_of(log: Log | Identified) -> dict[str, str]:
+    """What tells a log from others of its name; nothing where it does not say."""
+    return log.identity() if hasattr(log, "identity") else {}

@@ -15,7 +15,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.kinds import plain
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch
+from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch, identity_of
 
 
 class SeveralLogs:
@@ -31,6 +31,11 @@ class SeveralLogs:
     @property
     def name(self) -> str:
         return " + ".join(log.name for log in self.logs)
+
+    def identity(self) -> dict[str, str]:
+        """What tells each of the logs from others of its name."""
+        facts = [(number, identity_of(log)) for number, log in enumerate(self.logs)]
+        return {f"{what} (source {number})": value for number, own in facts for what, value in own.items()}
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types that hold the events of all logs; those that are empty as yet are read in the others' types."""

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,7 +33,7 @@ from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_era
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
-from wayeb_py.parallel.log import Log, NoEventsError
+from wayeb_py.parallel.log import Log, NoEventsError, identity_of
 from wayeb_py.parallel.parcel import unpack
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.replay_log import ReplayLog
@@ -141,11 +141,11 @@ def stream(
     began = time.monotonic()
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
-    manifest = begin(log.name, patterns, episodes)
+    manifest = begin(log.name, patterns, episodes, identity_of(log))
     known = checkpoint.read()
     if known is not None:
         refuse_other(known, manifest, checkpoint.folder)
-        manifest = known
+        manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
     sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
     try:
         schema = _find_schema(checkpoint, manifest, patterns, log, once, stop, say)

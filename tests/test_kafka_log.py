@@ -27,6 +27,7 @@ from wayeb_py.parallel import kafka_log, stream
 from wayeb_py.parallel.broker import Broker
 from wayeb_py.parallel.kafka_log import KafkaLog
 from wayeb_py.parallel.log import NoEventsError, Stretch
+from wayeb_py.parallel.several_logs import SeveralLogs
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, None)
@@ -230,6 +231,21 @@ def test_partitions_that_a_topic_gains_are_found(broker: Broker) -> None:
     fill(url, [event(0), event(1)], partition=2)
     assert log.latest() == {"0": 0, "1": 0, "2": 2}
     assert len(events_of(read(log, partition="2"))) == 2
+
+
+def test_a_topic_keeps_its_identity_until_it_is_made_anew(broker: Broker) -> None:
+    url = make_topic(broker)
+    log = log_of(url)
+    before = log.identity()
+    assert len(before) == 2
+    assert log_of(url.replace("127.0.0.1", "localhost")).identity() == before
+    assert list(SeveralLogs([log]).identity().values()) == list(before.values())
+    admin = AdminClient({"bootstrap.servers": log.topic.servers})
+    admin.delete_topics([log.topic.name])[log.topic.name].result(30)
+    wait_until(lambda: log.topic.name not in admin.list_topics(timeout=10).topics)
+    log.topic.create(1)
+    after = log.identity()
+    assert [what for what in before if after[what] != before[what]] == [f"the id of topic {log.topic.name}"]
 
 
 def test_an_attribute_that_no_message_has_is_asked_about(broker: Broker) -> None:

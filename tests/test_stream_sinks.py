@@ -147,6 +147,21 @@ def test_a_checkpoint_of_another_stream_is_refused_in_one_message_with_the_choic
     assert "--restart now" in message
 
 
+def test_a_topic_is_the_same_whatever_its_brokers_are_called_and_another_once_it_is_made_anew(tmp_path: Path) -> None:
+    ids = {"the cluster of topic t": "C", "the id of topic t": "1"}
+    before, known = (begin("kafka://h:1/t", PATTERNS, False, identity) for identity in ({}, ids))
+    now = begin("kafka://h:1,g:2/t", PATTERNS, False, ids)
+    refuse_other(before, now, tmp_path)
+    refuse_other(known, now, tmp_path)
+    refuse_other(known, begin("kafka://g:2/t", PATTERNS, False), tmp_path)  # whose brokers tell nothing
+    with pytest.raises(DataError, match="the id of topic t was 1, and is 2"):
+        refuse_other(known, begin("kafka://h:1/t", PATTERNS, False, ids | {"the id of topic t": "2"}), tmp_path)
+    with pytest.raises(DataError, match="the cluster of topic t was C, and is D"):
+        refuse_other(known, begin("kafka://h:1/t", PATTERNS, False, {"the cluster of topic t": "D"}), tmp_path)
+    with pytest.raises(DataError, match="the source was kafka://h:1/t, and is kafka://h:1/u"):
+        refuse_other(known, begin("kafka://h:1/u", PATTERNS, False), tmp_path)
+
+
 @pytest.mark.parametrize(
     ("content", "said"),
     [
