@@ -17,7 +17,7 @@ from wayeb_py import __version__
 from wayeb_py.errors import DataError
 from wayeb_py.files.render import plain_table
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.write import Output, Target, find_target, open_output
+from wayeb_py.files.write import STDOUT, Output, Target, find_target, means_folder, open_output
 from wayeb_py.parallel.folder import OutputFolder
 from wayeb_py.parallel.outlets import By
 from wayeb_py.parallel.recognition import Account, Work
@@ -27,11 +27,10 @@ from wayeb_py.runner import Positions, Summary
 def find_place(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tuple[Target, OutputFolder | None]:
     """The file that is meant, or the folder: one that is there, a name without an extension, any name for `by`."""
     text = os.fspath(out)
-    is_folder = text != "-" and (text.endswith("/") or Path(text).is_dir() or not Path(text).suffix or bool(by))
-    if not is_folder:
-        return find_target(text, stem), None
-    if Path(text).is_file() or text == "-":
+    if by and (text == STDOUT or Path(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
+    if text == STDOUT or not (by or means_folder(text)):
+        return find_target(text, stem), None
     path = Path(os.path.abspath(text))
     return Target(path, "parquet"), OutputFolder(path)
 

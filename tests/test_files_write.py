@@ -17,7 +17,7 @@ import pytest
 from wayeb_py.errors import DataError
 from wayeb_py.files import write
 from wayeb_py.files.render import MANY_TIMES, iso_times, render_csv, render_ndjson
-from wayeb_py.files.write import ParquetOutput, StreamOutput, Target, TextOutput, find_target, open_output
+from wayeb_py.files.write import MANIFEST, ParquetOutput, StreamOutput, Target, TextOutput, find_target, open_output
 
 TABLE = pa.table(
     {
@@ -144,6 +144,7 @@ def test_the_extension_tells_the_format_and_a_folder_means_parquet(tmp_path: Pat
     assert find_target(tmp_path / "x.CSV") == Target(tmp_path / "x.CSV", "csv")
     assert find_target(tmp_path) == Target(tmp_path / "detections.parquet", "parquet")
     assert find_target(f"{tmp_path}/new/", "episodes") == Target(tmp_path / "new/episodes.parquet", "parquet")
+    assert find_target(tmp_path / "found") == Target(tmp_path / "found/detections.parquet", "parquet")
     assert find_target(tmp_path / "x.csv").aside_path == tmp_path / "x.csv.aside.ndjson"
 
 
@@ -151,13 +152,23 @@ def test_the_extension_tells_the_format_and_a_folder_means_parquet(tmp_path: Pat
     ("out", "message"),
     [
         ("{folder}/x.xls", "it is not clear in which format to write `{folder}/x.xls`"),
+        ("{folder}/letter", "it is not clear in which format to write `{folder}/letter`"),
         ("{folder}/none/x.csv", "cannot write `{folder}/none/x.csv`: there is no folder `{folder}/none`"),
     ],
 )
 def test_a_target_that_cannot_be_is_told_before_the_work(tmp_path: Path, out: str, message: str) -> None:
+    (tmp_path / "letter").write_text("dear")
     with pytest.raises(DataError) as raised:
         find_target(out.format(folder=tmp_path))
     assert str(raised.value).splitlines()[0] == message.format(folder=tmp_path)
+
+
+def test_a_folder_of_parts_is_not_added_to(tmp_path: Path) -> None:
+    (tmp_path / MANIFEST).write_text("{}")
+    with pytest.raises(DataError, match="would hold detections twice") as raised:
+        find_target(tmp_path)
+    assert "name another folder" in str(raised.value.hint)
+    assert find_target(tmp_path / "x.parquet").path == tmp_path / "x.parquet"
 
 
 def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 
 STDOUT = "-"
+MANIFEST = "_wayeb.json"  # in a folder of parts: which they are
 ROWS_A_GROUP = 1 << 17
 GROWING = {"ts", "seq", "start_ts", "start_seq", "end_ts", "end_seq"}
 
@@ -50,19 +51,31 @@ class Target:
         return None if self.path is None else self.path.with_name(self.path.name + ".aside.ndjson")
 
 
+def means_folder(text: str) -> bool:
+    """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension."""
+    path = Path(text)
+    return path.is_dir() or text.endswith(("/", os.sep)) or (not path.suffix and not path.exists())
+
+
 def find_target(out: str | os.PathLike[str], stem: str = "detections") -> Target:
     """The file that an `--out` means; a folder means a Parquet file of the given stem in it."""
     text = os.fspath(out)
     if text == STDOUT:
         return Target(None, "ndjson")
     path = Path(text)
-    if path.is_dir() or text.endswith(("/", os.sep)):
+    if means_folder(text):
+        if (path / MANIFEST).is_file():
+            raise DataError(
+                "the folder holds the output of a run on Spark, and would hold detections twice",
+                text,
+                hint="name another folder, or remove this one; a run with --engine spark replaces it",
+            )
         return Target(path / f"{stem}.parquet", "parquet")
     output_format = _FORMATS.get(path.suffix.lower())
     if output_format is None:
         raise DataError(
             f"it is not clear in which format to write `{text}`",
-            hint="end the name in .parquet, .csv, .ndjson, .geojson or .kml; a folder ends in /, - is standard output",
+            hint="end the name in .parquet, .csv, .ndjson, .geojson or .kml; a folder has none, - is standard output",
         )
     if not path.parent.is_dir():
         raise DataError(f"cannot write `{text}`: there is no folder `{path.parent}`")
