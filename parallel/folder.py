@@ -1,12 +1,14 @@
 """Part files become an output folder that appears whole or not at all.
 
-Tasks write below a hidden folder beside the output. Once all of them are done the parts that they report are all that
-is left there, a manifest `_wayeb.json` is added, and the folder changes places with the output in one step of the file
-system; the old one, if it was one of ours, goes. A run that fails leaves the old output, or none; a rerun replaces it.
+Tasks write below a hidden folder beside the output. Once all of them are done the parts that they report are moved to
+another one, which no task knows: an attempt that Spark has given up, and that still runs, cannot add to it. A manifest
+`_wayeb.json` is added, and the folder changes places with the output in one step of the file system; the old one, if it
+was one of ours, goes. A run that fails leaves the old output, or none; a rerun replaces it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -17,9 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import telling_faults
-
-MANIFEST = "_wayeb.json"
+from wayeb_py.files.write import MANIFEST, telling_faults
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
@@ -28,11 +28,20 @@ class OutputFolder:
     """The folder of a run that has not ended yet."""
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        # What a link leads to is replaced, and not the link.
+        self.path = Path(os.path.realpath(path))
+        if os.path.ismount(self.path):
+            raise DataError(
+                "the output cannot take the place of a file system",
+                str(path),
+                hint=f"name a folder in it: {path / 'found'}",
+            )
         self._refuse_others()
         host = socket.gethostname()
-        self._prefix = f".{path.name}.{host}-"
-        self.aside = path.with_name(f"{self._prefix}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        self._prefix = f".{self.path.name}.{host}-"
+        own = f"{self._prefix}{os.getpid()}-{secrets.token_hex(4)}"
+        self.aside = self.path.with_name(f"{own}.tmp")  # where tasks write
+        self._whole = self.path.with_name(f"{own}-whole.tmp")  # what the output becomes
 
     def open(self) -> Path:
         """Makes the hidden folder that tasks write to, and removes those that killed runs have left."""
@@ -55,32 +64,34 @@ class OutputFolder:
                         hint="the output folder must be on a file system that the driver and all executors share; "
                         "a single file (--out x.parquet) needs none",
                     )
-            for path in [path for path in self.aside.rglob("*") if path.is_file()]:
-                if path.relative_to(self.aside).as_posix() not in parts:
-                    path.unlink()  # of an attempt that did not count
-                else:
-                    _sync(path)
+            self._whole.mkdir()
+            for name in parts:
+                place = self._whole / name
+                place.parent.mkdir(parents=True, exist_ok=True)
+                os.rename(self.aside / name, place)
+                _sync(place)
             manifest = {"parts": dict(sorted(parts.items())), **record}
-            (self.aside / MANIFEST).write_text(json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n")
-            _sync(self.aside / MANIFEST)
-            _sync(self.aside)
+            text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
+            (self._whole / MANIFEST).write_text(text)
+            _sync(self._whole / MANIFEST)
+            for folder in {(self._whole / name).parent for name in parts} | {self._whole}:
+                _sync(folder)
             self._refuse_others()
             if self.path.exists():
-                _exchange(self.aside, self.path)
-                shutil.rmtree(self.aside)
+                _exchange(self._whole, self.path)
             else:
-                os.rename(self.aside, self.path)
+                os.rename(self._whole, self.path)
             _sync(self.path.parent)
+        self.discard()
 
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""
         # Under another name first: tasks that are still being stopped then find no folder to write to.
         gone = self.aside.with_name(f"{self.aside.name}.gone.tmp")
-        try:
+        with contextlib.suppress(OSError):
             os.rename(self.aside, gone)
-        except OSError:
-            return
-        shutil.rmtree(gone, ignore_errors=True)
+        for left in (gone, self._whole):
+            shutil.rmtree(left, ignore_errors=True)
 
     def _refuse_others(self) -> None:
         """A folder is replaced only if it is empty or one of ours."""

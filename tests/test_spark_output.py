@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import json
+import os
 import resource
 import signal
 import socket
@@ -20,7 +21,9 @@ from test_spark_job import SCHEMES, events, patterns, rows_of
 
 from wayeb_py import runner
 from wayeb_py.errors import DataError
+from wayeb_py.files.write import find_target
 from wayeb_py.parallel import job
+from wayeb_py.parallel.batch_output import find_place
 from wayeb_py.parallel.folder import MANIFEST, OutputFolder
 from wayeb_py.parallel.outlets import PartOutlet
 
@@ -116,6 +119,56 @@ def test_parts_of_attempts_that_did_not_count_are_not_in_the_output(
         folder.commit({"part-7.parquet": 1}, {})
     folder.discard()
     assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_an_attempt_that_was_given_up_cannot_add_to_the_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = OutputFolder(tmp_path / "out")
+    aside = folder.open()
+    (aside / "part-0.parquet").write_bytes(b"counts")
+    rename = os.rename
+
+    def late(before: Path, after: Path) -> None:
+        if after == folder.path:  # the last moment before the output is there
+            (aside / "part-0-again.parquet").write_bytes(b"does not")
+        rename(before, after)
+
+    monkeypatch.setattr(os, "rename", late)
+    folder.commit({"part-0.parquet": 1}, {})
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {"part-0.parquet", MANIFEST}
+    assert {path.name for path in tmp_path.iterdir()} == {"out"}
+
+
+def test_a_link_to_a_folder_stays_and_leads_to_the_output(tmp_path: Path) -> None:
+    (tmp_path / "disk" / "found").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "disk" / "found")
+    for _ in range(2):
+        folder = OutputFolder(tmp_path / "link")
+        (folder.open() / "part-0.parquet").write_bytes(b"counts")
+        folder.commit({"part-0.parquet": 1}, {})
+        assert (tmp_path / "link").is_symlink()
+        assert {path.name for path in (tmp_path / "link").iterdir()} == {"part-0.parquet", MANIFEST}
+        assert {path.name for path in (tmp_path / "disk").iterdir()} == {"found"}
+
+
+def test_a_mounted_file_system_is_refused_before_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os.path, "ismount", lambda path: path == tmp_path)
+    with pytest.raises(DataError, match="cannot take the place of a file system") as raised:
+        OutputFolder(tmp_path)
+    assert str(tmp_path / "found") in str(raised.value.hint)
+
+
+def test_standard_output_is_not_in_folders() -> None:
+    with pytest.raises(DataError, match="an output in parts is a folder") as raised:
+        find_place("-", ["day"], "detections")
+    assert "leave --by out" in str(raised.value.hint)
+
+
+def test_a_name_without_an_extension_is_a_folder_wherever_it_is_run(tmp_path: Path) -> None:
+    for name in ("found", "new/"):
+        target, folder = find_place(f"{tmp_path}/{name}", [], "detections")
+        assert folder is not None
+        assert folder.path == target.path
+        assert find_target(f"{tmp_path}/{name}").path == folder.path / "detections.parquet"
 
 
 def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_path: Path) -> None:
