@@ -1,6 +1,6 @@
 """Blocks of events fed to a recogniser become parcels of what it found, and one of counts at the end.
 
-    block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (NDJSON) · counts (JSON)
+    block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (packed NDJSON) · counts (JSON)
 
 Counts are of this harvest alone, whatever the recogniser has seen before: added up over the harvests that were
 committed they are exact, however often one was repeated. `entities`, `held` and `state_bytes` are levels, not
@@ -25,7 +25,7 @@ from wayeb_py.detections import Detections
 from wayeb_py.files.aside import render_aside
 from wayeb_py.files.block import AsideRow, Block, values_of_rows
 from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.parcel import Kind, Parcel, pack
+from wayeb_py.parallel.parcel import Kind, Parcel, pack, pack_lines
 from wayeb_py.recogniser import Recogniser
 
 PARCEL_ROWS = 1 << 16
@@ -48,7 +48,7 @@ class Harvest:
         self._unreadable: Counter[str] = Counter()
         self._tables: list[pa.Table] = []
         self._aside = bytearray()
-        self._number = 0
+        self._number = self._n_aside = 0
         self._n_ahead = 0
         self._first_s: float | None = None
         self._last_s: float | None = None
@@ -102,6 +102,7 @@ class Harvest:
             "detections": dict(self._found),
             "episodes": self._n_episodes,
             "late": now.late - before.late if leads else 0,
+            "set_aside": self._n_aside,
             "ahead": self._n_ahead if leads else 0,
             "duplicates": now.duplicates - before.duplicates if leads else 0,
             "bad": dict(self._bad) if leads else {},
@@ -118,6 +119,7 @@ class Harvest:
     def _set_aside(self, row: AsideRow) -> None:
         if self.group == 0:
             self._aside += render_aside(row)
+            self._n_aside += 1
             if row.reason != "late":
                 self._bad[row.reason] += 1
 
@@ -140,7 +142,7 @@ class Harvest:
 
     def _pack_aside(self) -> Iterator[Parcel]:
         if self._aside:
-            payload, self._aside = bytes(self._aside), bytearray()
+            payload, self._aside = pack_lines(self._aside), bytearray()
             yield self._parcel("aside", payload)
 
     def _parcel(self, kind: Kind, payload: bytes) -> Parcel:

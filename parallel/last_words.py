@@ -22,7 +22,7 @@ _KNOWN = (
     (
         r"OutOfMemoryError|GC overhead limit",
         "Java ran out of memory",
-        "give Spark more with --memory 4g, or fewer events a batch with --max-events",
+        "give it more with --memory 4g, and start again; --max-events makes later batches smaller, not the one planned",
     ),
     (
         r"Python worker exited unexpectedly|EOFException.*PythonRunner|ExecutorLostFailure|Worker died",

@@ -20,7 +20,7 @@ from wayeb_py.parallel.arrival import Packer
 from wayeb_py.parallel.buffer import ReadAhead
 from wayeb_py.parallel.by_shard import epoch_parcel
 from wayeb_py.parallel.log import Stretch
-from wayeb_py.parallel.parcel import Parcel
+from wayeb_py.parallel.parcel import Parcel, pack_lines
 from wayeb_py.parallel.stretch import Errand, Setting
 
 
@@ -53,7 +53,7 @@ def pack_stretch(setting: Setting, errand: Errand, n_shards: int) -> Iterator[Pa
     for shard in range(n_shards):
         yield epoch_parcel(shard, errand.after, errand.planned_s[1])
     if aside:
-        yield Parcel("aside", 0, errand.split, bytes(aside))
+        yield Parcel("aside", 0, errand.split, pack_lines(aside))
     counts = {
         "partition": stretch.partition,
         "group": 0,

@@ -151,17 +151,13 @@ def _places_of(events: DataFrame) -> list[Column]:
 def _counted(parcels: DataFrame) -> DataFrame:
     from pyspark.sql import functions as sql
 
-    text = sql.col("payload").cast("string")
-    told, aside = (sql.when(sql.col("kind") == kind, text) for kind in ("counts", "aside"))
+    told = sql.when(sql.col("kind") == "counts", sql.col("payload").cast("string"))
 
-    def total(number: Column, name: str) -> Column:
-        return sql.coalesce(sql.sum(number.cast("bigint")), sql.lit(0)).alias(name)
+    def total(name: str) -> Column:
+        number = sql.get_json_object(told, f"$.{name}").cast("bigint")
+        return sql.coalesce(sql.sum(number), sql.lit(0)).alias(name)
 
-    return parcels.observe(
-        OBSERVED,
-        *(total(sql.get_json_object(told, f"$.{name}"), name) for name in ("rows", "events", "late", "duplicates")),
-        total(sql.length(aside) - sql.length(sql.replace(aside, sql.lit("\n"))), "set_aside"),
-    )
+    return parcels.observe(OBSERVED, *(total(name) for name in ("rows", "events", "late", "duplicates", "set_aside")))
 
 
 def _open(parcels: DataFrame, schema: pa.Schema, episodes: bool) -> DataFrame:

@@ -34,7 +34,7 @@ from wayeb_py.parallel.eras import keep_era, load_era
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
 from wayeb_py.parallel.log import Log, NoEventsError, identity_of
-from wayeb_py.parallel.parcel import unpack
+from wayeb_py.parallel.parcel import unpack, unpack_lines
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.sinks import AsideFolder, Batch, Sink
@@ -333,7 +333,7 @@ def gather(parcels: DataFrame, number: int, columns: pa.Schema) -> Batch:
         if kind == "counts":
             batch.counts.append(json.loads(payload.as_py()))
         elif kind == "aside":
-            aside += payload.as_py()
+            aside += unpack_lines(payload.as_py())
         else:
             tables.append(_aligned(unpack(payload.as_buffer()), columns))
     batch.aside = bytes(aside)

@@ -20,7 +20,7 @@ from wayeb_py.parallel import stretch
 from wayeb_py.parallel.chained import Chain, ChainedReader
 from wayeb_py.parallel.eras import keep_era
 from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.parcel import Parcel, from_batch, unpack
+from wayeb_py.parallel.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.parallel.stretch import Setting
 from wayeb_py.patterns import Patterns
 
@@ -39,7 +39,7 @@ class Driven:
             if parcel.kind == "counts":
                 self.counts.append(json.loads(parcel.payload))
             elif parcel.kind == "aside":
-                self.aside += [json.loads(line) for line in parcel.payload.splitlines()]
+                self.aside += [json.loads(line) for line in unpack_lines(parcel.payload).splitlines()]
             else:
                 self.tables.append(unpack(parcel.payload))
 

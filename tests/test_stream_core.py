@@ -12,6 +12,7 @@ from chain import Chained
 from engines import Found, assert_equal, detections_of, episodes_of
 from test_corpus import CASES, answer_of, job_of
 
+import wayeb_py
 from wayeb_py.recogniser import Counts
 
 
@@ -50,3 +51,22 @@ def test_every_case_of_the_corpus_is_found_in_a_chained_stream(name: str, tmp_pa
     counts = Counts(late=found.total("late"), duplicates=found.total("duplicates"), without_key=n_bad)
     detections = detections_of((t.drop_columns("detection_id") for t in found.tables), single.patterns)
     assert_equal(Found(detections, episodes_of(joined.found.tables), counts), answer_of(case))
+
+
+def test_late_events_take_little_room_on_their_way_to_the_driver(tmp_path: Path) -> None:
+    source = tmp_path / "events"
+    source.mkdir()
+    n = 20_000
+    table = pa.table(
+        {"id": [i % 500 for i in range(n)], "ts": [n - i for i in range(n)], "v": [i % 97 for i in range(n)]}
+    )
+    write_cut(table, source, random.Random(1))
+    stream = Chained(
+        tmp_path / "checkpoint", source, wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 200)\n")
+    )
+    end = stream.plan()
+    parcels = list(stream.parcels(end))
+    stream.commit(end, parcels)
+    n_bytes = sum(len(parcel.payload) for part in parcels for parcel in part)
+    assert len(stream.found.aside) == stream.found.total("set_aside") == n - 500
+    assert n_bytes < sum(len(str(row)) for row in stream.found.aside) / 5

@@ -9,7 +9,7 @@ from typing import Literal
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from wayeb_py.cli_stream import dying_in_one_line
+from wayeb_py.cli_stream import dying_in_one_line, memory_settings
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.parallel.last_words import find_cause, say_last
 
@@ -44,7 +44,7 @@ def spark_error(error: str) -> Exception:
         (spark_error("ZeroDivisionError: division by zero"), "ZeroDivisionError: division by zero", None),
         (spark_error("OSError: [Errno 28] No space left on device"), "the disk is full", "make room"),
         (spark_error("x\nCaused by: java.lang.OutOfMemoryError: Java heap space"),
-         "Java ran out of memory", "--max-events"),
+         "Java ran out of memory", "--memory 4g"),
         (spark_error("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"),
          "a worker process was killed", "start again"),
         (RuntimeError("py4j.protocol.Py4JJavaError: An error occurred while calling o1.getResult.\n"
@@ -65,6 +65,15 @@ def test_the_cause_is_found_in_what_spark_says(error: BaseException, message: st
     assert cause.message.startswith(message)
     assert (cause.hint is None) if hint is None else (hint in (cause.hint or ""))
     assert "\n" not in cause.line(Path("x.log"))
+
+
+def test_the_memory_that_the_remedy_speaks_of_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
+    assert memory_settings(None) == {}
+    assert memory_settings("4G") == {"spark.driver.memory": "4g", "spark.executor.memory": "4g"}
+    for size in ("4", "4gb", "0g", "much"):
+        with pytest.raises(SystemExit):
+            memory_settings(size)
+        assert f"--memory: `{size}` is no size" in capsys.readouterr().err
 
 
 def test_the_last_line_names_cause_remedy_and_the_file_with_the_rest(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import threading
 from collections.abc import Iterator
@@ -138,6 +139,9 @@ def run_stream(
         Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
     ] = None,
     master: MasterOption = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of Spark's Java processes, 4g; by default Spark's, 1g.")
+    ] = None,
     key: Key = None,
     time: Time = None,
     time_unit: TimeUnit = None,
@@ -154,6 +158,7 @@ def run_stream(
         _duration_s(name, text)
         for name, text in (("lateness", lateness), ("forget", forget), ("idle", idle), ("interval", interval))
     )
+    settings = memory_settings(memory)
     patterns = compile_files(
         files, key, time, time_unit, load_functions(functions),
         outside=outside, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
@@ -186,7 +191,7 @@ def run_stream(
         sink = open_sink(out, episodes)
         # A worker that is killed is tried again, as it would be on a cluster.
         here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
-        session = open_session(master or here, name="wayeb stream")
+        session = open_session(master or here, name="wayeb stream", settings=settings)
         health = Health(
             log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
             frozen=once, latest=log.latest if all(one.startswith("kafka:") for one in source) else None,
@@ -255,6 +260,15 @@ def render(summary: StreamSummary) -> str:
             lines += [(f"  {name}", f"{count:,}") for name, count in sorted(counts.items())]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+
+
+def memory_settings(size: str | None) -> dict[str, str]:
+    """What Spark is told of the memory that it may use, where events are read and where batches are gathered."""
+    if size is None:
+        return {}
+    if re.fullmatch(r"[1-9]\d*[mgt]", size.lower()) is None:
+        misuse(f"--memory: `{size}` is no size: 512m, 4g")
+    return {"spark.driver.memory": size.lower(), "spark.executor.memory": size.lower()}
 
 
 def _duration_s(name: str, text: str | None) -> Fraction | None:
