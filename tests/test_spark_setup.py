@@ -24,7 +24,7 @@ from spark_cluster import HOME, python_without_us, running_cluster
 from data.compare import compare
 from wayeb_py.engine import Machine, choose_engine, find_master, read_limit
 from wayeb_py.errors import DataError
-from wayeb_py.parallel import class_archive, session
+from wayeb_py.parallel import class_archive, session, slots
 from wayeb_py.parallel.java import java_version, require_java
 from wayeb_py.parallel.ship import write_zip
 
@@ -207,6 +207,84 @@ def test_spark_defaults_may_name_the_master(tmp_path: Path, line: str) -> None:
     assert find_master({"SPARK_HOME": str(tmp_path / "elsewhere")}) is None
 
 
+@pytest.mark.parametrize(
+    ("asked", "environment", "local"),
+    [
+        (None, {}, True),
+        ("local[2]", {"SPARK_CONF_DIR": "{conf}"}, True),
+        ("spark://h:7077", {}, False),
+        (None, {"SPARK_CONF_DIR": "{conf}"}, False),
+        (None, {"PYSPARK_SUBMIT_ARGS": "--master yarn pyspark-shell"}, False),
+    ],
+)
+def test_a_jvm_is_kept_to_loopback_only_if_its_master_is_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: str | None, environment: Mapping[str, str], local: bool
+) -> None:
+    from pyspark import SparkContext
+
+    class StartedError(Exception):
+        pass
+
+    def start_jvm(settings: object, *, is_local: bool, quick: bool) -> None:
+        raise StartedError(is_local)
+
+    (tmp_path / "spark-defaults.conf").write_text("spark.master spark://h:7077\n")
+    for name in ("SPARK_MASTER", "SPARK_CONF_DIR", "SPARK_HOME", "PYSPARK_SUBMIT_ARGS"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value.format(conf=tmp_path))
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    monkeypatch.setattr(session, "start_jvm", start_jvm)
+    with pytest.raises(StartedError) as started:
+        session._start(asked, {}, quick=True)
+    assert started.value.args == (local,)
+
+
+# How many tasks run at a time.
+
+
+@pytest.mark.parametrize(
+    ("settings", "n_slots"),
+    [
+        ({}, None),
+        ({"spark.cores.max": "12"}, 12),
+        ({"spark.cores.max": "12", "spark.task.cpus": "2"}, 6),
+        ({"spark.executor.instances": "3", "spark.executor.cores": "4"}, 12),
+        ({"spark.executor.instances": "3"}, 3),
+        ({"spark.executor.instances": "3", "spark.master": "spark://h:7077"}, None),
+        ({"spark.executor.instances": "3", "spark.executor.cores": "4", "spark.cores.max": "8"}, 8),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.executor.instances": "1"}, None),
+        ({"spark.dynamicAllocation.enabled": "true", "spark.dynamicAllocation.maxExecutors": "5"}, 5),
+        ({"spark.default.parallelism": "7", "spark.cores.max": "12"}, 7),
+    ],
+)
+def test_settings_tell_how_many_tasks_run_at_a_time(settings: Mapping[str, str], n_slots: int | None) -> None:
+    assert slots.configured_slots(settings) == n_slots
+
+
+@pytest.mark.parametrize(
+    ("arrivals", "n_cores", "until_s"),
+    [
+        ([(3.0, (1, 4)), (3.5, (2, 8)), (4.0, (3, 12))], 12, 5.0),
+        ([(0.0, (2, 8))], 8, 1.0),
+        ([], 0, slots.PATIENCE_S),
+    ],
+)
+def test_a_cluster_is_waited_for_until_no_more_executors_come(
+    arrivals: list[tuple[float, tuple[int, int]]], n_cores: int, until_s: float
+) -> None:
+    clock = [0.0]
+
+    def registered() -> tuple[int, int]:
+        return next((found for at_s, found in reversed(arrivals) if clock[0] >= at_s), (0, 2))
+
+    def pause(seconds: float) -> None:
+        clock[0] += seconds
+
+    assert slots.awaited(registered, lambda: clock[0], pause) == n_cores
+    assert clock[0] == pytest.approx(until_s, abs=0.3)
+
+
 # A session.
 
 
@@ -383,7 +461,7 @@ def test_a_cluster_that_has_only_our_dependencies_runs_us_from_the_zip(shipped: 
     python = python_without_us(tmp_path / "python")
     (tmp_path / "look.py").write_text(LOOK)
     cache = tmp_path / "cache"
-    with running_cluster(tmp_path) as cluster:
+    with running_cluster(tmp_path, cores=3) as cluster:
 
         def submit(*words: object) -> subprocess.CompletedProcess[str]:
             command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.url, "--py-files", str(shipped)]
@@ -409,7 +487,9 @@ def test_a_cluster_that_has_only_our_dependencies_runs_us_from_the_zip(shipped: 
 
         inputs = [ROOT / FLEET[0], "--data", ROOT / FLEET[2]]
         out = tmp_path / "d.parquet"
-        submit(ROOT / "docs/examples/wayeb_on_spark.py", "run", *inputs, "--out", out, "--scheme", "partition")
+        ran = submit(ROOT / "docs/examples/wayeb_on_spark.py", "run", *inputs, "--out", out, "--scheme", "partition")
+        plan = next(line for line in ran.stdout.splitlines() if line.startswith("on Spark"))
+        assert ": 12 shards" in plan, "four for each of the three cores"
     here = wayeb("run", *FLEET, "--out", tmp_path / "local.parquet", "--engine", "local", "--quiet")
     assert here.returncode == 0, here.stderr
     assert compare(str(tmp_path / "local.parquet"), str(out)) is None
