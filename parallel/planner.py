@@ -106,13 +106,13 @@ def settled(facts: Facts) -> Choice | None:
     return None
 
 
-def measure(patterns: Patterns, reader: EventReader) -> Costs:
-    """Costs on a sample of the events."""
+def measure(patterns: Patterns, reader: EventReader) -> Costs | None:
+    """Costs on a sample of the events; None if there are none in it."""
     began = time.perf_counter()
     sample = sample_events(reader)
     read_s = time.perf_counter() - began
     if not sample.num_rows:
-        return Costs(0.0, 0.0, 0.0, (0.0,) * len(patterns.distinct), 0.0)
+        return None
     heaviest = share_of_heaviest(sample.column(reader.wanted.key.name))
     few = put_in_order(patterns, sample).slice(0, COSTED_ROWS)
     n_few = few.num_rows
@@ -137,8 +137,10 @@ def share_of_heaviest(keys: pa.ChunkedArray) -> float:
     return float(pc.max(counts).as_py() or 0) / max(1, len(keys))
 
 
-def decide(facts: Facts, costs: Costs) -> Choice:
+def decide(facts: Facts, costs: Costs | None) -> Choice:
     """The scheme whose last task ends first; of schemes that take about as long, the one that reads least."""
+    if costs is None:  # the scheme that no input is wrong for
+        return Choice("partition", f"{_describe(facts)}; no event in a sample")
     most_groups = _most_groups(facts, costs)
     seconds: dict[Scheme, float] = {}
     if facts.promise is not None:

@@ -1,7 +1,7 @@
 """A few stretches of the input become a sample: which entities there are how often, and what patterns cost on it.
 
-Stretches are taken from all over the input, because the beginning of a day is not like its middle; of a Parquet file a
-row group each, of a text file its first block.
+Stretches are taken from all over the time range that is asked for, because the beginning of a day is not like its
+middle; of a Parquet file a row group each, of a text file its first block.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def sample_events(reader: EventReader, wanted: Wanted | None = None, n_rows: int
     wanted = wanted or reader.wanted
     schema = pa.schema([reader.schema.field(name) for name in wanted.names])
     pieces = []
-    for stretch in stretches(reader.files, SAMPLED):
+    for stretch in stretches(reader.files, SAMPLED, reader.selection):
         file = stretch.files[0]
         if file.groups is not None:
             middle = (file.groups[0] + file.groups[1]) // 2

@@ -64,9 +64,12 @@ class _Unit:
     high: Any = None
 
 
-def stretches(files: Sequence[OpenedFile], n_splits: int) -> list[Split]:
-    """The events in the order of arrival, cut into at most so many splits of about equal size."""
-    units = list(_units(files))
+def stretches(files: Sequence[OpenedFile], n_splits: int, selection: Selection | None = None) -> list[Split]:
+    """The events in the order of arrival, cut into at most so many splits of about equal size.
+
+    With a selection, row groups are left out that by their statistics have nothing in its time range.
+    """
+    units = list(_units(files, selection=selection))
     total = sum(unit.n_bytes for unit in units)
     cut: dict[int, list[_Unit]] = {}
     before = 0
@@ -116,7 +119,9 @@ def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
     return packed
 
 
-def _units(files: Sequence[OpenedFile], cut: bool = True, key: str | None = None) -> Iterator[_Unit]:
+def _units(
+    files: Sequence[OpenedFile], cut: bool = True, key: str | None = None, selection: Selection | None = None
+) -> Iterator[_Unit]:
     number = 0
     for opened in files:
         # Executors have folders of their own to start from.
@@ -126,15 +131,23 @@ def _units(files: Sequence[OpenedFile], cut: bool = True, key: str | None = None
             continue
         if metadata is None or not cut or metadata.num_row_groups < 2:
             groups = [] if metadata is None else range(metadata.num_row_groups)
+            if groups and not any(_may_hold(opened, group, selection) for group in groups):
+                continue
             low, high = _bounds(metadata, groups, key)
             yield _Unit(number, file, file.n_bytes, low, high)
             number += 1
             continue
         for group in range(metadata.num_row_groups):
+            if not _may_hold(opened, group, selection):
+                continue
             low, high = _bounds(metadata, [group], key)
             share = file.n_bytes * metadata.row_group(group).num_rows // max(1, metadata.num_rows)
             yield _Unit(number, replace(file, groups=(group, group + 1)), share, low, high)
             number += 1
+
+
+def _may_hold(opened: Any, group: int, selection: Selection | None) -> bool:
+    return selection is None or bool(opened.may_hold(group, selection))
 
 
 def _split(units: Iterable[_Unit]) -> Split:

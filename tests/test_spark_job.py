@@ -29,9 +29,9 @@ from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.aside import BadLimit
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.write import MANIFEST
 from wayeb_py.parallel import job
 from wayeb_py.parallel.bundle import pack_patterns
-from wayeb_py.parallel.folder import MANIFEST
 from wayeb_py.parallel.plans import make_plan
 from wayeb_py.parallel.schemes import Scheme
 from wayeb_py.parallel.splits import entity_splits

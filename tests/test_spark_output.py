@@ -21,10 +21,10 @@ from test_spark_job import SCHEMES, events, patterns, rows_of
 
 from wayeb_py import runner
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import find_target
+from wayeb_py.files.write import MANIFEST, find_target
 from wayeb_py.parallel import job
 from wayeb_py.parallel.batch_output import find_place
-from wayeb_py.parallel.folder import MANIFEST, OutputFolder
+from wayeb_py.parallel.folder import OutputFolder
 from wayeb_py.parallel.outlets import PartOutlet
 
 if TYPE_CHECKING:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import planner
 from wayeb_py.parallel.planner import Choice, Costs, Facts, decide, settled
 from wayeb_py.parallel.plans import make_plan
+from wayeb_py.parallel.sample import sample_events
 from wayeb_py.parallel.shuffle import route
 from wayeb_py.parallel.splits import entity_splits
 from wayeb_py.patterns import Patterns, compile_patterns
@@ -137,6 +139,7 @@ def test_the_survey_counts_what_there_is_without_reading_it(tmp_path: Path, patt
 def test_costs_are_measured_for_each_pattern_that_differs(tmp_path: Path, patterns: Patterns) -> None:
     write(tmp_path / "a.parquet", [1, 1, 2, 3] * 1000)
     costs = planner.measure(patterns, read(patterns, tmp_path))
+    assert costs is not None
     assert len(costs.pattern_s) == 2
     assert min(costs.read_s, costs.pack_s, costs.recognise_s, *costs.pattern_s) > 0
     assert costs.heaviest == 0.5
@@ -146,6 +149,25 @@ def test_no_events_are_no_reason_to_fail(tmp_path: Path, patterns: Patterns) -> 
     write(tmp_path / "a.parquet", [])
     plan = make_plan(patterns, read(patterns, tmp_path), "auto", 2)
     assert plan.scheme in ("source", "partition", "pattern")
+
+
+def test_nothing_known_of_costs_is_no_reason_to_do_all_in_one_task(tmp_path: Path, patterns: Patterns) -> None:
+    lines = [f"{n % 7},{n},1" for n in range(9_000)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,t,v", *lines]) + "\n")
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    reader = open_events([tmp_path], wanted, since_s=Fraction(20_000))
+    plan = make_plan(patterns, reader, "auto", 2)
+    assert plan.scheme == "partition"
+    assert "no event in a sample" in str(plan)
+
+
+def test_a_sample_is_taken_from_the_time_that_is_asked_for(tmp_path: Path, patterns: Patterns) -> None:
+    write(tmp_path / "a.parquet", [1, 2, 3] * 4_000, row_group_size=100)
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    reader = open_events([tmp_path / "a.parquet"], wanted, since_s=Fraction(4_130), until_s=Fraction(4_330))
+    times = sample_events(reader).column("t").to_pylist()
+    assert len(times) == 200
+    assert (min(times), max(times)) == (4_130, 4_329)
 
 
 def test_auto_sees_keys_that_lie_apart(tmp_path: Path, patterns: Patterns) -> None:

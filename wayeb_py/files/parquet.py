@@ -59,7 +59,7 @@ class ParquetEvents:
         first_row = 1
         for group in range(self.metadata.num_row_groups):
             facts = self.metadata.row_group(group)
-            if group in self.groups and not self._misses(facts, selection):
+            if group in self.groups and self.may_hold(group, selection):
                 if self._is_large(facts):
                     yield from self._stream(group, first_row, selection, constants)
                 else:
@@ -118,6 +118,10 @@ class ParquetEvents:
     def _group_bytes(self, group: int) -> int:
         """The group's share of the file, for progress."""
         return int(self.file.n_bytes * self.metadata.row_group(group).num_rows // max(1, self.metadata.num_rows))
+
+    def may_hold(self, group: int, selection: Selection) -> bool:
+        """Whether a row group can have events in the time range, by its statistics."""
+        return not self._misses(self.metadata.row_group(group), selection)
 
     def _misses(self, facts: pq.RowGroupMetaData, selection: Selection) -> bool:
         time = selection.wanted.time.name
