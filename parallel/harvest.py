@@ -20,6 +20,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from wayeb_py.ageing import AHEAD_S
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.detections import Detections
 from wayeb_py.files.aside import render_aside
@@ -30,7 +31,6 @@ from wayeb_py.recogniser import Recogniser
 
 PARCEL_ROWS = 1 << 16
 ASIDE_BYTES = 1 << 20
-AHEAD_S = 3600.0  # an event so far ahead of the wall's clock has a wrong time, and makes its entity's next ones late
 
 
 class Harvest:
@@ -128,11 +128,15 @@ class Harvest:
         assert stream.time is not None
         ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
         if len(ticks.values):
-            first, last = (float(bound) / ticks.per_unit for bound in (ticks.values.min(), ticks.values.max()))
-            self._first_s = first if self._first_s is None else min(first, self._first_s)
-            self._last_s = last if self._last_s is None else max(last, self._last_s)
-            if last > time.time() + AHEAD_S:
-                self._n_ahead += int((ticks.values > (time.time() + AHEAD_S) * ticks.per_unit).sum())
+            now = time.time() * ticks.per_unit
+            first, last = ticks.values.min(), ticks.values.max()
+            if last > now:  # such a time tells nothing of how far the stream is, and would hide all others for years
+                self._n_ahead += int((ticks.values > now + AHEAD_S * ticks.per_unit).sum())
+                last = ticks.values[ticks.values <= now].max(initial=first)
+            first_s, last_s = float(first) / ticks.per_unit, float(last) / ticks.per_unit
+            self._first_s = first_s if self._first_s is None else min(first_s, self._first_s)
+            if last <= now:
+                self._last_s = last_s if self._last_s is None else max(last_s, self._last_s)
 
     def _pack_tables(self) -> Iterator[Parcel]:
         if self._tables:

@@ -246,12 +246,12 @@ class Health:
 
     def _event_time_lag_s(self, states: Mapping[str, SourceState]) -> float | None:
         """How far the newest recognised event is behind: a replay's schedule, or the wall's clock."""
-        newest = self.totals.levels.get("last_s", {})
-        if not newest:
+        newest_s = max(self.totals.levels.get("last_s", {}).values(), default=None)
+        if newest_s is None:
             return None
         if isinstance(self.log, ReplayLog) and not self.frozen:
-            return self.log.behind_s(states, max(newest.values()))
-        return time.time() - max(newest.values())
+            return self.log.behind_s(states, newest_s)
+        return max(0.0, time.time() - newest_s)  # the task that saw it may have a clock that is a little fast
 
 
 def _resident_bytes() -> int:
