@@ -2,7 +2,7 @@
 
 At a terminal there is the screen; elsewhere, and with `--log`, a line a batch. Metrics are given to whoever asks, and
 to a file after every batch and at least every ten seconds. A source that falls silent is told of once, and when it
-speaks again.
+speaks again. What cannot be told for a moment, since a disk is full, is tried again the next time.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +31,7 @@ EVERY_S = 1.0
 LEAST_OFTEN_S = 10.0
 LONG_BATCH_S = 30.0  # after which a batch is told of though it is not done
 IDLE_S = 60.0
+TELL_AGAIN_S = 3600.0  # of a fault of the report itself that lasts
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Report:
         self._every_s = every_s
         self._batch = health.totals.batch
         self._timed = -1
-        self._broken = False
+        self._told_fault: tuple[str, float] | None = None  # what could not be done, and when it was said
         self._query: StreamingQuery | None = None
         self._written_s = 0.0
         self._told_s = time.monotonic()
@@ -97,14 +100,23 @@ class Report:
         while not self._ended.is_set():
             self._woken.wait(self._every_s)
             self._woken.clear()
-            try:
-                self._time_batches()
-                self.health.ask_log()
-                self._tell(self.health.look())
-            except Exception as error:  # a full disk, a closed pipe: no reason for the stream to end
-                self._broken = True
-                self.lines.tell("report", f"nothing more is told of the stream: {error}", "warning")
-                return
+            self._try(self._look)
+
+    def _look(self) -> None:
+        self._time_batches()
+        self.health.ask_log()
+        self._tell(self.health.look())
+
+    def _try(self, act: Callable[[], None]) -> None:
+        """Does what may fail for a moment (a full disk, a closed pipe); no reason for the stream or for us to end."""
+        try:
+            act()
+        except Exception as error:
+            told, now_s = self._told_fault, time.monotonic()
+            if told is None or told[0] != str(error) or now_s - told[1] >= TELL_AGAIN_S:
+                self._told_fault = str(error), now_s
+                with suppress(Exception):  # the log may be what cannot be written
+                    self.lines.tell("report", f"how the stream goes on cannot be told as it should: {error}", "warning")
 
     def _time_batches(self) -> None:
         """Takes over how long batches took, which Spark knows."""
@@ -153,18 +165,20 @@ class Report:
         if not self.reporting.quiet and self._screen is None:
             self.lines.tell(event, message, level, source=source)
 
+    def _tell_last(self) -> None:
+        last = self.health.look(up=False)
+        self._tell(last)
+        if self._file is not None:
+            self._file.write(last)
+
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self._ended.set()
         self._woken.set()
         self._thread.join()
         self.health.close()
-        last = self.health.look(up=False)
-        if not self._broken:
-            self._tell(last)
-            if self._file is not None:
-                self._file.write(last)
+        self._try(self._tell_last)
         if self._file is not None:
-            self._file.close()
+            self._try(self._file.close)
         if self._screen is not None:
             self._screen.close()
         if self._server is not None:

@@ -7,6 +7,7 @@ import json
 import re
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -14,14 +15,19 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
+import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import gauge
+from wayeb_py.parallel import report as report_module
 from wayeb_py.parallel.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
+from wayeb_py.parallel.harvest import Harvest
 from wayeb_py.parallel.health import Health, View
 from wayeb_py.parallel.lines import Lines, duration, render_line
 from wayeb_py.parallel.log import Offsets
@@ -415,6 +421,52 @@ def test_a_report_that_cannot_be_written_is_no_reason_to_end(
         report.took(Batch(1, counts=[counted(end=20)]))
     assert "No space left" in told[-1]["message"]
     assert load_totals(tmp_path / "health").sum("events") == 2 * 98
+
+
+def test_a_report_goes_on_after_a_moment_in_which_it_could_not_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _, planner, health, _ = watched(tmp_path / "health", {"0": 10})
+    write, n_failed = MetricsFile.write, 0
+
+    def full_at_first(self: MetricsFile, view: View) -> None:
+        nonlocal n_failed
+        if n_failed < 5:
+            n_failed += 1
+            raise OSError(28, "No space left on device")
+        write(self, view)
+
+    monkeypatch.setattr(MetricsFile, "write", full_at_first)
+    monkeypatch.setattr(report_module, "LEAST_OFTEN_S", 0.0)
+    with Report(health, Reporting(log="json", metrics_file=tmp_path / "m.ndjson"), every_s=0.01) as report:
+        planner.planned(planner.offered({"0": 0}))
+        told = _wait_for(capsys, "report")
+        for _ in range(500):
+            if n_failed < 5:
+                _pause()
+        assert n_failed == 5, "it was tried again"
+        report.took(Batch(0, counts=[counted(end=10)]))
+        told += _wait_for(capsys, "batch")
+    told += [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["event"] for line in told].count("report") == 1, "once is enough"
+    assert json.loads((tmp_path / "m.ndjson").read_text().splitlines()[-1])["up"] == 0
+
+
+def test_an_event_from_the_future_does_not_hide_how_far_behind_the_stream_is(tmp_path: Path) -> None:
+    patterns = wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 0)\n")
+    harvest = Harvest(wayeb_py.Recogniser(patterns), "0", 0, 0, False)
+    now = int(time.time())
+    for times in ([now - 100, 4_000_000_000], [4_000_000_001, 4_000_000_002], [now - 50, now - 200]):
+        batch = pa.RecordBatch.from_pydict({"id": [1, 2], "ts": times, "v": [1, 1]})
+        list(harvest.feed(Block([batch])))
+    counts = harvest.counts()
+    assert (counts["first_s"], counts["last_s"], counts["ahead"]) == (now - 200, now - 50, 3)
+    _, planner, health, _ = watched(tmp_path / "health", {"0": 10})
+    planner.planned(planner.offered({"0": 0}))
+    health.count(0, [counted(end=10) | {"last_s": counts["last_s"]}])
+    assert 49 < (health.look().event_time_lag_s or 0) < 60
+    health.count(1, [counted(end=20) | {"last_s": now + 3.0}])
+    assert health.look().event_time_lag_s == 0.0
 
 
 def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, Any]]:
