@@ -219,7 +219,7 @@ class _Job:
         return None if path is None else self._given.get(path, path)
 
     def _refuse_scattered(self, others: _Others) -> None:
-        """Raises DataError where an entity was in two splits: its events were recognised apart."""
+        """Raises DataError where two tasks saw an entity: its events were recognised apart."""
         seen = [(parcel.split, unpack(parcel.payload).column(0)) for parcel in others.of("entities")]
         if not seen:
             return
@@ -229,7 +229,8 @@ class _Job:
         counted = pc.value_counts(keys)
         twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0]
         places = [split for split, column in seen if pc.is_in(twice, value_set=column.combine_chunks()).as_py()]
-        first, second = (self._as_given(self.plan.splits[split].files[0].path) for split in places[:2])
+        found = (self.plan.splits[split].file_with(twice.as_py(), self.reader) for split in places[:2])
+        first, second = (self._as_given(file.path) for file in found)
         raise DataError(
             f"--scheme source needs each entity in one split, and `{twice.as_py()}` is in {first} and in {second}",
             hint="use --scheme partition, or partition the files by entity once: wayeb data convert",

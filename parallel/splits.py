@@ -24,6 +24,8 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from wayeb_py.files.block import Selection, TimeRange
 from wayeb_py.files.find import EventFile
@@ -38,11 +40,24 @@ class Split:
 
     files: tuple[EventFile, ...]
     n_bytes: int
+    numbers: tuple[int, ...] = ()  # of the files, in the order of arrival of all; empty where nobody asks
 
     def open(self, wanted: Wanted, schema: pa.Schema, time_range: TimeRange, threads: int = 1) -> EventReader:
         """Its reader; the types are those of the whole input, which a single file may not show."""
         selection = Selection(wanted, schema, time_range, BATCH_ROWS)
         return EventReader([open_file(file, wanted) for file in self.files], selection, threads)
+
+    def file_with(self, key: Any, events: EventReader) -> EventFile:
+        """The first of its files that has the key, which one of them has; the others are read for that."""
+        wanted = Wanted(events.wanted.columns[:2], events.wanted.time_unit)
+        schema = pa.schema([events.schema.field(name) for name in wanted.names])
+        for file in self.files[:-1]:
+            for batch in Split((file,), 0).open(wanted, schema, events.selection.time_range):
+                keys = batch.column(0)
+                plain = keys.dictionary_decode() if pt.is_dictionary(keys.type) else keys
+                if pc.any(pc.is_in(plain, value_set=pa.array([key], plain.type))).as_py():
+                    return file
+        return self.files[-1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +120,10 @@ def entity_splits(files: Sequence[OpenedFile], key: str) -> Layout:
 
 
 def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
-    """At most so many splits of about equal size, the largest first; small ones are read by one task in turn."""
+    """At most so many splits of about equal size, the largest first; small ones are put together.
+
+    What is put together is in the order of arrival again: an entity that was in two of them is then read in its order.
+    """
     in_order = list(splits)
     bins: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(max(1, n_tasks))]
     for number in sorted(range(len(in_order)), key=lambda number: -in_order[number].n_bytes):
@@ -114,9 +132,14 @@ def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
     packed = []
     for n_bytes, _, taken in sorted(bins, key=lambda one: (-one[0], one[1])):
         if taken:
-            files = tuple(file for number in sorted(taken) for file in in_order[number].files)
-            packed.append(Split(files, n_bytes))
+            pieces = [piece for number in taken for piece in _numbered(in_order[number])]
+            numbers, files = zip(*sorted(pieces, key=lambda piece: piece[0]), strict=True)
+            packed.append(Split(files, n_bytes, numbers))
     return packed
+
+
+def _numbered(split: Split) -> Iterator[tuple[int, EventFile]]:
+    return zip(split.numbers, split.files, strict=True)
 
 
 def _units(
@@ -153,6 +176,7 @@ def _may_hold(opened: Any, group: int, selection: Selection | None) -> bool:
 def _split(units: Iterable[_Unit]) -> Split:
     """Units in the order of arrival; neighbouring row groups of a file become one piece of it again."""
     files: list[EventFile] = []
+    numbers: list[int] = []
     n_bytes = 0
     for unit in sorted(units, key=lambda unit: unit.number):
         n_bytes += unit.n_bytes
@@ -166,7 +190,8 @@ def _split(units: Iterable[_Unit]) -> Split:
             files[-1] = replace(last, groups=(last.groups[0], groups[1]))
         else:
             files.append(unit.file)
-    return Split(tuple(files), n_bytes)
+            numbers.append(unit.number)
+    return Split(tuple(files), n_bytes, tuple(numbers))
 
 
 def _by_folder_of_key(files: Sequence[OpenedFile], key: str) -> list[Split] | None:

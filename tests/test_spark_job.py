@@ -34,7 +34,7 @@ from wayeb_py.parallel import job
 from wayeb_py.parallel.bundle import pack_patterns
 from wayeb_py.parallel.plans import make_plan
 from wayeb_py.parallel.schemes import Scheme
-from wayeb_py.parallel.splits import entity_splits
+from wayeb_py.parallel.splits import Split, entity_splits, pack_splits
 from wayeb_py.providers.convert import convert
 
 if TYPE_CHECKING:
@@ -255,6 +255,34 @@ def test_an_entity_in_two_splits_is_refused_rather_than_torn_apart(spark: SparkS
     assert e.value.hint is not None
     assert "--scheme partition" in e.value.hint
     assert sorted(path.name for path in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
+
+
+def test_splits_that_one_task_reads_are_in_the_order_of_arrival(tmp_path: Path) -> None:
+    days = [tmp_path / "monday", tmp_path / "tuesday"]
+    for place in (day / bucket for day in days for bucket in ("bucket=0", "bucket=1")):
+        place.mkdir(parents=True)
+        pq.write_table(events(100), place / "x.parquet")
+    layout = entity_splits(open_events(days, Wanted.from_needs(patterns().needs, None)).files, "id")
+    assert [_below(tmp_path, split) for split in layout.splits] == [
+        ["monday/bucket=0", "tuesday/bucket=0"],
+        ["monday/bucket=1", "tuesday/bucket=1"],
+    ]
+    (packed,) = pack_splits(layout.splits, 1)
+    assert _below(tmp_path, packed) == ["monday/bucket=0", "monday/bucket=1", "tuesday/bucket=0", "tuesday/bucket=1"]
+
+
+def _below(folder: Path, split: Split) -> list[str]:
+    return [Path(file.path).parent.relative_to(folder).as_posix() for file in split.files]
+
+
+def test_the_file_with_an_entity_is_found_among_those_of_a_task(tmp_path: Path) -> None:
+    for number, ids in enumerate((["a", "b"], ["c", "d"], ["e", "c"])):
+        own = pa.table({"id": ids, "ts": [BEGIN] * 2, "speed": [1.0] * 2, "status": ["parked"] * 2})
+        pq.write_table(own, tmp_path / f"{number}.parquet")
+    reader = open_events([tmp_path], Wanted.from_needs(patterns().needs, None))
+    (packed,) = pack_splits(entity_splits(reader.files, "id").splits, 1)
+    found = {key: Path(packed.file_with(key, reader).path).stem for key in "abcde"}
+    assert found == {"a": "0", "b": "0", "c": "1", "d": "1", "e": "2"}
 
 
 # ---- errors
