@@ -6,6 +6,8 @@ import io
 import json
 import re
 import socket
+import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -481,3 +483,26 @@ def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, 
 
 def _pause() -> None:
     threading.Event().wait(0.005)
+
+
+def test_with_json_every_line_is_json_whoever_wrote_it(tmp_path: Path) -> None:
+    program = """
+import os, subprocess, sys
+from wayeb_py.parallel.lines import Lines, only_json
+print("before", file=sys.stderr)
+with only_json():
+    Lines("json").tell("batch", "batch 1", number=1)
+    print("a line of ours\\n\\n[1, 2]", file=sys.stderr)
+    os.write(2, b"spark: a lost block\\n")
+    subprocess.run([sys.executable, "-c", "import os; os.write(2, bytes([255]) + b' of a client')"])
+print("after", file=sys.stderr)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    first, *lines, last = done.stderr.splitlines()
+    assert (first, last) == ("before", "after")
+    told = [json.loads(line) for line in lines]
+    assert [(one["event"], one["message"]) for one in told] == [
+        ("batch", "batch 1"), ("said", "a line of ours"), ("said", "[1, 2]"), ("spark", "a lost block"),
+        ("said", "\ufffd of a client"),
+    ]  # fmt: skip
+    assert told[0]["number"] == 1

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from fractions import Fraction
+from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
 
 import typer
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 
 TRIES = 4  # of a task
+P = ParamSpec("P")
 
 
 class LogForm(StrEnum):
@@ -61,6 +63,22 @@ class Restart(StrEnum):
     NOW = "now"
 
 
+def alike(command: Callable[P, None]) -> Callable[P, None]:
+    """Around a command: with `--log json` all that is said on standard error is JSON, also what others say there."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        if kwargs.get("log_form") is not LogForm.JSON:
+            return command(*args, **kwargs)
+        from wayeb_py.parallel.lines import only_json
+
+        with only_json():
+            return command(*args, **kwargs)
+
+    return run
+
+
+@alike
 @explained()
 def run_stream(
     files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")],
@@ -172,14 +190,19 @@ def run_stream(
     from wayeb_py.parallel import gauge
     from wayeb_py.parallel.checkpoint import Checkpoint
     from wayeb_py.parallel.health import Health
+    from wayeb_py.parallel.lines import Lines
     from wayeb_py.parallel.pressure import Capacity
     from wayeb_py.parallel.replay_log import read_speed
     from wayeb_py.parallel.report import Report, Reporting
     from wayeb_py.parallel.sources import aside_folder, open_logs, open_sink
     from wayeb_py.parallel.stream import MAX_ROWS, stopping, stream
 
+    as_lines = log_form is LogForm.JSON
+
     def say(text: str) -> None:
-        if not quiet:
+        if not quiet and as_lines:
+            Lines("json").tell("said", text)
+        elif not quiet:
             print(text, file=sys.stderr, flush=True)
 
     stop = threading.Event()
@@ -215,8 +238,10 @@ def run_stream(
                 max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
                 capacity=capacity, aside=aside or aside_folder(out), watchers=[report], say=say, stop=stop,
             )  # fmt: skip
-    if as_json:
+    if as_json and not (as_lines and out == "-"):
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)
+    elif as_lines and (as_json or not quiet):
+        Lines("json").tell("ended", summary.end, **summary.to_json())
     elif not quiet:
         print(render(summary), file=sys.stderr)
 
