@@ -31,6 +31,7 @@ from wayeb_py.parallel.bundle import pack_patterns
 from wayeb_py.parallel.job import schema_of_found
 from wayeb_py.parallel.parcel import unpack
 from wayeb_py.parallel.plans import make_plan
+from wayeb_py.parallel.recognise import recognise
 from wayeb_py.parallel.recognition import Work
 
 if TYPE_CHECKING:
@@ -111,13 +112,28 @@ def corpus_pools() -> list[Pool]:
     [
         ("source", by_entity, 2, False),
         ("partition", anyhow, 1, False),
+        ("partition", by_entity, 2, True),
         ("pattern", one_file, 2, True),
+        ("pattern", anyhow, 3, False),
     ],
 )
 def test_every_case_of_the_corpus_is_detected_by_every_scheme(
     spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
 ) -> None:
     run_pools(spark, corpus_pools(), scheme, layout, tmp_path, workers, episodes)
+
+
+SPARKS = {"string", "bool", "int8", "int16", "int32", "int64", "float", "double", "timestamp[us, tz=UTC]"}
+
+
+def test_every_case_of_the_corpus_in_types_that_spark_has_is_detected_in_data_frames(spark: SparkSession) -> None:
+    jobs = {name: job_of(case) for name, case in CASES.items()}
+    own_types = {name: job for name, job in jobs.items() if {str(one) for one in job.table.schema.types} <= SPARKS}
+    assert len(own_types) > 200
+    for own in pool((name, job, answer_of(CASES[name])) for name, job in own_types.items()):
+        patterns = own.compile()
+        frame = spark.createDataFrame(own.interleaved(random.Random(3))).coalesce(1)
+        own.check([recognise(frame, patterns, shards=2).toArrow()], patterns, episodes=False)
 
 
 # ---- random cases
