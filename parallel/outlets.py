@@ -32,6 +32,7 @@ from wayeb_py.parallel.spool import Spool
 By = Literal["pattern", "day"]
 
 PARCEL_ROWS = 1 << 16
+GATHERED_ROWS = 1 << 18  # for parts: of as many places as may be, and a file for each is no smaller than it must
 OPEN_PARTS = 64
 DAY_S = 86_400
 
@@ -80,7 +81,10 @@ class ParcelOutlet:
 
 @dataclass(slots=True)
 class PartOutlet:
-    """Writes detections as Parquet parts below a folder, in `pattern=…/day=…` folders if asked."""
+    """Writes detections as Parquet parts below a folder, in `pattern=…/day=…` folders if asked.
+
+    They are gathered first: with more places than can be open at once each writing makes a file anew for most of them.
+    """
 
     folder: Path
     task: int
@@ -89,11 +93,21 @@ class PartOutlet:
     parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the folder
     _token: str = field(default_factory=lambda: secrets.token_hex(4))
     _writers: OrderedDict[str, tuple[str, Any]] = field(default_factory=OrderedDict)  # by folder of the part
+    _gathered: list[pa.Table] = field(default_factory=list)
+    _n_gathered: int = 0
 
     def write(self, table: pa.Table) -> None:
-        if not table.num_rows:
+        if table.num_rows:
+            self._gathered.append(plain_table(table))
+            self._n_gathered += table.num_rows
+            if self._n_gathered >= GATHERED_ROWS:
+                self._flush()
+
+    def _flush(self) -> None:
+        if not self._gathered:
             return
-        table = plain_table(table)
+        table = pa.concat_tables(self._gathered)
+        self._gathered, self._n_gathered = [], 0
         with telling_faults(self.folder), self._abandoning():
             for place, rows in _parted(table, self.by, self.time_unit):
                 name, writer = self._writer(place, rows.schema)
@@ -129,12 +143,14 @@ class PartOutlet:
             folder.mkdir(exist_ok=True)
 
     def forget(self) -> None:
+        self._gathered, self._n_gathered = [], 0
         self._close()
         for name in self.parts:
             (self.folder / name).unlink(missing_ok=True)
         self.parts = {}
 
     def finish(self) -> Iterator[Parcel]:
+        self._flush()
         with telling_faults(self.folder):
             self._close()
         return iter(())
@@ -162,15 +178,19 @@ def _parted(table: pa.Table, by: Sequence[By], time_unit: TimeUnit | None) -> It
     if not by:
         yield "", table
         return
-    keys = pa.table({name: table.column("pattern") if name == "pattern" else days_of(table, time_unit) for name in by})
     kept = table.drop_columns(["pattern"]) if "pattern" in by else table
-    for place in keys.group_by(list(by)).aggregate([]).to_pylist():
-        mask = None
-        for name in by:
-            equal = pc.equal(keys.column(name), pa.scalar(place[name], keys.column(name).type))
-            mask = equal if mask is None else pc.and_(mask, equal)
-        folders = "".join(f"{name}={quote(str(place[name]), safe='')}/" for name in by)
-        yield folders, kept.filter(mask)
+    codes, names = np.zeros(table.num_rows, np.int64), [""]
+    for name in by:
+        values = table.column("pattern").combine_chunks() if name == "pattern" else days_of(table, time_unit)
+        words = pc.dictionary_encode(values)
+        folders = [f"{name}={quote(str(word), safe='')}/" for word in words.dictionary.to_pylist()]
+        codes = codes * len(folders) + words.indices.to_numpy(zero_copy_only=False)
+        names = [outer + inner for outer in names for inner in folders]
+    order = np.argsort(codes, kind="stable")
+    kept, codes = kept.take(pa.array(order)), codes[order]
+    starts = np.flatnonzero(np.diff(codes, prepend=-1))
+    for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(codes)], strict=True):
+        yield names[codes[start]], kept.slice(start, end - start)
 
 
 def days_of(table: pa.Table, time_unit: TimeUnit | None) -> pa.Array:

@@ -24,6 +24,7 @@ from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.bundle import open_patterns
 from wayeb_py.parallel.outlets import By, Outlet, ParcelOutlet, PartOutlet
 from wayeb_py.parallel.parcel import Parcel, pack
+from wayeb_py.parallel.spool import Spool
 from wayeb_py.patterns import Patterns
 from wayeb_py.recogniser import Recogniser
 
@@ -110,32 +111,37 @@ class SetAside:
 
 
 class AsideLog:
-    """Notes what blocks of rows and a recogniser leave out, in pieces that fit a parcel."""
+    """Notes what blocks of rows and a recogniser leave out, in pieces that fit a parcel; beyond some on disk."""
 
     def __init__(self) -> None:
         self.n_rows = 0
-        self.notes: list[SetAside] = []
+        self._notes = Spool()
 
     def forget(self) -> None:
-        self.n_rows, self.notes = 0, []
+        self.n_rows = 0
+        self._notes.clear()
 
     def add_block(self, block: Block) -> None:
         self.n_rows += block.n_rows
         if block.unreadable:
-            self.notes.append(SetAside(unreadable=block.unreadable))
+            self._note(SetAside(unreadable=block.unreadable))
         for start in range(0, len(block.aside), ASIDE_ROWS):
-            self.notes.append(SetAside(block.aside[start : start + ASIDE_ROWS]))
+            self._note(SetAside(block.aside[start : start + ASIDE_ROWS]))
 
     def add_refused(self, recogniser: Recogniser) -> None:
         for reason, batch in recogniser.aside:
-            rows = [(reason, values) for values in values_of_rows(batch)]
-            for start in range(0, len(rows), ASIDE_ROWS):
-                self.notes.append(SetAside(refused=rows[start : start + ASIDE_ROWS]))
+            for start in range(0, batch.num_rows, ASIDE_ROWS):
+                rows = values_of_rows(batch.slice(start, ASIDE_ROWS))
+                self._note(SetAside(refused=[(reason, values) for values in rows]))
         recogniser.aside.clear()
 
+    def _note(self, note: SetAside) -> None:
+        self._notes.add(pickle.dumps(note))
+
     def parcels(self, split: int, first: int = 0) -> Iterator[Parcel]:
-        for number, note in enumerate(self.notes, first):
-            yield Parcel("aside", split, number, pickle.dumps(note))
+        for number, note in enumerate(self._notes, first):
+            yield Parcel("aside", split, number, note)
+        self._notes.close()
 
 
 def recognise(

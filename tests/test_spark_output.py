@@ -21,11 +21,13 @@ from test_spark_job import SCHEMES, events, patterns, rows_of
 
 from wayeb_py import runner
 from wayeb_py.errors import DataError
+from wayeb_py.files.block import AsideRow, Block
 from wayeb_py.files.write import MANIFEST, find_target
-from wayeb_py.parallel import job
+from wayeb_py.parallel import job, outlets, spool
 from wayeb_py.parallel.batch_output import find_place
 from wayeb_py.parallel.folder import OutputFolder
 from wayeb_py.parallel.outlets import PartOutlet
+from wayeb_py.parallel.recognition import AsideLog, SetAside
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,12 +191,44 @@ def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_
 def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path) -> None:
     folder = OutputFolder(tmp_path / "found")
     outlet = PartOutlet(folder.open(), 0, ["day"], "s")
-    late = pa.table({"pattern": ["Stop"], "ts": [0]})
-    outlet.write(late)
+    outlet.write(pa.table({"pattern": ["Stop"], "ts": [0]}))
     folder.discard()
     with pytest.raises(DataError, match="the output folder of this run is not here"):
-        outlet.write(pa.table({"pattern": ["Stop"], "ts": [2 * 86_400]}))
+        outlet.finish()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_many_places_make_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    outlet = PartOutlet(tmp_path, 0, ["pattern", "day"], "s")
+    days, n_batches = 2 * outlets.OPEN_PARTS, 20
+    for number in range(n_batches):
+        times = [day * 86_400 + number for day in reversed(range(days))]
+        outlet.write(pa.table({"pattern": ["Stop", "Go"] * (days // 2), "ts": times}))
+    assert list(outlet.finish()) == []
+    assert len(outlet.parts) == days
+    assert set(outlet.parts.values()) == {n_batches}
+    for path in tmp_path.rglob("*.parquet"):
+        found = pq.read_table(path, partitioning=None)
+        day = int(np.datetime64(path.parent.name.removeprefix("day=")).astype(int))
+        assert found.column_names == ["ts"]
+        assert found["ts"].to_pylist() == [day * 86_400 + number for number in range(n_batches)]
+        assert path.parent.parent.name == f"pattern={'Go' if day % 2 == 0 else 'Stop'}"
+    monkeypatch.setattr(outlets, "GATHERED_ROWS", 3)
+    outlet = PartOutlet(tmp_path, 1, [], "s")
+    for _ in range(5):
+        outlet.write(pa.table({"pattern": ["Stop"] * 2, "ts": [1, 2]}))
+    outlet.finish()
+    assert list(outlet.parts.values()) == [10]
+
+
+def test_rows_that_are_left_out_are_noted_on_disk_beyond_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(spool, "IN_MEMORY_BYTES", 100)
+    log = AsideLog()
+    for number in range(3):
+        log.add_block(Block(n_rows=2, aside=[AsideRow("a.csv", number, "bad time", {"id": "x" * 100})] * 2))
+    assert log._notes._file._rolled  # type: ignore[attr-defined]
+    rows = [row.row for parcel in log.parcels(4) for row in SetAside.from_parcel(parcel).rows]
+    assert (rows, log.n_rows) == ([0, 0, 1, 1, 2, 2], 6)
 
 
 @pytest.mark.parametrize("n_rows", [1, 20_000])  # the fault is met when the files are closed, or before
