@@ -183,7 +183,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         before, after = Mark.from_json(start), Mark.from_json(end)
         if self._chain.shards:
             return self._packing_tasks(before, after)
-        n_groups = len(self._chain.setting.era(after.epoch.era).groups)
+        n_groups = self._chain.setting.n_groups(after.epoch.era)
         planned_s = before.clock_s, after.clock_s
         tasks: list[InputPartition] = []
         for place, (partition, until) in enumerate(sorted(after.at.items())):
@@ -208,7 +208,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         faults.reach("commit")
         done = Mark.from_json(end)
         setting = self._chain.setting
-        for group in range(len(setting.era(done.epoch.era).groups)):
+        for group in range(setting.n_groups(done.epoch.era)):
             for partition, offset in done.at.items():
                 setting.snapshots.collect(group, partition, Point(done.epoch, offset))
         setting.log.forget(done.at)

@@ -30,7 +30,7 @@ from wayeb_py.parallel.kafka_topic import without_servers
 from wayeb_py.parallel.log import Offsets
 from wayeb_py.patterns import Patterns
 
-VERSION = 1
+VERSION = 2  # of this file and of the offsets below spark/
 Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from now on
 _CHOICE = (
     "go on with what it was started with, name another --checkpoint, or begin anew with this one: --restart beginning "
@@ -50,7 +50,7 @@ class Manifest:
     episodes: bool
     spread: dict[str, Any] = field(default_factory=dict)  # scheme, shards, groups: what the state is divided by
     origin: Offsets = field(default_factory=dict)  # where reading began
-    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns' fingerprints by name
+    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns' fingerprints by name, by which release
     identity: dict[str, str] = field(default_factory=dict)  # what tells the source from others of its name
     version: int = VERSION
 

@@ -30,7 +30,7 @@ from wayeb_py.parallel import faults
 from wayeb_py.parallel.chained import Chain
 from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.eras import keep_era, load_era
+from wayeb_py.parallel.eras import keep_era, load_schema, this_release
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
 from wayeb_py.parallel.log import Log, NoEventsError, identity_of
@@ -259,7 +259,7 @@ def _sample(
 def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:
     if not manifest.eras:
         return pa.schema([])
-    return load_era(checkpoint.folder / "eras", len(manifest.eras) - 1, manifest.stream_id).schema
+    return load_schema(checkpoint.folder / "eras", len(manifest.eras) - 1)
 
 
 def _begin_era(
@@ -272,17 +272,20 @@ def _begin_era(
 ) -> None:
     """Keeps the patterns, unless they are those of the last era, and tells what is new about them."""
     last = manifest.eras[-1] if manifest.eras else None
-    digest = digest_of(patterns, groups, schema)
-    if last is not None and last["digest"] == digest:
+    digest, by = digest_of(patterns, groups, schema), this_release()
+    if last is not None and last["digest"] == digest and last["by"] == by:
         checkpoint.write(manifest)
         return
     keep_era(checkpoint.folder / "eras", len(manifest.eras), patterns, groups, schema)
-    if last is not None:
+    if last is not None and last["digest"] == digest:
+        was, now = (f"{one['release']} on Python {one['python']}" for one in (last["by"], by))
+        say(f"the last run was of release {was}, and this is {now}: the patterns keep their state")
+    elif last is not None:
         what = changes(last, patterns)
         said = f"({what})" if what else "(knowledge or settings)"
         say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
     names = {p.name: p.fingerprint for p in patterns.compiled}
-    manifest.eras.append({"digest": digest, "patterns": names})
+    manifest.eras.append({"digest": digest, "patterns": names, "by": by})
     checkpoint.write(manifest)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from wayeb_py.errors import DataError
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.buffer import ReadAhead
-from wayeb_py.parallel.eras import Era, load_era
+from wayeb_py.parallel.eras import Era, count_groups, load_era
 from wayeb_py.parallel.harvest import Harvest
 from wayeb_py.parallel.live import Live
 from wayeb_py.parallel.log import Log, Stretch
@@ -45,6 +45,10 @@ class Setting:
 
     def era(self, number: int) -> Era:
         return load_era(self.folder / "eras", number, self.stream_id)
+
+    def n_groups(self, number: int) -> int:
+        """Of the era of a number."""
+        return count_groups(self.folder / "eras", number, self.stream_id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import pickle
 import signal
 from collections import Counter
 from collections.abc import Callable
@@ -18,9 +19,11 @@ from chain import Chained
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel import faults, snapshots
+from wayeb_py.parallel import eras, faults, snapshots
+from wayeb_py.parallel.checkpoint import Checkpoint, begin
 from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.parcel import Parcel
+from wayeb_py.parallel.stream import _begin_era, _last_schema
 from wayeb_py.parallel.stretch import _alive
 
 STREAM = "stream s { key id time ts in s }\n"
@@ -136,7 +139,7 @@ def test_a_log_that_ends_before_what_was_read_stops_the_stream_and_says_so(
     stream.run()
     monkeypatch.setattr(FolderLog, "latest", lambda self: latest)
     stream.restart()
-    with pytest.raises(DataError, match="partition part=0 ends at offset .* made anew or cut short") as raised:
+    with pytest.raises(DataError, match=r"partition part=0 ends at offset .* made anew or cut short") as raised:
         stream.plan()
     assert "--restart beginning" in str(raised.value)
 
@@ -208,6 +211,48 @@ def test_a_batch_that_was_planned_is_repeated_with_the_patterns_it_was_planned_w
     stream.run(120)
     names = {row[0] for row in rows(stream.found.tables)}
     assert names == {"Fast", "Swing"}
+
+
+class Dropped:
+    """A class that the next release does not have any more."""
+
+
+def test_a_batch_planned_by_an_incompatible_release_is_refused_with_a_choice(
+    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stream = made(wayeb_py.compile(STREAM + FAST))
+    path = stream.folder / "eras" / "000000.patterns"
+    good, head = path.read_bytes(), (stream.folder / "eras" / "000000.era").read_bytes()
+    path.write_bytes(pickle.dumps(Dropped()).replace(b"Dropped", b"Drooped"))
+    eras.load_era.cache_clear()
+    end = stream.plan()
+    with pytest.raises(DataError, match=r"release 0\..*incompatible with 0\..*AttributeError") as raised:
+        list(stream.parcels(end))
+    assert "--restart beginning" in str(raised.value)
+    path.write_bytes(good)
+    monkeypatch.setattr(eras, "FORMAT", eras.FORMAT + 1)
+    with pytest.raises(DataError, match=r"\(format 1, .*\(format 2, .*the formats differ"):
+        list(stream.parcels(end))
+    assert b'"release": "' in head
+    assert eras.load_schema(stream.folder / "eras", 0).names == ["id", "ts", "v"]
+
+
+def test_another_release_begins_an_era_and_opens_none_of_the_old(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    patterns, schema = wayeb_py.compile(STREAM + FAST), events(1).schema
+    said: list[str] = []
+    with Checkpoint(tmp_path) as checkpoint:
+        manifest = begin("folder:x", patterns, False)
+        for version in ("1.0", "1.0", "2.0"):
+            monkeypatch.setattr(wayeb_py, "__version__", version)
+            _begin_era(checkpoint, manifest, patterns, [patterns.names], schema, said.append)
+            (tmp_path / "eras" / "000000.patterns").write_bytes(b"nobody can open this")
+            assert _last_schema(checkpoint, manifest) == schema
+        assert [era["by"]["release"] for era in manifest.eras] == ["1.0", "2.0"]
+        assert checkpoint.read() == manifest
+    assert len(said) == 1
+    assert "the last run was of release 1.0" in said[0]
 
 
 def test_groups_of_patterns_find_what_all_of_them_find_and_count_events_once(made: Callable[..., Chained]) -> None:

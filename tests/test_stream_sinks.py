@@ -165,9 +165,9 @@ def test_a_topic_is_the_same_whatever_its_brokers_are_called_and_another_once_it
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ('{"version": 99}', "has version 99, and this release reads version 1"),
+        ('{"version": 99}', "has version 99, and this release reads version 2"),
         ("{", "cannot be read"),
-        ('{"version": 1}', "cannot be read"),
+        ('{"version": 2}', "cannot be read"),
     ],
 )
 def test_a_checkpoint_that_cannot_be_read_says_so_and_offers_the_choice(
