@@ -9,6 +9,10 @@ Files must appear whole, best by renaming; those with the names of temporary fil
 also grow: whole lines at the end are a new piece of the same file. A file that shrank, changed, or vanished before it
 was read stops the stream.
 
+A stream lives for months, and looks several times a second. A look lists names, and asks for the facts of a file only
+when it is new, has another inode, or has not been asked about for a while; the journal loses files that are committed
+and gone, and pieces of a growing file are joined: what is kept is as much as what is in the folder.
+
 *Not taken*: Spark's file source, which orders by modification time and forgets the names of old files.
 """
 
@@ -20,22 +24,28 @@ import secrets
 import threading
 import time
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict
 from itertools import chain, islice
 from pathlib import Path
 
 import pyarrow as pa
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.block import Block
 from wayeb_py.files.find import EventFile, partitions_of, told_by_name
 from wayeb_py.files.read import open_found
 from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.write import WholeFile
 from wayeb_py.parallel.log import Offsets, Stretch
-from wayeb_py.parallel.pieces import Piece, Unfinished, look_at, read_piece
+from wayeb_py.parallel.pieces import PIECE_BYTES, Piece, Unfinished, is_growing, look_at, merge, read_piece
 
-SAMPLED_FILES = 8
+SAMPLED_FILES = 8  # of the oldest, and of the newest
+COMPACTED_PIECES = 4096  # fewer are not worth the trouble
+DONE_EVERY_S = 60.0
+# A file that has been quiet for so long is asked about again after a sixtieth of that, at most this.
+GROWING_S, WHOLE_S = 60.0, 600.0
 UNFINISHED_S = 60.0  # a file that cannot be read for so long is no longer being written: it is at fault
 _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
@@ -47,6 +57,8 @@ class _Journal:
         self.id = journal_id  # its first line
         self.n_bytes = 0
         self.pieces: dict[str, list[Piece]] = {}
+        self.last: dict[str, Piece] = {}  # of each file
+        self.n_pieces = 0
 
     def add(self, lines: bytes) -> None:
         for line in lines.splitlines():
@@ -54,6 +66,8 @@ class _Journal:
             if "journal" not in facts:
                 piece = Piece(**facts)
                 self.pieces.setdefault(piece.partition, []).append(piece)
+                self.last[piece.path] = piece
+                self.n_pieces += 1
         self.n_bytes += len(lines)
 
 
@@ -67,6 +81,9 @@ class FolderLog:
     def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str]) -> None:
         self.folder, self.journal = Path(folder).absolute(), Path(journal).absolute()
         self._unfinished: dict[str, float] = {}  # by path: since when it has been waited for
+        self._seen: dict[str, tuple[int, float]] = {}  # by path: inode, and when its facts are asked for again
+        self._n_compacted = 0
+        self._done_written_s = -DONE_EVERY_S
 
     @property
     def name(self) -> str:
@@ -79,41 +96,117 @@ class FolderLog:
         self.__init__(*state)  # type: ignore[misc]
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        """The types of the wanted columns in the first files."""
+        """The types of the wanted columns in the first files, and in the last where the first lack a column."""
         self.latest()
         pieces = chain.from_iterable(self._load().pieces.values())
-        held = dict.fromkeys(piece.path for piece in pieces if piece.n_rows and piece.fault is None)
-        there = (path for path in held if (self.folder / path).exists())
-        files = [self._file(path) for path in islice(there, SAMPLED_FILES)]
-        return open_found(files, wanted).schema if files else None
+        held = list(dict.fromkeys(piece.path for piece in pieces if piece.n_rows and piece.fault is None))
+        oldest, newest = self._sampled(held), self._sampled(held[: SAMPLED_FILES - 1 : -1])
+        if not oldest:
+            return None
+        try:
+            return open_found(oldest, wanted).schema
+        except EventsError as error:
+            for files in (oldest + newest, newest):  # a column may be younger than the folder
+                with suppress(EventsError, DataError):
+                    return open_found(files, wanted).schema
+            raise error
+
+    def _sampled(self, paths: Sequence[str]) -> list[EventFile]:
+        there = (path for path in paths if (self.folder / path).exists())
+        return [self._file(path) for path in islice(there, SAMPLED_FILES)]
 
     def earliest(self) -> Offsets:
         return dict.fromkeys(self.latest(), 0)
 
     def latest(self) -> Offsets:
         """Looks at the folder, and writes down what is new."""
-        known = self._load().pieces
+        known = self._load()
         found = self._find_new(known)
         if found:
             self._write(found)
-            known = self._load().pieces
-        return {partition: pieces[-1].end for partition, pieces in known.items()}
+            known = self._load()
+        return {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
 
     def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         """The rows of the pieces that the stretch covers."""
         pieces = self._load().pieces.get(stretch.partition, [])
         begin = bisect_right(pieces, stretch.start, key=lambda piece: piece.start) - 1
+        at = stretch.start
         for piece in islice(pieces, max(0, begin), None):
-            if piece.start >= stretch.end:
+            if at >= stretch.end:
                 return
-            first, end = max(stretch.start, piece.start), min(stretch.end, piece.end)
-            if first < end:
+            if piece.start > at:
+                raise self._gone(stretch.partition, at)
+            end = min(stretch.end, piece.end)
+            if at < end:
                 yield from read_piece(
-                    piece, self._file(piece.path), first - piece.start, end - piece.start, wanted, schema
+                    piece, self._file(piece.path), at - piece.start, end - piece.start, wanted, schema
                 )
+                at = end
+        if at == stretch.start < stretch.end:
+            raise self._gone(stretch.partition, at)
+
+    def _gone(self, partition: str, offset: int) -> DataError:
+        return DataError(
+            f"the files with the events from offset {offset:,} on are gone",
+            str(self.folder / partition),
+            hint="begin anew: --restart beginning, or --restart now",
+        )
 
     def forget(self, before: Offsets) -> None:
-        """Nothing is kept that could be forgotten: the files belong to whoever writes them."""
+        """Notes which files may be removed; the journal gives up those that were, if it has become long."""
+        now_s = time.monotonic()
+        if now_s - self._done_written_s >= DONE_EVERY_S:
+            self._done_written_s = now_s
+            self._note_done(before)
+        if self._seen and self._load().n_pieces >= 2 * self._n_compacted + COMPACTED_PIECES:
+            self._compact(before)
+            self._n_compacted = self._load().n_pieces
+
+    def _note_done(self, before: Offsets) -> None:
+        """The names of the files that are there and that the stream does not need any more."""
+        last = self._load().last
+        known = ((path, last[path]) for path in self._seen if path in last)
+        done = sorted(path for path, piece in known if piece.end <= before.get(piece.partition, 0))
+        _put(self.journal.with_name(f"{self.journal.stem}-done.txt"), "".join(f"{path}\n" for path in done))
+
+    def _compact(self, before: Offsets) -> None:
+        """Writes the journal anew without what nobody can ask for: what is committed, and gone from the folder.
+
+        A stretch that is read again from an older state could not be read without its file either.
+        """
+        kept: list[Piece] = []
+        for partition, pieces in self._load().pieces.items():
+            done = before.get(partition, 0)
+            # The last piece tells where the partition ends.
+            there = [piece for piece in pieces[:-1] if piece.end > done or piece.path in self._seen]
+            kept += [*self._joined(there, done), pieces[-1]]
+        _put(self.journal, _lines(kept, is_new=True))
+
+    def _joined(self, pieces: list[Piece], done: int) -> list[Piece]:
+        """Pieces of a growing file, often a line each, as few larger ones."""
+        groups: list[list[Piece]] = []
+        for piece in pieces:
+            before = groups[-1] if groups else []
+            follows = (
+                bool(before)
+                and piece.end <= done
+                and before[-1].path == piece.path
+                and (before[-1].end, before[-1].n_bytes) == (piece.start, piece.first_byte)
+                and piece.n_bytes - before[0].first_byte <= PIECE_BYTES
+            )
+            if follows:
+                before.append(piece)
+            else:
+                groups.append([piece])
+        joined: list[Piece] = []
+        for group in groups:
+            try:
+                whole = merge(group, self._file(group[0].path)) if len(group) > 1 else None
+            except (OSError, DataError):  # it has just gone, or changed: whoever reads it says so
+                whole = None
+            joined += group if whole is None else [whole]
+        return joined
 
     # The journal.
 
@@ -135,35 +228,35 @@ class FolderLog:
     def _write(self, found: list[Piece]) -> None:
         """Adds pieces to the journal, on the disk before anybody hears of their offsets."""
         known = self._load()
-        lines = [json.dumps(asdict(piece)) for piece in found]
-        if not known.n_bytes:
-            lines.insert(0, json.dumps({"journal": secrets.token_hex(8)}))
         self.journal.parent.mkdir(parents=True, exist_ok=True)
         with open(self.journal, "ab") as file:
             file.truncate(known.n_bytes)
-            file.write("".join(line + "\n" for line in lines).encode())
+            file.write(_lines(found, is_new=not known.n_bytes).encode())
             file.flush()
             os.fsync(file.fileno())
 
     # The folder.
 
-    def _find_new(self, known_pieces: dict[str, list[Piece]]) -> list[Piece]:
-        last = {piece.path: piece for pieces in known_pieces.values() for piece in pieces}
-        ends = {partition: pieces[-1].end for partition, pieces in known_pieces.items()}
+    def _find_new(self, known: _Journal) -> list[Piece]:
+        ends = {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
         found: list[Piece] = []
-        for partition, path, stat in self._listed():
-            known = last.get(path)
-            if known is not None and known.n_bytes == stat.st_size:
-                continue
+        for path, inode, stat in self._due():
+            file, partition = self._file(path), _partition_of(path)
             start = ends.get(partition, 0)
             try:
-                pieces = look_at(self._file(path), partition, path, start, stat, known)
+                pieces = look_at(file, partition, path, start, stat, known.last.get(path))
+            except FileNotFoundError:
+                continue
             except Unfinished as reason:
                 pieces = self._wait_for(path, partition, start, stat, reason)
             if pieces:
                 self._unfinished.pop(path, None)
                 ends[partition] = pieces[-1].end
                 found += pieces
+            last = pieces[-1] if pieces else known.last.get(path)
+            if last is not None and last.n_bytes == stat.st_size:
+                again_s = max(0.0, time.time() - stat.st_mtime) / 60
+                self._seen[path] = inode, time.monotonic() + min(again_s, GROWING_S if is_growing(file) else WHOLE_S)
         # A file that was read to its end may go: only `read` knows whether somebody still asks for it.
         return found
 
@@ -174,28 +267,60 @@ class FolderLog:
             return []
         return [Piece(partition, path, start, 0, 1, 1, stat.st_size, str(reason))]
 
-    def _listed(self) -> Iterator[tuple[str, str, os.stat_result]]:
-        """Partition, path below the folder and facts of the event files that are there, sorted by path."""
+    def _due(self) -> list[tuple[str, int, os.stat_result]]:
+        """Path below the folder, inode and facts of the event files that have to be looked at, sorted by path."""
         if not self.folder.is_dir():
             raise DataError("the folder to read from does not exist", str(self.folder))
-        entries = []
-        for top, folders, names in os.walk(self.folder):
-            folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
-            for name in sorted(names):
-                is_temporary = name.startswith(("_", ".")) or name.lower().endswith(_TEMPORARY)
-                if is_temporary or name.endswith(".aside.ndjson") or told_by_name(name)[0] is None:
-                    continue
-                path = Path(top, name)
-                try:
-                    entries.append((path.relative_to(self.folder), path.stat()))
-                except FileNotFoundError:
-                    continue
-        for path, stat in sorted(entries, key=lambda entry: entry[0]):
-            partition = path.parts[0] if len(path.parts) > 1 and path.parts[0].startswith("part=") else ""
-            yield partition, str(path), stat
+        now_s = time.monotonic()
+        there: dict[str, tuple[int, float]] = {}
+        due: list[tuple[str, int, os.stat_result]] = []
+        for path, entry in _listed(str(self.folder), "", self._seen):
+            seen = there[path] = self._seen.get(path, (0, 0.0))
+            if seen[0] != entry.inode() or seen[1] <= now_s:
+                with suppress(FileNotFoundError):
+                    due.append((path, entry.inode(), os.stat(entry.path)))
+        self._seen = there
+        return sorted(due, key=lambda found: found[0].split(os.sep))
 
     def _file(self, path: str) -> EventFile:
         file_format, compression = told_by_name(path)
         assert file_format is not None
         partitions = tuple(partitions_of(Path(path).parent))
         return EventFile(str(self.folder / path), file_format, compression, partitions)
+
+
+def _listed(folder: str, below: str, seen: Container[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The event files of a folder and those in it, by their paths below the topmost; nothing but names is read."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            path = below + entry.name
+            if path in seen or _is_event_file(entry):
+                yield path, entry
+            elif not entry.name.startswith(("_", ".")) and entry.is_dir() and not entry.is_symlink():
+                yield from _listed(entry.path, path + os.sep, seen)
+
+
+def _is_event_file(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    is_other = name.startswith(("_", ".")) or name.lower().endswith(_TEMPORARY) or name.endswith(".aside.ndjson")
+    return not is_other and told_by_name(name)[0] is not None and not entry.is_dir()
+
+
+def _partition_of(path: str) -> str:
+    first, separator, _ = path.partition(os.sep)
+    return first if separator and first.startswith("part=") else ""
+
+
+def _lines(pieces: list[Piece], is_new: bool) -> str:
+    """Pieces as lines of a journal; a new one begins with a name of its own, by which readers notice it."""
+    facts = [{"journal": secrets.token_hex(8)}] if is_new else []
+    return "".join(json.dumps(line) + "\n" for line in [*facts, *map(asdict, pieces)])
+
+
+def _put(path: Path, text: str) -> None:
+    whole = WholeFile(path)
+    try:
+        whole.write(text.encode())
+        whole.commit()
+    finally:
+        whole.discard()

@@ -4,6 +4,9 @@
     NDJSON, CSV        whole lines, a few megabytes a piece; lines that are added later are pieces of their own
     …, compressed      the whole file is one piece, once nothing has been added to it for a while
 
+A piece has a mark, a digest of a few kilobytes at its file's beginning and before its end: a file that was replaced by
+another is not read on, whatever its size. (*Not taken*: the inode, which a folder that was copied does not keep.)
+
 Rows that cannot be what the patterns need go aside: a line that is no JSON by itself, and all rows of a file in which
 a column has a type that cannot serve. A column that a file lacks is missing in its rows, and one that nobody wants is
 not looked at.
@@ -11,10 +14,11 @@ not looked at.
 
 from __future__ import annotations
 
+import hashlib
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -31,13 +35,16 @@ from wayeb_py.files.delimited import DelimitedEvents
 from wayeb_py.files.find import EventFile
 from wayeb_py.files.kinds import conform, describe, is_text, served_type
 from wayeb_py.files.lines import Lines, last_row_end, read_lines, row_ends
-from wayeb_py.files.ndjson import NdjsonEvents
+from wayeb_py.files.ndjson import NdjsonEvents, read_objects
 from wayeb_py.files.wanted import Column, Wanted
 
 PIECE_BYTES = 8 << 20  # of text: reading goes on in the middle of a piece by skipping its first lines
 BATCH_ROWS = 1 << 20
 LARGE_ROWS = 1 << 21
-QUIET_S = 2.0  # a last line without an end, or a compressed file, is whole if nothing came for so long
+QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long
+HALF_LINE_S = 30.0  # any other last line without its end: a number cut short looks like a number
+MARKED_BYTES = 4 << 10
+_CHANGED = "files must not be changed once they are there: give new events a new file"
 
 
 class Unfinished(Exception):  # noqa: N818 (nothing is wrong yet)
@@ -56,6 +63,9 @@ class Piece:
     first_line: int
     n_bytes: int  # of the file up to the piece's end
     fault: str | None = None  # why the file cannot be read: it counts as one bad row
+    mark: str = ""  # tells the file from another; journals of older releases have none
+    mtime_ns: int = 0  # of the file when it was looked at; one that still has it needs no second look
+    next_line: int = 0  # the first one after the piece, where it is text; 0 where it was not noted
 
     @property
     def end(self) -> int:
@@ -67,20 +77,17 @@ def look_at(
     file: EventFile, partition: str, path: str, start: int, stat: os.stat_result, known: Piece | None
 ) -> list[Piece]:
     """The pieces of a file that are there and not known yet; `known` is the last that is."""
-    if known is not None and known.n_bytes > stat.st_size:
-        raise DataError(
-            f"the file has shrunk from {known.n_bytes:,} to {stat.st_size:,} bytes since it was read",
-            file.path,
-            hint="files must not be changed once they are there: give new events a new file",
-        )
+    if known is not None:
+        if known.n_bytes == stat.st_size and known.mtime_ns == stat.st_mtime_ns:
+            return []
+        refuse_other(file, known, stat.st_size)
+        if known.n_bytes == stat.st_size:
+            return []
     is_quiet = time.time() - stat.st_mtime >= QUIET_S
-    if file.format in ("csv", "ndjson") and file.compression is None:
-        return list(_find_lines(file, partition, path, start, stat, known, is_quiet))
-    if known is not None and known.n_bytes != stat.st_size:
-        raise DataError(
-            "the file has changed since it was read", file.path,
-            hint="files must not be changed once they are there: give new events a new file",
-        )  # fmt: skip
+    if is_growing(file):
+        return list(_find_lines(file, partition, path, start, stat, known))
+    if known is not None:
+        raise DataError("the file has changed since it was read", file.path, hint=_CHANGED)
     try:
         if file.format == "parquet":
             with pq.ParquetFile(file.path) as opened:
@@ -91,22 +98,44 @@ def look_at(
             n_rows = sum(len(_rows(lines.data, file.format)[0]) for lines in _unpacked(file))
         else:
             n_rows = sum(batch.num_rows for batch in _arrow_batches(file))
+        mark = _mark(file.path, stat.st_size)
     except (pa.ArrowException, OSError, DataError) as error:
         reason = error.message if isinstance(error, DataError) else str(error).splitlines()[0]
         raise Unfinished(f"cannot be read as {file.format}: {reason}") from error
-    return [Piece(partition, path, start, 0, n_rows, 1, stat.st_size)]
+    return [Piece(partition, path, start, 0, n_rows, 1, stat.st_size, mark=mark, mtime_ns=stat.st_mtime_ns)]
+
+
+def is_growing(file: EventFile) -> bool:
+    """Whether lines may be added to the file."""
+    return file.format in ("csv", "ndjson") and file.compression is None
+
+
+def refuse_other(file: EventFile, piece: Piece, n_bytes: int) -> None:
+    """Raises DataError if a file of this size is not the one that the piece was seen in."""
+    if piece.n_bytes > n_bytes:
+        raise DataError(
+            f"the file has shrunk from {piece.n_bytes:,} to {n_bytes:,} bytes since it was read",
+            file.path,
+            hint=_CHANGED,
+        )
+    if piece.mark and _mark(file.path, piece.n_bytes) != piece.mark:
+        raise DataError("the file has changed since it was read: it was replaced by another", file.path, hint=_CHANGED)
+
+
+def _mark(path: str, n_bytes: int) -> str:
+    """What tells the first bytes of a file from those of another: a digest of where they begin and end."""
+    with open(path, "rb") as source:
+        begin = source.read(min(MARKED_BYTES, n_bytes))
+        source.seek(max(0, n_bytes - MARKED_BYTES))
+        end = source.read(min(MARKED_BYTES, n_bytes))
+    return hashlib.blake2b(begin + end, digest_size=8).hexdigest()
 
 
 def _find_lines(
-    file: EventFile,
-    partition: str,
-    path: str,
-    start: int,
-    stat: os.stat_result,
-    known: Piece | None,
-    is_quiet: bool,
+    file: EventFile, partition: str, path: str, start: int, stat: os.stat_result, known: Piece | None
 ) -> Iterator[Piece]:
-    at, line = (0, 1) if known is None else (known.n_bytes, known.first_line + _n_lines(file.path, known))
+    quiet_s = time.time() - stat.st_mtime
+    at, line = (0, 1) if known is None else (known.n_bytes, known.next_line or known.first_line + _n_lines(file, known))
     with open(file.path, "rb") as source:
         source.seek(at)
         left = stat.st_size - at
@@ -118,7 +147,7 @@ def _find_lines(
             left -= len(data)
             data = rest + data
             end = _last_end(data, file.format)
-            if left == 0 and is_quiet:
+            if left == 0 and _is_whole(data[end:], file.format, quiet_s):
                 end = len(data)
             rest = data[end:]
             data = data[:end]
@@ -130,12 +159,32 @@ def _find_lines(
                     return
                 at, line = len(header) + 1, 2
             n_rows = len(_rows(data, file.format)[0])
-            yield Piece(partition, path, start, at, n_rows, line, at + len(data))
-            start, at, line = start + n_rows, at + len(data), line + data.count(b"\n")
+            n_bytes, next_line = at + len(data), line + data.count(b"\n")
+            mark = _mark(file.path, n_bytes)
+            yield Piece(partition, path, start, at, n_rows, line, n_bytes, None, mark, stat.st_mtime_ns, next_line)
+            start, at, line = start + n_rows, n_bytes, next_line
 
 
-def _n_lines(path: str, piece: Piece) -> int:
-    return _read_bytes(path, piece).count(b"\n")
+def _is_whole(tail: bytes, file_format: str, quiet_s: float) -> bool:
+    """Whether what follows the last line end is a line, though it has no end of its own."""
+    if quiet_s >= HALF_LINE_S:
+        return True
+    return file_format == "ndjson" and quiet_s >= QUIET_S and bool(read_objects([tail]))
+
+
+def _n_lines(file: EventFile, piece: Piece) -> int:
+    return _read_bytes(file.path, piece).count(b"\n")
+
+
+def merge(pieces: Sequence[Piece], file: EventFile) -> Piece | None:
+    """Pieces of a file that follow each other as one; None if reading them as one would give other rows."""
+    first, last = pieces[0], pieces[-1]
+    whole = replace(last, start=first.start, first_byte=first.first_byte, first_line=first.first_line,
+                    n_rows=sum(piece.n_rows for piece in pieces))  # fmt: skip
+    starts, _ = _rows(_read_bytes(file.path, whole), file.format)
+    bounds = np.searchsorted(starts, [piece.n_bytes - first.first_byte for piece in pieces])
+    # A line that was taken without its end goes on in the next piece, and a quote may reach into it.
+    return whole if bounds.tolist() == [piece.end - first.start for piece in pieces] else None
 
 
 def _read_bytes(path: str, piece: Piece) -> bytes:
@@ -192,11 +241,13 @@ def read_piece(
         yield Block(n_rows=1, aside=[AsideRow(file.path, None, reason, {"fault": detail})])
         return
     selection = Selection(wanted, schema, TimeRange(), BATCH_ROWS)
-    if not os.path.exists(file.path):
+    try:
+        refuse_other(file, piece, os.stat(file.path).st_size)
+    except FileNotFoundError:
         raise DataError(
             "a file of the stream is gone before it was read", file.path,
             hint="put it back, or begin anew: --restart beginning, or --restart now",
-        )  # fmt: skip
+        ) from None  # fmt: skip
     if file.format in ("csv", "ndjson"):
         yield from _read_text(piece, file, first, end, selection)
     else:

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import lines
 from wayeb_py.files.block import Block
 from wayeb_py.files.wanted import Wanted
@@ -226,6 +226,175 @@ def test_a_file_that_is_replaced_by_another_stops_the_stream(folder: Path) -> No
     write(folder / "a.parquet", list(range(500)))
     with pytest.raises(DataError, match="the file has changed since it was read"):
         log_of(folder).latest()
+
+
+@pytest.mark.parametrize("ids", [[3, 4], [3, 4, 5]], ids=["as long", "longer"])
+@pytest.mark.parametrize("name", ["a.ndjson", "a.csv", "a.parquet"])
+def test_another_file_under_the_same_name_is_not_read_on(folder: Path, name: str, ids: list[int]) -> None:
+    def make(path: Path, ids: list[int]) -> None:
+        if name == "a.parquet":
+            write(path, ids)
+        elif name == "a.csv":
+            path.write_text("id,ts,v,k\n" + "".join(f"{i},0,1,a\n" for i in ids))
+        else:
+            write_lines(path, ids)
+
+    make(folder / name, [1, 2])
+    running = log_of(folder)
+    assert running.latest() == {"": 2}
+    os.utime(folder / name)
+    assert running.latest() == log_of(folder).latest() == {"": 2}, "a touch changes nothing"
+    make(folder / f".{name}", ids)
+    os.replace(folder / f".{name}", folder / name)
+    for log in (running, log_of(folder)):
+        with pytest.raises(DataError, match="the file has changed since it was read: it was replaced by another"):
+            log.latest()
+
+
+def test_what_was_written_over_a_file_is_not_read_in_its_place(folder: Path) -> None:
+    write_lines(folder / "a.ndjson", [1, 2])
+    log = log_of(folder)
+    schema = log.schema(WANTED)
+    assert schema is not None
+    with open(folder / "a.ndjson", "r+") as file:
+        file.write('{"id": 9')
+    with pytest.raises(DataError, match="replaced by another"):
+        list(log.read(Stretch("", 0, 2), WANTED, schema))
+
+
+def test_a_journal_of_an_older_release_is_gone_on_with(folder: Path) -> None:
+    write_lines(folder / "a.ndjson", [1, 2])
+    log_of(folder).latest()
+    journal = folder.parent / "journal.ndjson"
+    new, facts = map(json.loads, journal.read_text().splitlines())
+    for name in ("mark", "mtime_ns", "next_line"):
+        del facts[name]
+    journal.write_text(json.dumps(new | {"journal": "older"}) + "\n" + json.dumps(facts) + "\n")
+    write_lines(folder / "a.ndjson", [3], mode="a")
+    assert log_of(folder).latest() == {"": 3}
+    assert read_ids(log_of(folder)) == [1, 2, 3]
+
+
+def test_a_look_asks_only_about_files_that_may_have_changed(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(20):
+        write(folder / f"{number}.parquet", [number])
+        quieten(folder / f"{number}.parquet")
+    log = log_of(folder)
+    log.latest()
+    asked: list[str] = []
+    stat = os.stat
+
+    def counted(path: str, **more: Any) -> os.stat_result:
+        asked.append(os.path.basename(path))
+        return stat(path, **more)
+
+    monkeypatch.setattr(os, "stat", counted)
+    write(folder / "new.parquet", [20])
+    assert log.latest() == {"": 21}
+    assert [name for name in asked if name.endswith(".parquet")] == ["new.parquet"]
+
+
+def test_a_journal_gives_up_files_that_are_committed_and_gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 10)
+    for number in range(30):
+        write(folder / f"{number:02}.parquet", [number])
+    log = log_of(folder)
+    assert log.latest() == {"": 30}
+    for number in range(5, 25):
+        (folder / f"{number:02}.parquet").unlink()
+    log.latest()
+    log.forget({"": 20})
+    journal = folder.parent / "journal.ndjson"
+    assert len(journal.read_text().splitlines()) == 1 + 5 + 10
+    assert log_of(folder).latest() == log.latest() == {"": 30}
+    assert read_ids(log_of(folder), 0, 5) == [0, 1, 2, 3, 4]
+    assert read_ids(log_of(folder), 25) == [25, 26, 27, 28, 29]
+    for start, gone in ((3, 5), (7, 7)):
+        with pytest.raises(DataError, match=f"the events from offset {gone} on are gone"):
+            read_ids(log_of(folder), start, 12)
+    with pytest.raises(DataError, match="gone before it was read"):
+        read_ids(log_of(folder), 20)
+
+
+def test_the_pieces_of_a_file_that_grows_are_joined_where_rows_stay_the_same(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 10)
+    path, journal = folder / "a.ndjson", folder.parent / "journal.ndjson"
+    log = log_of(folder)
+    for number in range(20):
+        write_lines(path, [number], mode="a")
+        log._seen.clear()
+        log.latest()
+    with open(path, "a") as file:
+        file.write('{"id": 20, "ts"')
+    quieten(path)
+    log._seen.clear()
+    assert log.latest() == {"": 21}
+    with open(path, "a") as file:
+        file.write(': 0}\n{"id": 21, "ts": 0, "v": 1}\nnot json\n')
+    log._seen.clear()
+    log.latest()
+    write_lines(path, [22, 23], mode="a")
+    log._seen.clear()
+    assert log.latest() == {"": 26}
+    before = [(read_ids(log, at, at + 1), [row.row for b in blocks(log, at, at + 1) for row in b.aside])
+              for at in range(26)]  # fmt: skip
+    log.forget({"": 20})
+    assert len(journal.read_text().splitlines()) == 1 + 1 + 3
+    log._n_compacted = 0
+    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 0)
+    log.forget({"": 26})
+    assert [(read_ids(log_of(folder), at, at + 1), [row.row for b in blocks(log, at, at + 1) for row in b.aside])
+            for at in range(26)] == before  # fmt: skip
+    write_lines(path, [24], mode="a")
+    assert log_of(folder).latest() == {"": 27}
+    assert read_ids(log_of(folder), 26) == [24]
+
+
+def test_files_that_may_be_removed_are_told(folder: Path) -> None:
+    (folder / "part=0").mkdir()
+    for name, ids in (("part=0/a.parquet", [1, 2]), ("part=0/b.parquet", [3]), ("c.parquet", [4])):
+        write(folder / name, ids)
+    log = log_of(folder)
+    log.latest()
+    log.forget({"part=0": 2, "": 1})
+    done = folder.parent / "journal-done.txt"
+    assert done.read_text() == "c.parquet\npart=0/a.parquet\n"
+    for name in done.read_text().split():
+        (folder / name).unlink()
+    log = log_of(folder)
+    assert log.latest() == {"part=0": 3, "": 1}
+    log.forget({"part=0": 3, "": 1})
+    assert done.read_text() == "part=0/b.parquet\n"
+
+
+def test_a_column_that_is_younger_than_the_folder_is_found(folder: Path) -> None:
+    for number in range(20):
+        pq.write_table(pa.table({"id": [number], "ts": [0], "k": ["a"]}), folder / f"{number:02}.parquet")
+    with pytest.raises(EventsError, match="has no column `v`"):
+        log_of(folder).schema(WANTED)
+    write(folder / "20.parquet", [20], v=pa.array([1], pa.int8()))
+    schema = log_of(folder).schema(WANTED)
+    assert schema is not None
+    assert schema.field("v").type == pa.int8()
+
+
+def test_a_number_cut_short_is_waited_for_longer_than_an_object_that_is_whole(folder: Path) -> None:
+    (folder / "a.csv").write_text("id,ts,v,k\n1,0,1,a\n2,0,12")
+    write_lines(folder / "b.ndjson", [3, 4], end="")
+    (folder / "c.ndjson").write_text('{"id": 5, "ts": 0}\n{"id": 6, "ts"')
+    for name in ("a.csv", "b.ndjson", "c.ndjson"):
+        os.utime(folder / name, (time.time() - 5, time.time() - 5))
+    assert log_of(folder).latest() == {"": 4}
+    assert [str(i) for i in read_ids(log_of(folder))] == ["1", "3", "4", "5"]
+    with open(folder / "a.csv", "a") as file:
+        file.write("3,a\n")
+    quieten(folder / "c.ndjson")
+    log = log_of(folder)
+    assert log.latest() == {"": 6}
+    assert [v for b in blocks(log, 4) for batch in b.batches for v in batch.column("v").to_pylist()] == [123]
+    assert [row.row for b in blocks(log, 4) for row in b.aside] == [2]
 
 
 def test_a_file_may_go_once_it_is_read_and_is_missed_before(folder: Path) -> None:
