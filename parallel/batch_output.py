@@ -29,7 +29,7 @@ def find_place(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tupl
     text = os.fspath(out)
     if by and (text == STDOUT or Path(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
-    if text == STDOUT or not (by or means_folder(text)):
+    if text == STDOUT or not (means_folder(text) or by):
         return find_target(text, stem), None
     path = Path(os.path.abspath(text))
     return Target(path, "parquet"), OutputFolder(path)

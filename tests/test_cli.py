@@ -238,6 +238,8 @@ def test_bad_rows_stop_a_run_beyond_the_limit(wayeb: Wayeb) -> None:
         (["--final"], 2, "it needs --state"),
         (["--workers", "0"], 2, "--workers"),
         (["--data", "none.csv"], 3, "`none.csv` does not exist"),
+        (["--data", "s3://bucket/*.parquet"], 3, "`s3://bucket/*.parquet` is an address, and files are"),
+        (["--out", "hdfs://host/found/"], 3, "mount it and name the path; or read it with Spark"),
         (["--out", "d.xls"], 3, "it is not clear in which format to write `d.xls`"),
     ],
 )

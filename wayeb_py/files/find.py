@@ -64,7 +64,19 @@ def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
     return [file for text in texts for file in _find_at(text)]
 
 
+def refuse_address(text: str) -> None:
+    """Raises DataError for the address of a store that is no file system: `s3://…`, `hdfs://…`."""
+    scheme, separator, _ = text.partition("://")
+    if separator and scheme.replace("+", "").isalnum():
+        raise DataError(
+            f"`{text}` is an address, and files are read and written by path",
+            hint="mount it and name the path; or read it with Spark: wayeb_py.parallel.recognise.recognise(data_frame, "
+            "patterns)",
+        )
+
+
 def _find_at(text: str) -> Iterator[EventFile]:
+    refuse_address(text)
     if os.path.isdir(text):
         yield from _find_below(text)
     elif os.path.exists(text):

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.find import refuse_address
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 
 STDOUT = "-"
@@ -52,7 +53,11 @@ class Target:
 
 
 def means_folder(text: str) -> bool:
-    """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension."""
+    """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension.
+
+    Raises DataError where it names nothing in a file system: it would be a folder `s3:` here.
+    """
+    refuse_address(text)
     path = Path(text)
     return path.is_dir() or text.endswith(("/", os.sep)) or (not path.suffix and not path.exists())
 
