@@ -65,6 +65,7 @@ def make_plan(
 
 
 def _asked_for(patterns: Patterns, scheme: Scheme) -> planner.Choice:
+    schemes.require_known(scheme)
     return planner.Choice(scheme, "as asked for", len(patterns.distinct))
 
 

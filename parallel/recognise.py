@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
@@ -60,6 +60,9 @@ def recognise(
     partition of the data frame already. Rows without key or time and events that are too late are left out, and are
     what `aside` gives: a reason, and the values as JSON.
     """
+    schemes.require_known(scheme)
+    if what not in get_args(Wish):
+        raise ValueError(f"`{what}` is nothing to ask for; there are {', '.join(get_args(Wish))}")
     spark = events.sparkSession
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
     for column in wanted.columns:
@@ -69,7 +72,7 @@ def recognise(
     schema = _arrow_schema(taken, wanted)
     found = _found_in(patterns, schema, what == "episodes")
     n_workers = spark.sparkContext.defaultParallelism
-    routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy)
+    routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()
     if scheme == "pattern":
         groups = _groups(patterns, taken, schema, n_workers)
@@ -106,6 +109,17 @@ def _found_in(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schem
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
     return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+
+
+def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:
+    """The keys in the type of their column; ValueError for one that cannot be in it."""
+    keys: list[int | str] = []
+    for word in map(str, heavy):
+        try:
+            keys.append(pa.scalar(word).cast(plain(key.type)).as_py())
+        except pa.ArrowInvalid:
+            raise ValueError(f"`{word}` in `heavy` is no key: the column `{key.name}` is of {key.type}") from None
+    return keys
 
 
 def _hashed(n_shards: int, heavy: Sequence[int | str]) -> Routing:

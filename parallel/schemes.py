@@ -4,7 +4,7 @@
     partition   tasks read, events are shuffled by entity as parcels, tasks recognise shards with all patterns
     pattern     a task reads everything and recognises a group of the patterns
 
-`choose` is the planner's; here is how each is done.
+Which one is taken is the planner's business; here is how each is done.
 """
 
 from __future__ import annotations
@@ -33,6 +33,12 @@ Scheme = Literal["source", "partition", "pattern"]
 SCHEMES: tuple[Scheme, ...] = ("source", "partition", "pattern")
 
 Task = Callable[[int], Iterator[Parcel]]
+
+
+def require_known(scheme: str) -> None:
+    """Raises ValueError for a scheme that there is not."""
+    if scheme not in ("auto", *SCHEMES):
+        raise ValueError(f"no scheme is called `{scheme}`; there are auto, {', '.join(SCHEMES)}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pyarrow as pa
 import pytest
@@ -11,7 +11,7 @@ from test_spark_job import STREAM, TEXT, events, patterns
 
 import wayeb_py
 from wayeb_py.errors import EventsError
-from wayeb_py.parallel.recognise import recognise
+from wayeb_py.parallel.recognise import heavy_keys, recognise
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -50,6 +50,22 @@ def test_a_data_frame_gives_what_a_table_gives(spark: SparkSession, options: dic
     if options.get("scheme") != "source":
         episodes = recognise(frame, found, what="episodes", **options)
         assert rows_of(episodes.toArrow()) == rows_of(answer.episodes())
+
+
+def test_what_cannot_be_asked_for_is_told_before_anything_runs() -> None:
+    frame, other, wish = cast("DataFrame", None), cast("Any", "hash"), cast("Any", "detection")
+    with pytest.raises(ValueError, match="no scheme is called `hash`; there are auto, source, partition, pattern"):
+        recognise(frame, patterns(), scheme=other)
+    with pytest.raises(ValueError, match="`detection` is nothing to ask for; there are detections, episodes, aside"):
+        recognise(frame, patterns(), what=wish)
+
+
+def test_heavy_keys_are_of_the_columns_type_however_they_are_written() -> None:
+    text = pa.dictionary(pa.int32(), pa.string())
+    assert heavy_keys(["17", 18], pa.field("id", pa.int64())) == [17, 18]
+    assert heavy_keys(["17", 18], pa.field("id", text)) == ["17", "18"]
+    with pytest.raises(ValueError, match="`big` in `heavy` is no key: the column `id` is of int32"):
+        heavy_keys(["big"], pa.field("id", pa.int32()))
 
 
 def test_a_session_with_settings_of_its_own_gives_the_same(spark: SparkSession) -> None:

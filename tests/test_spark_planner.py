@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -149,6 +150,13 @@ def test_no_events_are_no_reason_to_fail(tmp_path: Path, patterns: Patterns) -> 
     write(tmp_path / "a.parquet", [])
     plan = make_plan(patterns, read(patterns, tmp_path), "auto", 2)
     assert plan.scheme in ("source", "partition", "pattern")
+
+
+def test_a_scheme_that_there_is_not_is_refused(tmp_path: Path, patterns: Patterns) -> None:
+    write(tmp_path / "a.parquet", [1, 2])
+    scheme: Any = "partitions"
+    with pytest.raises(ValueError, match="no scheme is called `partitions`; there are auto, source"):
+        make_plan(patterns, read(patterns, tmp_path), scheme, 2)
 
 
 def test_nothing_known_of_costs_is_no_reason_to_do_all_in_one_task(tmp_path: Path, patterns: Patterns) -> None:
