@@ -76,7 +76,7 @@ def run(
     Without a session one is opened, on the master that is given or configured, and stopped at the end. `on_plan` is
     told in one line what was chosen and why.
     """
-    began = time.perf_counter()
+    began_s = time.perf_counter()
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
     target, folder = find_place(out, by, "episodes" if episodes else "detections")
     refuse_own_input(target, paths)
@@ -100,11 +100,9 @@ def run(
         stack.callback(sink.discard)
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or BadLimit()), sink)
-        job.on_progress = on_progress
+        job.out, job.began_s, job.on_progress = target.path, began_s, on_progress
         summary = job.run()
-    summary.out = None if target.path is None else str(target.path)
-    summary.engine = f"spark: {plan}"
-    summary.seconds = time.perf_counter() - began
+    summary.seconds = time.perf_counter() - began_s
     return summary
 
 
@@ -142,6 +140,8 @@ class _Job:
     work: Work
     aside: Aside
     sink: FolderSink | FileSink
+    out: Path | None = None
+    began_s: float = 0.0
     on_progress: Callable[[Progress], None] | None = None
     _given: dict[str, str] = field(default_factory=dict)
 
@@ -250,6 +250,9 @@ class _Job:
             recognition_s=account.recognition_s,
             aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,
             notes=list(self.patterns.knowledge.notes),
+            out=None if self.out is None else str(self.out),
+            engine=f"spark: {self.plan}",
+            seconds=time.perf_counter() - self.began_s,  # with the manifest still to be written
         )
 
     def _tell(self, tools: schemes.Tools) -> None:

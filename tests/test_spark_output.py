@@ -49,6 +49,8 @@ def test_a_folder_by_pattern_and_day_holds_the_same(spark: SparkSession, tmp_pat
         assert days.to_pylist() == ["2024-02-29"]
     manifest = json.loads((out / MANIFEST).read_text())
     assert sum(manifest["parts"].values()) == sum(local.detections.values())
+    assert (manifest["summary"]["engine"], manifest["summary"]["out"]) == (summary.engine, str(out))
+    assert 0 < manifest["summary"]["seconds"] <= summary.seconds
     # Spark reads it back, the manifest is in nobody's way.
     assert spark.read.parquet(str(out)).count() == sum(local.detections.values())
 
