@@ -155,6 +155,18 @@ def test_make_looks_for_a_java_and_says_what_is_missing(tmp_path: Path, says: st
     assert bool(ran.stdout) == bool(message)
 
 
+def test_make_looks_again_after_it_has_installed_a_java(tmp_path: Path) -> None:
+    programs = fake_java(tmp_path, 'openjdk version "1.8.0_402"') / "bin"  # which stays the first on the PATH
+    for name, does in (("apt-get", "exit 0"), ("sudo", 'shift; exec "$@"')):
+        (programs / name).write_text(f"#!/bin/sh\n{does}\n")
+        (programs / name).chmod(0o755)
+    environment = {"PATH": f"{programs}:/usr/bin:/bin"}
+    ran = subprocess.run(["/bin/sh", ".ci/java"], cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "installing default-jre-headless" in ran.stdout
+    assert "==> Java 8 here, and Spark needs 17 or newer. Remedy" in ran.stdout
+
+
 def test_the_comparison_of_the_demo_sees_one_changed_value(tmp_path: Path) -> None:
     for name, seq in (("a", [1, 2]), ("b", [2, 1]), ("c", [1, 3]), ("d", [1])):
         pq.write_table(pa.table({"pattern": ["X"] * len(seq), "seq": seq}), tmp_path / f"{name}.parquet")
