@@ -83,6 +83,7 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     unfinished.mkdir()
     rows, began_s = _write_partitions(files, wanted, unfinished, partitions)
     for path in unfinished.iterdir():
+        _settle(path)  # on the disk before the record that says so
         path.replace(folder / path.name)
     unfinished.rmdir()
     name = "replay:" + ",".join(os.path.abspath(path) for path in paths)
@@ -94,6 +95,14 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     finally:
         whole.discard()
     return stored
+
+
+def _settle(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def read_store(folder: Path) -> Stored | None:
