@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -76,8 +77,10 @@ def open_log(
         raise DataError(
             f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
         )
-    journal = checkpoint.journal
-    return FolderLog(path, journal.with_stem(f"{journal.stem}-{number}") if number else journal)
+    journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
+    if checkpoint.read() is None:  # of a start that failed: no offset belongs to it yet, and files may have gone since
+        journal.unlink(missing_ok=True)
+    return FolderLog(path, journal)
 
 
 def open_sink(out: str, episodes: bool) -> Sink:
@@ -99,6 +102,63 @@ def open_sink(out: str, episodes: bool) -> Sink:
             hint="name a folder, ending in / if its name has a dot; - is NDJSON on standard output",
         )
     return ParquetSink(path, "episodes" if episodes else "detections")
+
+
+def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: Path | None = None) -> None:
+    """Raises DataError where a stream would read what it writes, or would write where nobody looks for it."""
+    folders = {"--checkpoint": str(checkpoint)}
+    if out != "-" and not out.startswith(KAFKA):
+        folders["--out"] = out
+    if aside is not None:
+        folders["--aside"] = str(aside)
+    for option, folder in folders.items():
+        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", folder)
+        if scheme is not None:
+            raise DataError(
+                f"{option} `{folder}`: nothing can be kept at {scheme[1]}://, only in folders",
+                hint="mount it, and name the folder" if scheme[1] != "file" else "name the folder without file://",
+            )
+    for source in sources:
+        if source.startswith(KAFKA):
+            _refuse_same_topic(source, out)
+            continue
+        is_replay = source.startswith(REPLAY)
+        for place in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
+            for option, folder in folders.items():
+                if _is_read_with(Path(folder), Path(place)):
+                    raise DataError(
+                        f"{option} `{folder}` is in the source `{place}`: its files would be read as events",
+                        hint="name a folder elsewhere, or one whose name begins with _, which is not read",
+                    )
+    if "--out" in folders and _is_within(Path(out), checkpoint):
+        raise DataError(
+            f"--out `{out}` is in the checkpoint: a restart would move it away", hint="name a folder elsewhere"
+        )
+
+
+def _refuse_same_topic(source: str, out: str) -> None:
+    from wayeb_py.parallel.kafka_topic import KafkaTopic
+
+    if not out.startswith(KAFKA):
+        return
+    one, other = KafkaTopic.parse(source), KafkaTopic.parse(out)
+    if one.name == other.name and set(one.servers.split(",")) & set(other.servers.split(",")):
+        raise DataError(
+            "the topic is source and destination: what is found would be read as events", one.url,
+            hint="send detections to a topic of their own",
+        )  # fmt: skip
+
+
+def _is_within(folder: Path, other: Path) -> bool:
+    return folder.resolve().is_relative_to(other.resolve())
+
+
+def _is_read_with(folder: Path, source: Path) -> bool:
+    """Whether files of a folder are read where a source is; those below names of bookkeeping are not."""
+    if not _is_within(folder, source):
+        return False
+    below = folder.resolve().relative_to(source.resolve()).parts
+    return not any(name.startswith(("_", ".")) for name in below)
 
 
 def aside_folder(out: str) -> Path | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import re
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,10 +15,12 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.detection_id import with_ids
+from wayeb_py.parallel.replay_store import store_events
 from wayeb_py.parallel.sinks import AsideFolder, Batch, FunctionSink, NdjsonSink, ParquetSink
-from wayeb_py.parallel.sources import aside_folder, open_sink
+from wayeb_py.parallel.sources import aside_folder, open_log, open_sink, refuse_mixed_up
 from wayeb_py.parallel.stream import StreamSummary
 
 SOURCE = "stream s { key id time ts in s }\npattern P := (v > 5)\npattern Q := (v > 7)\n"
@@ -127,6 +131,68 @@ def test_outputs_are_told_apart_by_their_names(tmp_path: Path) -> None:
 
 
 # Checkpoints.
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "checkpoint", "said"),
+    [
+        ("in", "s3://bucket/found", "state", "--out `s3://bucket/found`: nothing can be kept at s3://"),
+        ("in", "found", "hdfs://name/state", "nothing can be kept at hdfs://"),
+        ("in", "in/found", "state", "--out `in/found` is in the source `in`"),
+        ("folder:in", "./in/", "state", "--out `./in/` is in the source `in`"),
+        ("in", "found", "in/state", "--checkpoint `in/state` is in the source"),
+        ("replay:old,in", "in/found", "state", "--out `in/found` is in the source `in`"),
+        ("in", "state/found", "state", "--out `state/found` is in the checkpoint"),
+        ("kafka://a/t", "kafka://b,a:9092/t", "state", "the topic is source and destination"),
+    ],
+)
+def test_a_stream_does_not_read_what_it_writes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, out: str, checkpoint: str, said: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match=re.escape(said)) as refused:
+        refuse_mixed_up([source], out, Path(checkpoint))
+    assert refused.value.hint
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_does_not_get_mixed_up_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    refuse_mixed_up(["in", "kafka://a/t"], "kafka://a/found", Path("state"), Path("aside"))
+    refuse_mixed_up(["in"], "in/_found", Path("in/.state"))
+    refuse_mixed_up(["in"], "-", Path("inner"))
+
+
+def test_a_start_that_failed_leaves_no_files_that_must_be_there(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    stray = tmp_path / "in" / "stray.parquet"
+    pq.write_table(pa.table({"other": [1]}), stray)
+    with Checkpoint(tmp_path / "state") as checkpoint:
+        log = open_log(str(tmp_path / "in"), checkpoint, PATTERNS)
+        assert log.latest() == {"": 1}
+    stray.unlink()
+    with Checkpoint(tmp_path / "state") as checkpoint:
+        assert open_log(str(tmp_path / "in"), checkpoint, PATTERNS).latest() == {}
+        checkpoint.write(begin("folder:in", PATTERNS, episodes=False))
+        pq.write_table(pa.table({"other": [1]}), stray)
+        assert log.latest() == {"": 1}
+        stray.unlink()
+        assert open_log(str(tmp_path / "in"), checkpoint, PATTERNS).latest() == {"": 1}
+
+
+def test_a_replay_is_on_the_disk_before_its_record_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a.csv").write_text("id,ts,v\n1,1,6\n")
+    synced: list[str] = []
+    fsync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")).name)
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    store_events([tmp_path / "a.csv"], Wanted.from_needs(PATTERNS.needs, "s"), tmp_path / "store")
+    assert {"0.arrow", "0.due.npy"} <= set(synced[:2])
+    assert synced[2].startswith(".replay.json")
 
 
 def test_a_checkpoint_serves_one_stream_at_a_time(tmp_path: Path) -> None:

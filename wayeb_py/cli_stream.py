@@ -194,7 +194,7 @@ def run_stream(
     from wayeb_py.parallel.pressure import Capacity
     from wayeb_py.parallel.replay_log import read_speed
     from wayeb_py.parallel.report import Report, Reporting
-    from wayeb_py.parallel.sources import aside_folder, open_logs, open_sink
+    from wayeb_py.parallel.sources import aside_folder, open_logs, open_sink, refuse_mixed_up
     from wayeb_py.parallel.stream import MAX_ROWS, stopping, stream
 
     as_lines = log_form is LogForm.JSON
@@ -205,6 +205,7 @@ def run_stream(
         elif not quiet:
             print(text, file=sys.stderr, flush=True)
 
+    refuse_mixed_up(source, out, checkpoint, aside)
     stop = threading.Event()
     with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
