@@ -468,6 +468,31 @@ def test_a_silent_entity_is_waited_for_no_longer(steady: tuple[Patterns, pa.Tabl
     assert found_in(_step(shards, [], state)) == []  # type: ignore[arg-type]
 
 
+def test_how_long_a_silence_has_to_be_may_change_while_the_state_stays(steady: tuple[Patterns, pa.Table]) -> None:
+    patterns, events = steady
+    state = KeptState()
+    state.now_ms = 1_000_000_000
+    quick, patient = (
+        Shards(1, lambda era: Order(patterns, events.schema), episodes=False, idle_s=idle_s) for idle_s in (8.0, 800.0)
+    )
+    assert found_in(_step(quick, pack(events), state)) == []  # type: ignore[arg-type]
+    state.now_ms += 100_000
+    assert found_in(_step(patient, [], state)) == []  # type: ignore[arg-type]
+    state.now_ms += 5_000
+    assert [row["pattern"] for row in found_in(_step(quick, [], state))] == ["Stops"]  # type: ignore[arg-type]
+
+
+def test_shards_are_told_who_has_been_silent(steady: tuple[Patterns, pa.Table]) -> None:
+    patterns, events = steady
+    state = KeptState()
+    shards = Shards(1, lambda era: Order(patterns, events.schema), episodes=False, listens=True)
+    first = [*pack(events), epoch_parcel(0, Epoch(tick=940), 1000)]
+    assert found_in(_step(shards, first, state)) == []  # type: ignore[arg-type]
+    assert found_in(_step(shards, [epoch_parcel(0, Epoch(tick=1000), 1060)], state)) == []  # type: ignore[arg-type]
+    found = found_in(_step(shards, [epoch_parcel(0, Epoch(tick=1001), 1061)], state))  # type: ignore[arg-type]
+    assert [row["pattern"] for row in found] == ["Stops"]
+
+
 def test_shards_are_told_that_the_input_has_ended_and_that_patterns_are_others(
     steady: tuple[Patterns, pa.Table],
 ) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Literal
 
@@ -114,3 +116,14 @@ def test_the_command_ends_with_that_line(
     last = capsys.readouterr().err.splitlines()[-1]
     assert "the disk is full" in last
     assert "died-" in last
+
+
+def test_a_stream_that_cannot_begin_says_so_in_json_where_all_else_is(tmp_path: Path) -> None:
+    (tmp_path / "p.sre").write_text("stream s { key id time ts in s }\npattern P := (v > 0)\n")
+    arguments = ["stream", "p.sre", "--source", "nowhere", "--out", "found", "--checkpoint", "state", "--log", "json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "wayeb_py", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 3
+    told = [json.loads(line) for line in done.stderr.splitlines()]
+    assert told[0]["message"] == "`nowhere` is not a folder"

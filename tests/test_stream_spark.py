@@ -242,3 +242,7 @@ def test_the_command_streams_until_it_is_told_to_stop_and_then_goes_on(tmp_path:
     assert sorted((row["pattern"], row["entity"], row["seq"]) for row in found) == sorted(
         (row["pattern"], row["entity"], row["seq"]) for row in whole.to_pylist()
     )
+
+
+def test_what_a_batch_finds_has_no_limit_but_memory(spark: SparkSession) -> None:
+    assert spark.sparkContext.getConf().get("spark.driver.maxResultSize") == "0"
