@@ -122,7 +122,7 @@ def test_a_stream_that_cannot_begin_says_so_in_json_where_all_else_is(tmp_path: 
     (tmp_path / "p.sre").write_text("stream s { key id time ts in s }\npattern P := (v > 0)\n")
     arguments = ["stream", "p.sre", "--source", "nowhere", "--out", "found", "--checkpoint", "state", "--log", "json"]
     done = subprocess.run(
-        [sys.executable, "-m", "wayeb_py", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "wayeb_py.cli", *arguments], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.returncode == 3
     told = [json.loads(line) for line in done.stderr.splitlines()]
