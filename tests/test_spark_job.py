@@ -465,14 +465,17 @@ def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
         stderr=subprocess.PIPE,
         text=True,
     )
-    deadline_s = time.monotonic() + 120
-    while not (here / "begun").exists():
-        assert process.poll() is None, process.communicate()[1]
-        assert time.monotonic() < deadline_s
-        time.sleep(0.05)
-    process.send_signal(getattr(signal, number))
-    process.send_signal(getattr(signal, number))  # who is impatient does no harm
-    _, said = process.communicate(timeout=60)
+    try:
+        deadline_s = time.monotonic() + 120
+        while not (here / "begun").exists():
+            assert process.poll() is None, process.communicate()[1]
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        process.send_signal(getattr(signal, number))
+        process.send_signal(getattr(signal, number))  # who is impatient does no harm
+        _, said = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert (process.returncode, said.splitlines()) == (code, says)
     assert {path.name for path in here.iterdir()} - {"begun", "__pycache__"} == {"x.sre", "mine.py", "a.parquet"}
     assert not [path.name for path in temporary.iterdir() if path.name.startswith("wayeb-")]
