@@ -30,6 +30,7 @@ from wayeb_py.parallel.recognition import AsideLog, SetAside, Work, finish
 from wayeb_py.parallel.recognition import recognise as recognise_events
 from wayeb_py.parallel.sample import COSTED_ROWS, equal_groups, measure_costs
 from wayeb_py.parallel.shuffle import SHARDS_A_WORKER, Packer, Routing, Target, open_events, route_to_groups
+from wayeb_py.parallel.slots import count_slots
 from wayeb_py.parallel.spool import Replayed
 from wayeb_py.parallel.task_errors import Raised
 from wayeb_py.patterns import Patterns
@@ -71,7 +72,7 @@ def recognise(
     taken = events.select(*(f"`{name}`" for name in wanted.names))
     schema = _arrow_schema(taken, wanted)
     found = _found_in(patterns, schema, what == "episodes")
-    n_workers = spark.sparkContext.defaultParallelism
+    n_workers = count_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
     routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()
     if scheme == "pattern":

@@ -28,7 +28,7 @@ def count_slots(context: SparkContext) -> int:
     told = configured_slots(settings)
     if told is not None:
         return told
-    n_cores = awaited(lambda: _registered(context))
+    n_cores = awaited(lambda: _registered(context)) if _brings_executors(settings) else 0
     return max(1, (n_cores or context.defaultParallelism) // _number(settings, "spark.task.cpus", 1))
 
 
@@ -38,14 +38,24 @@ def configured_slots(settings: Mapping[str, str]) -> int | None:
     if told:
         return told
     cpus = _number(settings, "spark.task.cpus", 1)
-    is_dynamic = settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
-    executors = _number(settings, f"spark.{'dynamicAllocation.maxExecutors' if is_dynamic else 'executor.instances'}")
+    most = "dynamicAllocation.maxExecutors" if _is_dynamic(settings) else "executor.instances"
+    executors = _number(settings, f"spark.{most}")
     cores = _number(settings, "spark.cores.max")
     # An executor of a standalone cluster takes all cores of its machine where nobody says how many.
     cores_of_one = 0 if settings.get("spark.master", "").startswith("spark:") else 1
     by_executor = executors * _number(settings, "spark.executor.cores", cores_of_one)
     found = [n_cores for n_cores in (by_executor, cores) if n_cores]
     return max(1, min(found) // cpus) if found else None
+
+
+def _brings_executors(settings: Mapping[str, str]) -> bool:
+    """Whether executors come by themselves, and not for a job alone."""
+    first = ("dynamicAllocation.minExecutors", "dynamicAllocation.initialExecutors", "executor.instances")
+    return not _is_dynamic(settings) or any(_number(settings, f"spark.{name}") for name in first)
+
+
+def _is_dynamic(settings: Mapping[str, str]) -> bool:
+    return settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
 
 
 def awaited(

@@ -11,7 +11,9 @@ from test_spark_job import STREAM, TEXT, events, patterns
 
 import wayeb_py
 from wayeb_py.errors import EventsError
+from wayeb_py.parallel import recognise as frames
 from wayeb_py.parallel.recognise import heavy_keys, recognise
+from wayeb_py.parallel.shuffle import SHARDS_A_WORKER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -66,6 +68,14 @@ def test_heavy_keys_are_of_the_columns_type_however_they_are_written() -> None:
     assert heavy_keys(["17", 18], pa.field("id", text)) == ["17", "18"]
     with pytest.raises(ValueError, match="`big` in `heavy` is no key: the column `id` is of int32"):
         heavy_keys(["big"], pa.field("id", pa.int32()))
+
+
+def test_a_data_frame_is_cut_for_the_tasks_that_run_at_a_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "count_slots", lambda context: 5)
+    n_shards = recognise(frame_of(spark, events(9), 1), patterns()).rdd.getNumPartitions() - 1  # and one for accounts
+    assert n_shards == 5 * SHARDS_A_WORKER
 
 
 def test_a_session_with_settings_of_its_own_gives_the_same(spark: SparkSession) -> None:

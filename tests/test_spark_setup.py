@@ -11,7 +11,8 @@ import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -295,6 +296,16 @@ def test_a_cluster_is_waited_for_until_no_more_executors_come(
 
     assert slots.awaited(registered, lambda: clock[0], pause) == n_cores
     assert clock[0] == pytest.approx(until_s, abs=0.3)
+
+
+def test_executors_that_only_a_job_brings_are_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = {"spark.dynamicAllocation.enabled": "true"}
+    conf = SimpleNamespace(getAll=lambda: list(settings.items()))
+    context: Any = SimpleNamespace(master="yarn", getConf=lambda: conf, defaultParallelism=2)
+    monkeypatch.setattr(slots, "awaited", lambda registered: 12)
+    assert slots.count_slots(context) == 2
+    settings["spark.dynamicAllocation.minExecutors"] = "3"
+    assert slots.count_slots(context) == 12
 
 
 # A session.
