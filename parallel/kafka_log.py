@@ -223,6 +223,7 @@ class _Reading:
             n_bytes += sum(map(len, filter(None, values[n_before:])))
             if arrived:
                 self._heard_at = time.monotonic()
+                self._topic.heard()
             elif time.monotonic() - self._heard_at > self._topic.timeout_s:
                 raise self._stuck()
             if len(values) >= BLOCK_MESSAGES or n_bytes >= BLOCK_BYTES:

@@ -104,6 +104,10 @@ class KafkaTopic:
         if error.code() != KafkaError._ALL_BROKERS_DOWN and not (_is_refusal(_said.get(self)) and is_passing(error)):
             _said[self] = error
 
+    def heard(self) -> None:
+        """A broker has answered: what was wrong before explains nothing that comes."""
+        _said.pop(self, None)
+
     def consumer(self, **more: Any) -> Consumer:
         """A consumer that belongs to no group and commits nothing: offsets are kept by whoever reads."""
         from confluent_kafka import Consumer
@@ -182,7 +186,7 @@ class KafkaTopic:
         while True:
             try:
                 answer = question(min(5.0, self.timeout_s))
-                _said.pop(self, None)
+                self.heard()
                 return answer
             except KafkaException as error:
                 fault = error.args[0]

@@ -102,6 +102,8 @@ def test_a_broker_that_does_not_let_us_in_is_told_from_one_that_is_not_there() -
     assert "security.protocol" in (refused.value.hint or "")
     again: DataError = pickle.loads(pickle.dumps(topic)).unreachable("nothing arrives")
     assert again.message == refused.value.message
+    topic.heard()
+    assert topic.unreachable("nothing arrives").message == "no Kafka broker has answered for 2 s: nothing arrives"
 
 
 def answer_in_clear(server: socket.socket, stop: threading.Event) -> None:
