@@ -177,7 +177,9 @@ class FolderLog:
         """
         kept: list[Piece] = []
         for partition, pieces in self._load().pieces.items():
-            done = before.get(partition, 0)
+            # A partition without any file may be a disk that is not mounted: its files will come back.
+            is_there = any(piece.path in self._seen for piece in pieces)
+            done = before.get(partition, 0) if is_there else 0
             # The last piece tells where the partition ends.
             there = [piece for piece in pieces[:-1] if piece.end > done or piece.path in self._seen]
             kept += [*self._joined(there, done), pieces[-1]]

@@ -316,6 +316,23 @@ def test_a_journal_gives_up_files_that_are_committed_and_gone(folder: Path, monk
         read_ids(log_of(folder), 20)
 
 
+def test_files_that_are_out_of_sight_together_are_not_new_when_they_come_back(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 5)
+    for name in ("part=0", "part=1"):
+        (folder / name).mkdir()
+        for number in range(10):
+            write(folder / name / f"{number}.parquet", [number])
+    log = log_of(folder)
+    done = log.latest()
+    (folder / "part=0").rename(folder / "_unmounted")
+    assert log.latest() == done
+    log.forget(done)
+    (folder / "_unmounted").rename(folder / "part=0")
+    assert log.latest() == log_of(folder).latest() == done
+
+
 def test_the_pieces_of_a_file_that_grows_are_joined_where_rows_stay_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
