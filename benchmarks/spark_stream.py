@@ -19,6 +19,7 @@ import os
 import shutil
 import statistics
 import tempfile
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -194,6 +195,7 @@ def by_rows(events: DataFrame, patterns: Patterns) -> DataFrame:
     def step(_shard: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         import pandas
 
+        warnings.simplefilter("ignore", FutureWarning)  # pyspark's own, of frames that are empty
         saved = bytes(state.get[0]) if state.exists else None
         recogniser = wayeb_py.Recogniser(patterns, saved=saved)
         # A shuffle keeps no order, and a batch comes in pieces.
