@@ -37,10 +37,16 @@ def draw(figure: Figure, record: Record, stem: Path) -> list[Path]:
         )
         for axis in axes.flat[len(panels) :]:
             axis.remove()
+        labels = _distinct(rows, figure.series)  # of all panels: what looks alike is the same
+        named: dict[str, Any] = {}
         for panel, axis in zip(panels, axes.flat, strict=False):
-            _draw_panel(axis, figure, [row for row in rows if figure.panel is None or row.get(figure.panel) == panel])
+            own = [row for row in rows if figure.panel is None or row.get(figure.panel) == panel]
+            _draw_panel(axis, figure, own, labels)
+            named |= {name: handle for handle, name in zip(*axis.get_legend_handles_labels(), strict=True)}
             if figure.panel is not None:
                 axis.set_title(f"{figure.panel}: {panel}", fontsize=9)
+        if named:  # beside the panels, where it covers nothing
+            sheet.legend(named.values(), named.keys(), loc="outside right upper", fontsize=7, frameon=False)
         note = f"{record.date[:10]}, {record.machine.get('processor', '')}, {record.machine.get('cores')} cores"
         sheet.suptitle(figure.title, fontsize=10)
         sheet.supxlabel(note + (" · disturbed" if record.disturbed else ""), fontsize=6, color="0.5")
@@ -51,12 +57,13 @@ def draw(figure: Figure, record: Record, stem: Path) -> list[Path]:
     return paths
 
 
-def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None:
-    labels = _distinct(rows, figure.series)
+def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]], labels: list[Value]) -> None:
     ticks = _distinct(rows, figure.x)
     as_names = figure.kind == "bars" or any(isinstance(tick, str) for tick in ticks)
     for number, label in enumerate(labels):
         chosen = [row for row in rows if figure.series is None or row.get(figure.series) == label]
+        if not chosen:
+            continue
         if not as_names:  # a line goes from left to right, in whatever order things were measured
             chosen.sort(key=lambda row: _number(row[figure.x]) or 0.0)
         ys = [_number(row[figure.y]) or 0.0 for row in chosen]
@@ -66,10 +73,11 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
         if figure.kind == "bars":
             width = 0.8 / len(labels)
             shifted = [x + (number - (len(labels) - 1) / 2) * width for x in xs]
-            axis.bar(shifted, ys, width, yerr=spread, label=name, capsize=2)
+            axis.bar(shifted, ys, width, yerr=spread, label=name, capsize=2, color=f"C{number % 10}")
         else:
             marker = MARKERS[number % len(MARKERS)]
-            axis.errorbar(xs, ys, yerr=spread, label=name, marker=marker, markersize=4, linewidth=1.2, capsize=2)
+            style = {"marker": marker, "markersize": 4, "linewidth": 1.2, "capsize": 2, "color": f"C{number % 10}"}
+            axis.errorbar(xs, ys, yerr=spread, label=name, **style)
     if as_names:
         axis.set_xticks(range(len(ticks)), [str(tick) for tick in ticks], rotation=30, ha="right")
     if figure.limit is not None:  # before the axis is fixed, so that it has room for the line
@@ -95,8 +103,6 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]]) -> None
     axis.set_xlabel(figure.x)
     axis.set_ylabel(figure.y)
     axis.grid(alpha=0.25)
-    if figure.series is not None:
-        axis.legend(fontsize=7, frameon=False)
 
 
 def _say_numbers_plainly(axis: Any) -> None:
