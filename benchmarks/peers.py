@@ -57,7 +57,7 @@ LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those tha
 COLD_EVENTS = 1_000
 COLD_STARTS = 3
 BUDGET_S = {"quick": 2.0, "usual": 10.0, "full": 20.0}
-IN_TIME = 6  # budgets, for a whole process that goes over the large file once: loading it is in that
+IN_TIME = 3  # budgets, for a whole process that goes over the large file once: loading it is in that
 HOPELESS = 20  # budgets, by what it took for the small file: not even tried
 PATIENCE_S = 900  # a peer that takes longer is reported as failed
 
