@@ -8,7 +8,8 @@ reported as wrong. What a peer cannot say, or that it is not here, is a line of 
 
 *seconds* is the median of warm passes, patterns compiled, from events in memory, in the form that the peer likes best,
 to detections in memory. *cold start* is a whole process, from its start to the six patterns' detections of 1,000 events
-in a file; the median of three. *lines* are those that the user writes: neither blank nor comment, nor what only serves the measurement.
+in a file; the median of three. *lines* are those that the user writes: neither blank nor comment, nor what only serves
+the measurement.
 """
 
 from __future__ import annotations
