@@ -56,7 +56,7 @@ SMALL = {"quick": 20_000, "usual": 100_000, "full": 200_000}
 AT_ONCE = (OURS, "polars", "duckdb", "re")  # with these the quick size makes do, and with the six
 LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those that are ready with it in time
 COLD_EVENTS = 1_000
-COLD_STARTS = 3
+COLD_STARTS = {"quick": 1, "usual": 3, "full": 3}
 BUDGET_S = {"quick": 2.0, "usual": 10.0, "full": 20.0}
 IN_TIME = 3  # budgets, for a whole process that goes over the large file once: loading it is in that
 HOPELESS = 20  # budgets, by what it took for the small file: not even tried
@@ -181,7 +181,8 @@ class Comparison:
             return
         tasks = [task for task in self.tasks if task not in form.cannot]
         try:
-            cold_s = statistics.median(ask(form, command, COLD_EVENTS, ["six"], 0.0).wall_s for _ in range(COLD_STARTS))
+            n_starts = COLD_STARTS[self.experiment.size]
+            cold_s = statistics.median(ask(form, command, COLD_EVENTS, ["six"], 0.0).wall_s for _ in range(n_starts))
             answer = ask(form, command, small, tasks, self.budget_s)
             self.compare(form, answer, small, cold_s)
             if large is None:
