@@ -69,19 +69,19 @@ class OutputFolder:
                 place = self._whole / name
                 place.parent.mkdir(parents=True, exist_ok=True)
                 os.rename(self.aside / name, place)
-                _sync(place)
+                sync(place)
             manifest = {"parts": dict(sorted(parts.items())), **record}
             text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
             (self._whole / MANIFEST).write_text(text)
-            _sync(self._whole / MANIFEST)
+            sync(self._whole / MANIFEST)
             for folder in {(self._whole / name).parent for name in parts} | {self._whole}:
-                _sync(folder)
+                sync(folder)
             self._refuse_others()
             if self.path.exists():
                 _exchange(self._whole, self.path)
             else:
                 os.rename(self._whole, self.path)
-            _sync(self.path.parent)
+            sync(self.path.parent)
         self.discard()
 
     def discard(self) -> None:
@@ -105,7 +105,8 @@ class OutputFolder:
             )
 
 
-def _sync(path: Path) -> None:
+def sync(path: Path) -> None:
+    """What a file, or a folder's list of files, holds is on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)

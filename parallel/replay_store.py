@@ -39,6 +39,7 @@ from wayeb_py.files.read import open_found
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.files.write import WholeFile
+from wayeb_py.parallel.folder import sync
 from wayeb_py.parallel.shards import cut_by_shard
 
 DUE, NOTE = "__due", "__note"
@@ -83,7 +84,7 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     unfinished.mkdir()
     rows, began_s = _write_partitions(files, wanted, unfinished, partitions)
     for path in unfinished.iterdir():
-        _settle(path)  # on the disk before the record that says so
+        sync(path)  # on the disk before the record that says so
         path.replace(folder / path.name)
     unfinished.rmdir()
     name = "replay:" + ",".join(os.path.abspath(path) for path in paths)
@@ -95,14 +96,6 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     finally:
         whole.discard()
     return stored
-
-
-def _settle(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def read_store(folder: Path) -> Stored | None:
