@@ -6,40 +6,53 @@ reads as `(type = "A") ; ((speed > 5) | any) within 100 events`, with `mmsi` as 
 `&`. Options stand in braces before or after a pattern; those before the first one hold for all. Such files know no
 names for patterns, unless an option `{name:…}` gives one, and have no stream block: the events of that engine hold
 their time in seconds in `timestamp`, and their position in `lon` and `lat`; the key is named by `partitionBy` or by
-the caller. `{order:n}` was for forecasts and means nothing here.
+the caller. `{order:n}` was for forecasts and means nothing here, and `{window:0}` is no window.
+
+Registers (`["x"]`, `GTAttr(speed,"x")`), which compare events of one match, and the exclusions `~(…)` of a file of
+declarations have no counterpart here: a message says so.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT, HeightFault, SyntaxFault
 from wayeb_py.dsl.format import format_text
-from wayeb_py.dsl.lexicon import BLANK, MAX_LITERAL
+from wayeb_py.dsl.lexicon import BLANK
 from wayeb_py.dsl.mistakes import did_you_mean, shown
 from wayeb_py.dsl.parser import too_high
-from wayeb_py.dsl.printer import ATOM, COMPLEMENT, enclosed
+from wayeb_py.dsl.prefix_heads import (
+    BARE,
+    COUNTED,
+    OPERATORS,
+    POSITIONED,
+    PREDICATES,
+    Arguments,
+    as_regex,
+    negated,
+)
 from wayeb_py.errors import Diagnostic, PatternError, Source, Span
 
-_TIME_COLUMN, _TIME_UNIT, _LON, _LAT, _TYPE = "timestamp", "s", "lon", "lat", "type"
+_TIME_COLUMN, _TIME_UNIT, _LON, _LAT = "timestamp", "s", "lon", "lat"
 
 _TOKEN = re.compile(
-    r"(?P<open>(?:[;+*!#@^|]|-(?!\d)|[^\W\d]\w*)\s*\()|(?P<close>\))|(?P<comma>,)|(?P<next>&)"
-    r"|(?P<options>\{[^{}]*\})|(?P<word>\"(?:[^\"\\\n]|\\.)*\"|[^\s,(){}&]+)|(?P<stray>.)",
+    r"(?P<open>(?:[;+*!#@^|~-]|[^\W\d]\w*)\s*\()|(?P<close>\))|(?P<comma>,)|(?P<next>&)"
+    r"|(?P<options>\{[^{}]*\})|(?P<register>\[[^\]\n]*\])|(?P<minus>-(?!\s*\d))"
+    r"|(?P<word>\"(?:[^\"\\\n]|\\.)*\"|[^\s,(){}&\[]+)|(?P<stray>.)",
     re.DOTALL,
 )
-_NUMBER = re.compile(r"(-?)(\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)", re.ASCII)
 
 
 def is_prefix_form(text: str) -> bool:
     """Whether a text is in the older form: it begins with an operator, a predicate or options, never with a keyword."""
     blank = BLANK.match(text)
     start = blank.end() if blank else 0
-    first = re.compile(rf"[;+*!#@^|-]\s*\(|\{{\s*(?:{'|'.join(_OPTIONS)})\s*:|(?:{'|'.join(_PREDICATES)})\s*\(")
-    return first.match(text, start) is not None
+    predicate = rf"TruePredicate\b|(?:{'|'.join(PREDICATES)}|\w+(?:Attr|AttrStr|Predicate))\s*\("
+    operator = r"[;+*!#@^|~-]\s*\("
+    option = rf"\{{\s*(?:{'|'.join(_OPTIONS)})\s*:"
+    return re.compile(rf"(?:-\s*)*(?:{operator}|{predicate})|{option}").match(text, start) is not None
 
 
 def convert_prefix(text: str, name: str = "<text>") -> str:
@@ -69,6 +82,7 @@ class _Call:
     arguments: list[tuple[t.Expression, int]] = field(default_factory=list)
     words: list[tuple[str, Span]] = field(default_factory=list)
     wants_argument: bool = True
+    minuses: int = 0
 
 
 class _Reader:
@@ -82,6 +96,8 @@ class _Reader:
         self.for_all: dict[str, tuple[str, Span]] = {}
         self.key: str | None = None
         self.uses_position = False
+        self.minuses: list[Span] = []
+        self.rounds: list[Span] = []
 
     def declarations(self) -> list[t.Declaration]:
         lines: list[t.StreamLine] = []
@@ -122,6 +138,7 @@ class _Reader:
         body: t.Expression | None = None
         at, text = start, self.source.text
         first = True
+        self.minuses = []
         while True:
             blank = BLANK.match(text, at, end)
             at = blank.end() if blank else at
@@ -138,6 +155,10 @@ class _Reader:
                     self.for_all.update(found)
                 continue
             first = False
+            if match["register"]:
+                raise _no_registers(span)
+            if body is not None and match["comma"] and "~" in text:
+                raise _no_declarations(span)
             if body is not None:
                 raise SyntaxFault("a pattern ends here", span, "something follows it", "write `&` between two patterns")
             made = self.take(match, span, calls)
@@ -153,11 +174,24 @@ class _Reader:
     def take(self, match: re.Match[str], span: Span, calls: list[_Call]) -> t.Expression | None:
         """Takes one token; gives the whole expression when its last parenthesis closes."""
         top = calls[-1] if calls else None
+        if match["minus"]:
+            self.minuses.append(span)
+            return None
         if match["open"]:
+            head = match["open"][:-1].strip()
+            if head == "~":
+                raise _no_declarations(span)
             if top is not None and not top.wants_argument:
                 raise SyntaxFault("a comma is missing here", span, "between two arguments")
-            calls.append(_Call(match["open"][:-1].strip(), span))
+            calls.append(_Call(head, span, minuses=self.take_minuses()))
             return None
+        if match["word"] == BARE:
+            if top is not None and not top.wants_argument:
+                raise SyntaxFault("a comma is missing here", span, "between two arguments")
+            return self.made(t.Word("any", span), 5, self.take_minuses(), span, calls)
+        if self.minuses:
+            place = self.minuses[-1]
+            raise SyntaxFault("`-` negates a predicate", place, "none follows", "write for example `-EQ(x,1)`")
         if top is None:
             raise SyntaxFault(
                 f"`{shown(match[0])}` cannot begin a pattern",
@@ -183,17 +217,31 @@ class _Reader:
         calls.pop()
         whole = Span(top.span.start, span.end)
         node, height = self.close(top, whole)
+        return self.made(node, height, top.minuses, whole, calls)
+
+    def take_minuses(self) -> int:
+        """How many signs of negation stand before what begins here."""
+        found, self.minuses = len(self.minuses), []
+        return found
+
+    def made(
+        self, node: t.Expression, height: int, minuses: int, whole: Span, calls: list[_Call]
+    ) -> t.Expression | None:
+        """Hands a finished expression to the call that it is an argument of; the last one is the pattern's."""
+        height += 3 * minuses
         if height > MAX_HEIGHT:
             raise HeightFault(Span(whole.start, min(whole.end, whole.start + 60)))
+        for _ in range(minuses):
+            node = negated([node], whole)
         if not calls:
-            return _as_regex(node)
+            return as_regex(node)
         calls[-1].arguments.append((node, height))
         calls[-1].wants_argument = False
         return None
 
     def close(self, call: _Call, span: Span) -> tuple[t.Expression, int]:
         """The expression of an operator or predicate whose parenthesis closes."""
-        if call.head in _OPERATORS:
+        if call.head in OPERATORS:
             if call.words:
                 word, place = call.words[0]
                 raise SyntaxFault(
@@ -202,19 +250,24 @@ class _Reader:
                     "a predicate has parentheses",
                     f"write `{shown(word)}(…)`",
                 )
-            low, build = _OPERATORS[call.head]
-            if len(call.arguments) < low or (low == 1 and len(call.arguments) > 1):
-                needs = "one argument" if low == 1 else "two arguments or more"
+            low, build = OPERATORS[call.head]
+            if len(call.arguments) < low or (call.head in "*!-" and len(call.arguments) > 1):
+                needs = "one argument" if call.head in "*!-" else f"{COUNTED[low]} or more"
                 raise SyntaxFault(f"`{call.head}` takes {needs}", span, f"has {len(call.arguments)}")
             # Parentheses that the text of this language needs add up to three levels.
             height = 3 + max(height for _, height in call.arguments)
+            if call.head in "#@" and isinstance(call.arguments[0][0], t.Iteration) and len(call.arguments) == 1:
+                self.write_rounds_once(call, span)
+                height += 7
             return build([argument for argument, _ in call.arguments], span), height
-        if call.head not in _PREDICATES:
-            hint = did_you_mean(call.head, list(_PREDICATES))
+        if re.fullmatch(r"\w+Attr(?:Str)?", call.head):
+            raise _no_registers(call.span)
+        if call.head not in PREDICATES:
+            hint = did_you_mean(call.head, list(PREDICATES))
             raise SyntaxFault(f"unknown predicate `{call.head}`", call.span, "not a predicate of the older form", hint)
         if call.arguments:
             raise SyntaxFault(f"`{call.head}` takes plain values", call.arguments[0][0].span, "not a value")
-        n_words, usage, make = _PREDICATES[call.head]
+        n_words, usage, make = PREDICATES[call.head]
         if len(call.words) != n_words:
             raise SyntaxFault(
                 f"`{call.head}` takes {n_words} argument{'' if n_words == 1 else 's'}",
@@ -222,8 +275,16 @@ class _Reader:
                 f"has {len(call.words)}",
                 f"write `{usage}`",
             )
-        self.uses_position = self.uses_position or call.head in _POSITIONED
-        return make(_Arguments(call.words, span)), 5
+        self.uses_position = self.uses_position or call.head in POSITIONED
+        return make(Arguments(call.words, span)), 5
+
+    def write_rounds_once(self, call: _Call, span: Span) -> None:
+        """Refuses rounds inside rounds: each writes its formula thrice here, forty levels would fill any memory."""
+        if any(span.start < inner.start and inner.end < span.end for inner in self.rounds):
+            raise SyntaxFault(
+                f"`{call.head}` over `*` cannot stand inside another such", call.span, "one is inside this one already"
+            )
+        self.rounds.append(span)
 
     def pattern(self, body: t.Expression, options: dict[str, tuple[str, Span]], number: int) -> t.Pattern:
         within = _window(options)
@@ -239,6 +300,24 @@ class _Reader:
             raise SyntaxFault(f"the pattern `{name}` is declared twice", span, "a second time")
         self.names.add(name)
         return t.Pattern(name, body, None, within, None, body.span, Span(span.start, min(span.end, span.start + 40)))
+
+
+def _no_registers(span: Span) -> SyntaxFault:
+    return SyntaxFault(
+        "registers are not supported",
+        span,
+        "keeps an event of the match, or compares with one",
+        "an event is compared with the one before it by `prev(x)`; other events of a match cannot be compared",
+    )
+
+
+def _no_declarations(span: Span) -> SyntaxFault:
+    return SyntaxFault(
+        "declarations such as `~(…)` are not supported",
+        span,
+        "belongs to a file of declarations, not of patterns",
+        "nothing is lost without it: which predicates exclude each other follows from what they say",
+    )
 
 
 # Options.
@@ -272,141 +351,8 @@ def _window(options: dict[str, tuple[str, Span]]) -> t.Within | None:
     if "window" not in options:
         return None
     (value, span), (kind, _) = options["window"], options.get("windowType", ("count", Span(0, 0)))
+    if int(value) == 0:
+        return None
     if kind == "time":
         return t.Within(t.Number(value, _TIME_UNIT, span), False, span)
-    if int(value) == 0:
-        raise SyntaxFault("a window has at least 1 event", span, "0 events")
     return t.Within(t.Number(value, None, span), True, span)
-
-
-# Predicates.
-
-
-@dataclass(frozen=True, slots=True)
-class _Arguments:
-    words: list[tuple[str, Span]]
-    span: Span
-
-    def name(self, i: int) -> t.Name:
-        word, span = self.words[i]
-        if "`" in word:
-            raise SyntaxFault("this is not the name of an attribute", span, "not a name")
-        return t.Name(word.strip('"') or "_", span)
-
-    def text(self, i: int) -> t.Text:
-        word, span = self.words[i]
-        return t.Text(word[1:-1] if word.startswith('"') and len(word) > 1 else word, span)
-
-    def number(self, i: int, unit: str | None = None) -> t.Expression:
-        word, span = self.words[i]
-        match = _NUMBER.fullmatch(word) if len(word) <= MAX_LITERAL else None
-        if match is None or abs(_exponent(match[2])) > MAX_LITERAL:
-            raise SyntaxFault(f"`{shown(word)}` is not a number", span, "a number is expected here")
-        number = t.Number(match[2], unit, span)
-        return t.Negative(number, span) if match[1] else number
-
-    def value(self, i: int) -> t.Expression:
-        return self.number(i) if _NUMBER.fullmatch(self.words[i][0]) else self.text(i)
-
-    def place(self) -> t.Call:
-        return t.Call(
-            "distance", (t.Call("point", (self.number(0), self.number(1)), self.span, self.span),), self.span, self.span
-        )
-
-
-def _exponent(literal: str) -> int:
-    digits = literal.lower().partition("e")[2]
-    return int(digits) if digits and len(digits) < 8 else 0 if not digits else MAX_LITERAL + 1
-
-
-def _comparing(sign: str) -> Callable[[_Arguments], t.Expression]:
-    def make(a: _Arguments) -> t.Expression:
-        value = a.value(1) if sign == "=" else a.number(1)
-        return t.Compare(sign, a.name(0), value, a.span, a.span)  # type: ignore[arg-type]
-
-    return make
-
-
-_PREDICATES: dict[str, tuple[int, str, Callable[[_Arguments], t.Expression]]] = {
-    "IsEventTypePredicate": (
-        1,
-        "IsEventTypePredicate(A)",
-        lambda a: t.Compare("=", t.Name(_TYPE, a.span), a.text(0), a.span, a.span),
-    ),
-    "EQ": (2, "EQ(speed,5)", _comparing("=")),
-    "GT": (2, "GT(speed,5)", _comparing(">")),
-    "LT": (2, "LT(speed,5)", _comparing("<")),
-    "GTE": (2, "GTE(speed,5)", _comparing(">=")),
-    "LTE": (2, "LTE(speed,5)", _comparing("<=")),
-    "BT": (3, "BT(speed,5,9)", lambda a: t.Between(a.name(0), a.number(1), a.number(2), False, a.span)),
-    "EQStr": (2, "EQStr(engine,off)", lambda a: t.Compare("=", a.name(0), a.text(1), a.span, a.span)),
-    "WithinCirclePredicate": (
-        3,
-        "WithinCirclePredicate(-4.47,48.38,5)",
-        lambda a: t.Compare("<=", a.place(), a.number(2, "km"), a.span, a.span),
-    ),
-    "OutsideCirclePredicate": (
-        3,
-        "OutsideCirclePredicate(-4.47,48.38,5)",
-        lambda a: t.Compare(">", a.place(), a.number(2, "km"), a.span, a.span),
-    ),
-    "DistanceBetweenPredicate": (
-        4,
-        "DistanceBetweenPredicate(-4.47,48.38,7,10)",
-        lambda a: t.Between(a.place(), a.number(2), a.number(3, "km"), False, a.span),
-    ),
-    "TruePredicate": (0, "TruePredicate()", lambda a: t.Word("any", a.span)),
-}
-_POSITIONED = frozenset(["WithinCirclePredicate", "OutsideCirclePredicate", "DistanceBetweenPredicate"])
-
-
-# Operators.
-
-_Build = Callable[[list[t.Expression], Span], t.Expression]
-_PREDICATE_NODES = (t.Compare, t.Between, t.Not, t.And, t.Or)
-
-
-def _as_regex(node: t.Expression) -> t.Expression:
-    """The expression as a part of a regex: a predicate stands in parentheses there."""
-    return t.Group(node, node.span) if isinstance(node, _PREDICATE_NODES) else node
-
-
-def _grouped(node: t.Expression, at_least: int) -> t.Expression:
-    made = enclosed(node, at_least)
-    return made if made is node else t.Group(node, node.span)
-
-
-def _joined(build: Callable[..., t.Expression]) -> _Build:
-    def make(parts: list[t.Expression], span: Span) -> t.Expression:
-        # Nested joints keep parentheses of their own, as the older form has them.
-        return build(tuple(_grouped(_as_regex(part), COMPLEMENT) for part in parts), span, (span,) * (len(parts) - 1))
-
-    return make
-
-
-def _joined_predicates(build: Callable[..., t.Expression]) -> _Build:
-    def make(parts: list[t.Expression], span: Span) -> t.Expression:
-        simple = (t.Compare, t.Between, t.Word, t.Not)
-        operands = tuple(part if isinstance(part, simple) else t.Group(part, part.span) for part in parts)
-        return build(operands, span, (span,) * (len(parts) - 1))
-
-    return make
-
-
-def _negated(parts: list[t.Expression], span: Span) -> t.Expression:
-    (part,) = parts
-    simple = isinstance(part, (t.Compare, t.Between, t.Word, t.Not))
-    return t.Not(part if simple else t.Group(part, part.span), span, span)
-
-
-_OPERATORS: dict[str, tuple[int, _Build]] = {
-    ";": (2, _joined(t.Sequence)),
-    "+": (2, _joined(t.Union)),
-    "*": (1, lambda parts, span: t.Iteration(_grouped(_as_regex(parts[0]), ATOM), 0, None, span, span)),
-    "!": (1, lambda parts, span: t.Complement(_grouped(_as_regex(parts[0]), COMPLEMENT), span, span)),
-    "#": (2, lambda parts, span: t.Skip("#", tuple(map(_as_regex, parts)), span)),
-    "@": (2, lambda parts, span: t.Skip("@", tuple(map(_as_regex, parts)), span)),
-    "^": (2, _joined_predicates(t.And)),
-    "|": (2, _joined_predicates(t.Or)),
-    "-": (1, _negated),
-}

@@ -27,6 +27,26 @@ SAME = {
     ";(EQ(x,1),EQ(x,2)) {window:60, windowType:time}": "(x = 1) ; (x = 2) within 60 s",
     "{window:3} ; ( EQ( x , 1 ) ,\n EQ(x,2) ) // said before": "(x = 1) ; (x = 2) within 3 events",
     "{order:2}EQ(x,1)": "(x = 1)",
+    # The Scala engine's policies take one formula.
+    "#(;(EQ(x,1),EQ(x,2),EQ(x,3)))": "#((x = 1), (x = 2), (x = 3))",
+    "@(;(EQ(x,1),;(EQ(x,2),EQ(x,3)),*(EQ(x,4))))": "@((x = 1), (x = 2) ; (x = 3), (x = 4)*)",
+    "@(;(EQ(x,1),#(;(EQ(x,2),EQ(x,3)))))": "@((x = 1), #((x = 2), (x = 3)))",
+    "#(*(EQ(x,1)))": "((x = 1) ; (any* ; (x = 1))*)?",
+    "@(*(EQ(x,1)))": "((x = 1) ; (!(any* ; (x = 1) ; any*) ; (x = 1))*)?",
+    "#(+(EQ(x,1),;(EQ(x,2),EQ(x,3))))": "(x = 1) | ((x = 2) ; (x = 3))",
+    "@(!(EQ(x,1)))": "!(x = 1)",
+    "#(EQ(x,1))": "(x = 1)",
+    "-EQ(x,1)": "(not x = 1)",
+    "- EQ(x,1)": "(not x = 1)",
+    "--EQ(x,1)": "(not not x = 1)",
+    "|(EQ(x,1),-EQStr(y,off))": '(x = 1 or not y = "off")',
+    "-^(EQ(x,1),EQ(y,2))": "(not (x = 1 and y = 2))",
+    ";(-EQ(x,1),*(-LT(x,-2)))": "(not x = 1) ; (not x < -2)*",
+    "TruePredicate": "any",
+    ";(TruePredicate,*(TruePredicate),-TruePredicate)": "any ; any* ; (not any)",
+    "|(TruePredicate,EQ(x,1))": "(any or x = 1)",
+    "EQ(x,1){order:1}{window:0}": "(x = 1)",
+    "EQ(x,1){window:0}{windowType:time}": "(x = 1)",
 }
 
 
@@ -87,6 +107,18 @@ WRONG = {
     "EQ(x,1){window:many}": ("`window` is a whole number", 8),
     "EQ(x,1){windowType:days}": ("`windowType` is `time` or `count`", 8),
     "EQ(x,1){partitionBy:a}&EQ(x,2){partitionBy:b}": ("all patterns of a file are about the entities of one key", 31),
+    ';(EQ(x,1)["r"],EQ(x,2))': ("registers are not supported", 10),
+    'EQ(x,1)["r"]{window:3}': ("registers are not supported", 8),
+    ';(EQ(x,1),^(EQ(x,2),GTAttr(speed,"r")))': ("registers are not supported", 21),
+    'EQAttrStr(name,"r")': ("registers are not supported", 1),
+    "~(EQ(x,1),EQ(x,2))": ("declarations such as `~(…)` are not supported", 1),
+    ";(EQ(x,1),~(EQ(x,2),EQ(x,3)))": ("declarations such as `~(…)` are not supported", 11),
+    "+(EQ(x,1),EQ(x,2)),\n~(EQ(x,1),EQ(x,2))": ("declarations such as `~(…)` are not supported", 19),
+    ";(EQ(x,1),-)": ("`-` negates a predicate", 11),
+    ";(EQ(x,1),-B)": ("`-` negates a predicate", 11),
+    "#(*(;(EQ(x,1),#(*(EQ(x,2))))))": ("`#` over `*` cannot stand inside another such", 1),
+    ";(EQ(x,1) TruePredicate)": ("a comma is missing here", 11),
+    "#()": ("`#` takes one argument or more", 1),
     "EQ(x,1){name:A}&EQ(x,2){name:A}": ("the pattern `A` is declared twice", 24),
 }
 
@@ -98,6 +130,37 @@ def test_mistakes_in_the_older_form_are_explained(text: str, message: str, colum
     rendered = str(caught.value)
     assert rendered.startswith(message)
     assert f"<text>:1:{column}\n" in rendered
+
+
+# Files of the same forms as those that the Scala engine comes with.
+FILES = {
+    ";(IsEventTypePredicate(K),+(IsEventTypePredicate(L),IsEventTypePredicate(M))){order:1}{window:0}\n": (
+        'pattern pattern_1 := (type = "K") ; ((type = "L") | (type = "M"))'
+    ),
+    ";(OutsideCirclePredicate(2.10000,41.35000,3.0),WithinCirclePredicate(2.10000,41.35000,3.0))"
+    "{order:0}{partitionBy:mmsi}": (
+        "stream events { key mmsi time timestamp in s position lon, lat }\n"
+        "pattern pattern_1 := (distance(point(2.1, 41.35)) > 3 km) ; (distance(point(2.1, 41.35)) <= 3 km)"
+    ),
+    ";(IsEventTypePredicate(K),IsEventTypePredicate(L)){order:2}\n&\n"
+    ";(|(IsEventTypePredicate(K),-IsEventTypePredicate(L)),IsEventTypePredicate(M))"
+    "{order:0}{partitionBy:someAttribute}{window:10}{windowType:count}\n": (
+        "stream events { key someAttribute time timestamp in s }\n"
+        'pattern pattern_1 := (type = "K") ; (type = "L")\n'
+        'pattern pattern_2 := (type = "K" or not type = "L") ; (type = "M") within 10 events'
+    ),
+}
+
+
+@pytest.mark.parametrize(("old", "new"), FILES.items())
+def test_whole_files_of_the_scala_engine_s_forms(old: str, new: str) -> None:
+    found, expected = dsl.read(old), dsl.read(new)
+    assert (found.stream, found.patterns) == (expected.stream, expected.patterns)
+
+
+@pytest.mark.parametrize("text", ["-EQ(x,1)", "TruePredicate", "- - ^(A)", "~(A)", 'GTAttr(speed,"x")'])
+def test_what_the_older_form_may_begin_with(text: str) -> None:
+    assert is_prefix_form(text)
 
 
 @pytest.mark.parametrize(
