@@ -14,7 +14,7 @@ from typing import Any, cast
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.examples import check_test
-from wayeb_py.dsl.letters import as_regex
+from wayeb_py.dsl.letters import as_regex, written_text
 from wayeb_py.dsl.names import Gathered, gather, order_lets
 from wayeb_py.dsl.resolve import Resolver
 from wayeb_py.dsl.results import Wrong
@@ -129,7 +129,17 @@ def _pattern(resolver: Resolver, pattern: t.Pattern, source: Source) -> m.Patter
             window = m.Window(events=int(amount.literal))
         else:
             window = m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
-    return m.Pattern(pattern.name, regex, source, pattern.name_span, window, emit, cast(tuple[str, str] | None, each))
+    return m.Pattern(
+        pattern.name, regex, source, pattern.name_span, window, emit, cast(tuple[str, str] | None, each),
+        _text(pattern, source),
+    )  # fmt: skip
+
+
+def _text(pattern: t.Pattern, source: Source) -> str:
+    """What follows the name, without the `:=`."""
+    clauses = [str(clause) for clause in (pattern.within, pattern.emit) if clause is not None]
+    each = [] if pattern.each is None else [f"{pattern.each}:"]
+    return " ".join([*each, written_text(source, pattern.body), *clauses])
 
 
 def _each(scope: Scope, pattern: t.Pattern, source: Source) -> Any:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
+from wayeb_py.dsl.printer import print_expression
 from wayeb_py.dsl.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.scope import KIND_NAMES, text_at
 from wayeb_py.errors import Source, Span
@@ -180,7 +181,13 @@ def as_regex(r: Resolver, result: Result, node: t.Expression, parent: t.Expressi
         return None
     for source, span in predicated.unguarded:
         warn_of_lookup(r, source, span)
-    return m.Letter(predicated.predicate, node.span)
+    return m.Letter(predicated.predicate, node.span, written_text(r.source, _unwrapped(node)))
+
+
+def written_text(source: Source, node: t.Expression) -> str:
+    """An expression as the file writes it, on one line and without comments."""
+    text = source.text[node.span.start : node.span.end]
+    return print_expression(node) if "\n" in text or "//" in text else text
 
 
 def warn_of_lookup(r: Resolver, source: Source, span: Span) -> None:

@@ -219,10 +219,11 @@ Predicate = Always | Never | Compare | Missing | Near | Inside | PredicateCall |
 
 @node
 class Letter(Node):
-    """One event that satisfies a predicate."""
+    """One event that satisfies a predicate; `text` is how the file writes it, with its names and units."""
 
     predicate: Predicate
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    text: str = field(default="", compare=False, repr=False)
 
 
 @node
@@ -343,7 +344,10 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """A named regex with its window and the columns of the last event that its detections carry."""
+    """A named regex with its window and the columns of the last event that its detections carry.
+
+    `text` is all that follows the name, as the file writes it, without comments and on one line.
+    """
 
     name: str
     regex: Regex
@@ -352,6 +356,7 @@ class Pattern:
     window: Window | None = None
     emit: tuple[str, ...] = ()
     each: tuple[str, str] | None = None  # (variable, places), as in `for each p in port`
+    text: str = field(default="", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -315,7 +315,7 @@ def respan(root: m.Regex, span: Span) -> m.Regex:
             continue
         build: Callable[..., Any] = type(node)
         if isinstance(node, m.Letter):
-            made[id(node)] = m.Letter(node.predicate, span)
+            made[id(node)] = m.Letter(node.predicate, span, node.text)
         elif isinstance(node, m.Iteration):
             made[id(node)] = m.Iteration(made[id(node.body)], node.at_least, node.at_most, span)
         elif isinstance(node, m.Complement):

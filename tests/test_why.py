@@ -19,8 +19,10 @@ from test_properties import Scene, scenes
 import wayeb_py
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError
+from wayeb_py.explanation import Folded, Why, fold
 from wayeb_py.reading import Readings
-from wayeb_py.why import Explainer, Why, explain
+from wayeb_py.values import Chunk
+from wayeb_py.why import Explainer, explain
 from wayeb_py.why_table import render_why
 from wayeb_py.words import words_of
 
@@ -53,7 +55,7 @@ def events(**columns: str) -> pa.Table:
 
 
 def why(pattern: str, at: int, table: pa.Table) -> Why:
-    patterns = wayeb_py.compile(STREAM + f"pattern P := {pattern}\n")
+    patterns = wayeb_py.compile(STREAM + f"let fast = speed > 50\nlet slow = speed < 5\npattern P := {pattern}\n")
     return explain(patterns, words_of(patterns, table), "P", "7", Fraction(at))
 
 
@@ -85,6 +87,8 @@ DETECTED = [
     Case('@((k = "a"), (k = "b"))', {"k": "a c b"}, 20, "detected: 3 events from 0 to 20", ('k = "a"', 'k = "b"')),
     Case('(k = "a") ; !((k = "c")+) ; (k = "b")', {"k": "a b"}, 10, "detected: 2 events from 0 to 10", ('k = "a"',)),
 ]
+
+SWINGS = "#((speed > 15), (speed < 5), (speed > 15), (speed < 5))"
 
 SILENT = [
     Case(
@@ -151,7 +155,7 @@ SILENT = [
         {"ts": "0 600"},
         600,
         "not detected: 0 of at least 1 step; the event of 600 did not fit: "
-        "elapsed() was 10 min, needed elapsed() > 1800 s (missed by 20 min)",
+        "elapsed() was 10 min, needed elapsed() > 30 min (missed by 20 min)",
     ),
     Case(
         "(speed > 50)",
@@ -163,8 +167,64 @@ SILENT = [
         "(near(point(0, 0), 100 km))",
         {"lon": "1", "lat": "0"},
         0,
-        "not detected: 0 of at least 1 step; the event of 0 did not fit: near(point(0, 0), 100000 m) was "
-        "distance(point(0, 0)) 111195 m, needed near(point(0, 0), 100000 m) (missed by 11195.1 m)",
+        "not detected: 0 of at least 1 step; the event of 0 did not fit: near(point(0, 0), 100 km) was "
+        "distance(point(0, 0)) 111.195 km, needed near(point(0, 0), 100 km) (missed by 11.1951 km)",
+    ),
+    Case(
+        SWINGS + " within 30 min",
+        {"speed": "20 2 20", "ts": "0 60 120"},
+        120,
+        "not detected: 3 of at least 4 steps by 120; it waits for speed < 5 km/h, until 1800",
+    ),
+    Case(
+        SWINGS + " within 30 min",
+        {"speed": "20 2 20 10", "ts": "0 60 120 10060"},
+        10060,
+        "not detected: 3 of at least 4 steps by 120; the window of 30 min ended at 1800, before speed < 5 km/h came",
+    ),
+    Case(
+        SWINGS + " within 30 min",
+        {"speed": "20 2 20 10 10", "ts": "0 60 120 10060 10070"},
+        10070,
+        "not detected: 3 of at least 4 steps by 120; the window of 30 min ended at 1800, before speed < 5 km/h came",
+    ),
+    Case(
+        SWINGS + " within 30 min",
+        {"speed": "20 2 20 20 10", "ts": "0 60 120 10060 10070"},
+        10070,
+        "not detected: 1 of at least 4 steps by 10070; it waits for speed < 5 km/h, until 11860",
+    ),
+    Case(
+        SWINGS + " within 5 events",
+        {"speed": "20 2 20 10"},
+        30,
+        "not detected: 3 of at least 4 steps by 30; it waits for speed < 5 km/h, within the next event",
+    ),
+    Case(
+        SWINGS + " within 5 events",
+        {"speed": "20 2 20 10 10"},
+        40,
+        "not detected: 3 of at least 4 steps; the event of 40 did not fit: speed was 10 km/h, needed speed < 5 km/h "
+        "(missed by 5 km/h) (the window of 5 events left no room to pass over it)",
+    ),
+    Case(
+        SWINGS + " within 3 events",
+        {"speed": "20 2 20 10"},
+        30,
+        "not detected: a match has at least 4 events, and the window 3",
+    ),
+    Case(
+        "(fast) ; slow{2}",
+        {"speed": "60 4"},
+        10,
+        "not detected: 2 of at least 3 steps by 10; it waits for slow (speed < 5 km/h)",
+    ),
+    Case(
+        "(fast) ; slow* ; (speed > 10 m/s and held(k) > 1 h)",
+        {"speed": "60 4", "k": "a a"},
+        10,
+        "not detected: 1 of at least 2 steps by 10; "
+        "it waits for speed > 10 m/s and held(k) > 1 h (speed > 36 km/h and held(k) > 1 h)",
     ),
     Case(
         "(speed > 1) & ((speed > 1) ; (speed > 1))",
@@ -224,7 +284,7 @@ def test_a_place_of_a_pattern_for_each_is_explained_by_its_name(tmp_path: Path) 
     assert explain(patterns, words, "P", "7", Fraction(0), "B").detected
     missed = explain(patterns, words, "P", "7", Fraction(0), "A")
     assert missed.stop is not None
-    assert missed.stop.misses[0].by == "110195 m"
+    assert missed.stop.misses[0].by == "110.195 km"
     with pytest.raises(DataError, match="no place of `port` is called `C`"):
         explain(patterns, words, "P", "7", Fraction(0), "C")
     with pytest.raises(DataError, match="say which place"):
@@ -250,7 +310,18 @@ def test_the_explanation_agrees_with_the_engine_at_every_event(scene: Scene) -> 
                     assert [event.seq for event in said.events] == list(range(said.start_seq or 0, said.seq + 1))
                     assert all(event.letters or event.passed for event in said.events)
                 elif said.stop is not None:
-                    assert said.stop.misses or said.stop.forbidden
+                    assert said.stop.misses or said.stop.forbidden or said.stop.is_late
+                if said.waits_for is not None and said.start_seq is not None:
+                    assert_still_in_window(explainer.pattern.window, said, words.chunk, begin)
+
+
+def assert_still_in_window(window: m.Window | None, said: Why, chunk: Chunk, begin: int) -> None:
+    """What waits can still be completed: by the definition of `within`, which knows nothing of runs."""
+    first, last = begin + (said.start_seq or 0), begin + said.seq
+    if window is not None and window.seconds is not None:
+        assert Fraction(int(chunk.ts[last] - chunk.ts[first]), chunk.ticks_per_s) <= window.seconds
+    if window is not None and window.events is not None:
+        assert said.seq + 1 - (said.start_seq or 0) + said.steps_needed - said.steps <= window.events
 
 
 def test_a_reading_takes_letters_from_the_left_and_right_of_an_intersection() -> None:
@@ -269,6 +340,42 @@ def test_the_table_shows_a_row_an_event_and_the_one_that_stopped_it() -> None:
     assert [line.split()[:2] for line in lines[below : below + 3]] == [["0", "0"], ["1", "10"], ["2", "20"]]
     assert "✗ needed: speed > 50 km/h" in lines[below + 2]
     assert "missed by 2 km/h" in lines[below + 2]
+
+
+def test_events_that_only_lie_between_are_told_together() -> None:
+    found = why('#((k = "a"), (k = "b"))', 60, events(k="a c c c c c b"))
+    between = fold(found.events)[1]
+    assert isinstance(between, Folded)
+    assert (between.n, between.first.seq, between.last.seq) == (5, 1, 5)
+    lines = render_why(found).splitlines()
+    assert [line.split()[:3] for line in lines if "any" in line] == [["⋮", "to", "50"]]
+    assert "5 events: any" in "\n".join(lines)
+    assert len(fold(why('#((k = "a"), (k = "b"))', 30, events(k="a c c b")).events)) == 4
+    skipped = fold(why('@((k = "a"), (k = "b"))', 40, events(k="a c c c b")).events)
+    assert [item.n for item in skipped if isinstance(item, Folded)] == [3]
+
+
+def test_of_a_match_that_is_too_long_to_read_the_last_events_are_shown() -> None:
+    patterns = wayeb_py.compile(STREAM + 'pattern P := #((k = "a"), (k = "b"))\n')
+    words = words_of(patterns, events(k="a " + "c " * 8 + "b"))
+    found = Explainer(patterns, words, "P", most_read=4).explain("7", 9)
+    assert [event.seq for event in found.events] == [6, 7, 8, 9]
+    assert found.summary.endswith("; it is too long to be read letter by letter, and only its last events are shown")
+    assert len(fold(found.events)) == 4
+
+
+def test_letters_are_told_by_their_names_and_units() -> None:
+    found = why("fast ; (slow and held(k) < 2 h) ; (speed > 10 m/s)", 20, events(speed="60 4 60", k="a a a"))
+    assert [event.letters for event in found.events] == [("fast",), ("slow and held(k) < 2 h",), ("speed > 10 m/s",)]
+
+
+def test_lines_are_broken_for_a_terminal_and_never_for_a_file() -> None:
+    table = events(speed="60 70 48", limit="50 50 50", k="a a a")
+    found = why('(speed > 50 and limit > 40 and k = "a"){3}', 20, table)
+    assert max(map(len, render_why(found, 80).splitlines())) <= 80
+    whole = render_why(found).splitlines()
+    assert whole[1] == found.summary
+    assert sum("speed 60 km/h, limit 50 km/h, k \"a\"" in line for line in whole) == 1
 
 
 def test_the_command_prints_a_table_or_json(wayeb: Wayeb) -> None:  # noqa: F811

@@ -153,7 +153,7 @@ def explain_why(
     startup.spare_pandas()
     from wayeb_py.arguments import read_instant_s
     from wayeb_py.why import explain
-    from wayeb_py.why_table import render_why
+    from wayeb_py.why_table import output_width, render_why
     from wayeb_py.words import read_words
 
     try:
@@ -168,7 +168,7 @@ def explain_why(
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:
-        print(render_why(why), end="")
+        print(render_why(why, output_width()), end="")
 
 
 def read_position(text: str | None) -> tuple[str, str] | None:

@@ -22,6 +22,29 @@ def number_text(value: Fraction) -> str:
     return text if Fraction(text) == value else f"≈{text}"
 
 
+def quantity_text(value: Fraction, unit: str) -> str:
+    """A number with its unit as one would write it: 3600 s are 1 h, 5000 m are 5 km."""
+    if unit == " s" and value:
+        for seconds, larger in ((86400, "d"), (3600, "h"), (60, "min")):
+            if value % seconds == 0:
+                return f"{number_text(value / seconds)} {larger}"
+    if unit == " m" and abs(value) >= 1000 and value % 100 == 0:
+        return f"{number_text(value / 1000)} km"
+    return f"{number_text(value)}{unit}"
+
+
+def amount_text(number: float, unit: str) -> str:
+    """A measured number with its unit, in one that keeps it short."""
+    if unit == " s" and abs(number) >= 120:
+        minutes, hours, days = number / 60, number / 3600, number / 86400
+        if abs(number) < 7200:
+            return f"{minutes:.4g} min"
+        return f"{hours:.4g} h" if abs(number) < 172800 else f"{days:.4g} d"
+    if unit == " m" and abs(number) >= 1000:
+        return f"{number / 1000:.6g} km"
+    return f"{number:.6g}{unit}"
+
+
 def unit_of(value: Subject) -> str:
     match value:
         case m.Elapsed() | m.Held():
@@ -71,7 +94,7 @@ def subject_text(subject: Subject) -> str:
         case m.Distance(to):
             return f"distance({_place_text(to)})"
         case m.Near(places, distance_m):
-            return f"near({_place_text(places)}, {number_text(distance_m)} m)"
+            return f"near({_place_text(places)}, {quantity_text(distance_m, ' m')})"
         case m.Inside(places):
             return f"inside({_place_text(places)})"
         case m.PlaceColumn(places, column):
@@ -96,8 +119,9 @@ def predicate_text(predicate: m.Predicate) -> str:
         case m.Never():
             return "none"
         case m.Compare(comparator, left, right):
-            unit = unit_of(left) if isinstance(right, m.Constant) else ""
-            return f"{subject_text(left)} {comparator} {subject_text(right)}{unit}"
+            if isinstance(right, m.Constant) and isinstance(right.value, Fraction):
+                return f"{subject_text(left)} {comparator} {quantity_text(right.value, unit_of(left))}"
+            return f"{subject_text(left)} {comparator} {subject_text(right)}"
         case m.Missing(operand):
             return f"missing({subject_text(operand)})"
         case m.Not(operand):
@@ -108,6 +132,12 @@ def predicate_text(predicate: m.Predicate) -> str:
             return " or ".join(_grouped(operand, m.And) for operand in operands)
         case _:
             return subject_text(predicate)
+
+
+def letter_text(letter: m.Letter) -> str:
+    """A letter as its file writes it, names and units included; with the unit that the file leaves out."""
+    plain = predicate_text(letter.predicate)
+    return plain if plain.startswith(letter.text) else letter.text
 
 
 def _grouped(predicate: m.Predicate, weaker: type[m.And] | type[m.Or]) -> str:
@@ -181,11 +211,11 @@ def _interval(axis: Axis, name: str, first: int, last: int) -> str:
     if below is None and above is None:
         return f"{name} known"
     if below is not None and above is not None and below.value == above.value:
-        return f"{name} = {number_text(below.value)}{unit}"
-    low = "" if below is None else f"{number_text(below.value)}{unit} {'<' if below.after else '<='} "
-    high = "" if above is None else f" {'<=' if above.after else '<'} {number_text(above.value)}{unit}"
+        return f"{name} = {quantity_text(below.value, unit)}"
+    low = "" if below is None else f"{quantity_text(below.value, unit)} {'<' if below.after else '<='} "
+    high = "" if above is None else f" {'<=' if above.after else '<'} {quantity_text(above.value, unit)}"
     if not high and below is not None:
-        return f"{name} {'>' if below.after else '>='} {number_text(below.value)}{unit}"
+        return f"{name} {'>' if below.after else '>='} {quantity_text(below.value, unit)}"
     return f"{low}{name}{high}"
 
 

@@ -70,6 +70,8 @@ class Readings:
                 return found
             case m.Complement(body):
                 return self._all_from(begin) & ~self.ends(body, begin)
+            case m.Iteration(m.Letter(predicate), at_least, at_most):
+                return self._letters_in_a_row(predicate, begin, at_least, at_most)
             case m.Iteration(body, at_least, at_most):
                 found = 0
                 needed = self._needed(body, begin, at_least)
@@ -79,6 +81,16 @@ class Readings:
                 return found
             case _:
                 return self.ends(self._spell_out(regex), begin)
+
+    def _letters_in_a_row(self, predicate: m.Predicate, begin: int, at_least: int, at_most: int | None) -> int:
+        """The ends of a letter's repetitions, without a step for each: most iterations are of one letter."""
+        holds = self._holds[predicate]
+        last = self._n if at_most is None else min(self._n, begin + at_most)
+        end = begin
+        while end < last and holds[end]:
+            end += 1
+        first = begin + at_least
+        return (1 << end + 1) - (1 << first) if first <= end else 0
 
     def _all_from(self, begin: int) -> int:
         return (1 << self._n + 1) - (1 << begin)
@@ -131,6 +143,8 @@ class Readings:
                 return [read for part in parts for read in self.read(part, begin, end)]
             case m.Complement():
                 return [Read(event, regex) for event in range(begin, end)]
+            case m.Iteration(m.Letter() as letter):
+                return [Read(event, letter) for event in range(begin, end)]
             case m.Iteration(body, at_least, at_most):
                 return self._read_repetitions(body, begin, end, at_least, at_most)
             case _:

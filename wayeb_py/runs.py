@@ -1,12 +1,16 @@
 """How the runs of one pattern fared up to an event: which accept there, which live on, and where the others stopped.
 
 A run is a start and a state. Of runs in the same state the latest start is kept, which is that of the shortest match.
+A window ends runs as a letter does: in seconds at the first event that is too late, in events as soon as those that
+are left are fewer than the run still needs. Runs are followed beyond their window all the same, to tell a match that
+is too long from none at all; they count as stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import cast
 
 import numpy as np
@@ -35,6 +39,26 @@ class Fate:
     alive: tuple[Run, ...]
     stopped: tuple[Run, ...]  # at this event, as they were before it
     stopped_before: tuple[Run, ...]  # the last ones that had taken an event and were stopped earlier, all at one event
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """What a window leaves to a run; times and span are in the same ticks."""
+
+    times: npt.NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))  # [event]
+    span: Fraction | None = None
+    n_events: int | None = None
+
+    def is_late(self, start: int, event: int) -> bool:
+        """Whether an event comes too late for a run that began at `start`."""
+        return self.span is not None and int(self.times[event] - self.times[start]) > self.span
+
+    def left(self, start: int, event: int) -> int:
+        """How many events may still come after one that a run has taken."""
+        return NEVER if self.n_events is None else self.n_events - (event + 1 - start)
+
+
+UNBOUNDED = Room()
 
 
 class Automaton:
@@ -72,9 +96,9 @@ class Automaton:
         """The states after one more event from which the pattern can still be detected."""
         return self._targets[state][symbol]
 
-    def going_on(self, state: int) -> npt.NDArray[np.bool_]:
-        """[symbol]: whether an event of it would not stop a run."""
-        return np.array([bool(targets) for targets in self._targets[state]])
+    def going_on(self, state: int, left: int = NEVER) -> npt.NDArray[np.bool_]:
+        """[symbol]: whether an event of it would not stop a run, to which so many more are left then."""
+        return np.array([any(self.remaining[t] <= left for t in targets) for targets in self._targets[state]])
 
     def getting_closer(self, state: int) -> npt.NDArray[np.bool_]:
         """[symbol]: whether an event of it would bring a run nearer to its end."""
@@ -100,16 +124,21 @@ def _remaining(targets: list[list[Sequence[int]]], accepting: npt.NDArray[np.boo
     return remaining
 
 
-def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int) -> Fate:
+def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int, room: Room = UNBOUNDED) -> Fate:
     """What became of the runs at event `at`, of all that start from event `begin` on."""
     runs: dict[int, int] = {}
     stopped_before: tuple[Run, ...] = ()
+
+    def lives(state: int, start: int, event: int) -> bool:
+        return not room.is_late(start, event) and automaton.remaining[state] <= room.left(start, event)
+
     for event in range(begin, at + 1):
         after: dict[int, int] = {}
         stopped = []
         for state, start in [*runs.items(), (0, event)]:
             targets = automaton.go(state, symbols[event])
-            if not targets:
+            lived = lives(state, start, event - 1) if start < event else automaton.length <= room.left(start, start - 1)
+            if lived and not any(lives(target, start, event) for target in targets):
                 stopped.append(Run(start, state, event - 1))
             for target in targets:
                 after[target] = max(start, after.get(target, -1))
@@ -117,6 +146,7 @@ def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int) ->
         runs = after
         if event < at and any(run.start <= run.event for run in stopped):
             stopped_before = tuple(run for run in stopped if run.start <= run.event)
-    alive = tuple(Run(start, state, at) for state, start in runs.items())
-    accepting = max((run for run in alive if automaton.accepting[run.state]), key=lambda run: run.start, default=None)
+    reached = [Run(start, state, at) for state, start in runs.items()]
+    accepting = max((run for run in reached if automaton.accepting[run.state]), key=lambda run: run.start, default=None)
+    alive = tuple(run for run in reached if lives(run.state, run.start, at))
     return Fate(accepting, alive, tuple(stopped), stopped_before)

@@ -6,94 +6,49 @@ missed. That comparison comes from the automaton and not from the letters: of al
 go on, those are taken that differ in the fewest subjects from the one that came. So it is found under every operator,
 and a complement, whose letters nobody waits for, is told by what was forbidden and seen.
 
-Runs that end at the event come first; if none has got anywhere, the last one that did and was stopped before.
+Runs that end at the event come first; if none has got anywhere, the last one that did and was stopped before. A run
+whose window is over waits for nothing any more, and is told as stopped by it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, field
 from fractions import Fraction
+from functools import cached_property
+from math import floor, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.axes import Axis, Pair, Subject, atoms_of, subject_of
+from wayeb_py.alphabet import axes_of, truth_table
+from wayeb_py.axes import Axis, Pair, Subject, atoms_of, coarsen, subject_of
 from wayeb_py.columns import Column, to_float
 from wayeb_py.compiled import compile_pattern
 from wayeb_py.derivatives import deep_recursion
-from wayeb_py.describe import cells_text, predicate_text, subject_text, symbol_texts, unit_of
+from wayeb_py.describe import (
+    amount_text,
+    cells_text,
+    letter_text,
+    quantity_text,
+    subject_text,
+    symbol_texts,
+    unit_of,
+)
 from wayeb_py.dsl import meaning as m
 from wayeb_py.encode import Encoder
 from wayeb_py.errors import DataError
+from wayeb_py.explanation import Miss, SeenEvent, Stop, Why
 from wayeb_py.reading import Read, Readings
 from wayeb_py.regex import letters_of
-from wayeb_py.runs import Automaton, Fate, Run, follow
+from wayeb_py.runs import NEVER, Automaton, Fate, Room, Run, follow
 from wayeb_py.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
 
-MOST_READ = 400  # events of one match that are read letter by letter
-
-
-@dataclass(frozen=True, slots=True)
-class SeenEvent:
-    """An event and what it was to the pattern; `letters` is empty where a complement lets it pass."""
-
-    seq: int
-    ts: str
-    letters: tuple[str, ...]
-    values: dict[str, str]
-    passed: tuple[str, ...] = ()  # the complements that it lies in
-
-
-@dataclass(frozen=True, slots=True)
-class Miss:
-    """A comparison that did not hold, and by how much, where that can be said."""
-
-    subject: str
-    value: str
-    needed: str
-    by: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """The event that a run could not take."""
-
-    seq: int
-    ts: str
-    needed: str
-    misses: tuple[Miss, ...]
-    all_needed: bool  # all of the misses would have to be mended; otherwise any one of them
-    forbidden: tuple[str, ...] = ()  # what a complement excludes and this event is
-
-
-@dataclass(frozen=True, slots=True)
-class Why:
-    """The explanation of one pattern at one event of one entity."""
-
-    pattern: str
-    place: str | None
-    entity: str
-    seq: int
-    ts: str
-    detected: bool
-    summary: str
-    start_seq: int | None = None
-    start_ts: str | None = None
-    steps: int = 0  # how far the closest run got, of at least `steps_needed`
-    steps_needed: int = 0
-    events: tuple[SeenEvent, ...] = field(default=())
-    stop: Stop | None = None
-    waits_for: str | None = None
-    window_excess: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The explanation as JSON can hold it."""
-        return asdict(self)
+MOST_READ = 5_000  # events of one match that are read letter by letter
+MOST_UNREAD = 50  # of a longer one, the last events
 
 
 class Explainer:
@@ -102,7 +57,7 @@ class Explainer:
     def __init__(
         self, patterns: Patterns, words: Words, name: str, place: str | None = None, most_read: int = MOST_READ
     ) -> None:
-        self._most_read = most_read
+        self._most_read, self._most_cells = most_read, patterns.limits.cells
         number = patterns.names.index(name)
         pattern, compiled = patterns.meaning.patterns[number], patterns.compiled[number]
         if pattern.each is not None:
@@ -124,12 +79,20 @@ class Explainer:
     def explain(self, entity: str, row: int, since: int | None = None) -> Why:
         """Why the pattern was detected at a row or not; runs are followed from the word's beginning, or `since`."""
         begin = self.words.word_begin(row) if since is None else max(since, self.words.word_begin(row))
-        fate = follow(self.automaton, self._symbols[begin : row + 1].tolist(), 0, row - begin)
-        fate = _moved(fate, begin)
+        symbols, room = self._symbols[begin : row + 1].tolist(), self._room(begin, row + 1)
+        fate = _moved(follow(self.automaton, symbols, 0, row - begin, room), begin)
         if fate.accepting is None:
             return self._silence(entity, row, fate)
         excess = self._window_excess(fate.accepting.start, row)
         return self._match(entity, row, fate.accepting.start, excess)
+
+    def _room(self, begin: int, end: int) -> Room:
+        """What the window leaves to runs over some rows."""
+        window, chunk = self.pattern.window, self.words.chunk
+        if window is None:
+            return Room()
+        span = None if window.seconds is None else window.seconds * chunk.ticks_per_s
+        return Room(chunk.ts[begin:end], span, window.events)
 
     # ---- a match
 
@@ -141,6 +104,8 @@ class Explainer:
             summary = f"detected: {n} {noun} from {words.time_text(start)} to {words.time_text(row)}"
         else:
             summary = f"not detected: the shortest match, {n} {noun} from {words.time_text(start)}, {excess}"
+        if n > self._most_read:
+            summary += "; it is too long to be read letter by letter, and only its last events are shown"
         return Why(
             self.pattern.name, self.place, entity, int(words.chunk.seq[row]), words.time_text(row), excess is None,
             summary, int(words.chunk.seq[start]), words.time_text(start), self.automaton.length,
@@ -155,8 +120,9 @@ class Explainer:
         if window.seconds is not None:
             span = Fraction(int(chunk.ts[row]) - int(chunk.ts[start]), chunk.ticks_per_s)
             if span > window.seconds:
-                over = _seconds_text(span - window.seconds)
-                return f"lasts {_seconds_text(span)}, {over} longer than the window of {_seconds_text(window.seconds)}"
+                over = amount_text(float(span - window.seconds), " s")
+                lasting = amount_text(float(span), " s")
+                return f"lasts {lasting}, {over} longer than the window of {quantity_text(window.seconds, ' s')}"
         if window.events is not None and row + 1 - start > window.events:
             over_events = row + 1 - start - window.events
             return f"has {over_events} more than the {window.events} events of the window"
@@ -164,8 +130,9 @@ class Explainer:
 
     def _seen(self, begin: int, end: int, is_whole: bool) -> tuple[SeenEvent, ...]:
         """The events of a match, or of the beginning of one, with what each was read as."""
-        cut = max(begin, end - self._most_read)
-        reads = self._read(begin, end, is_whole) if end - begin <= self._most_read else []
+        is_read = end - begin <= self._most_read
+        cut = begin if is_read else max(begin, end - min(MOST_UNREAD, self._most_read))
+        reads = self._read(begin, end, is_whole) if is_read else []
         by_event: dict[int, list[Read]] = {}
         for read in reads:
             by_event.setdefault(begin + read.event, []).append(read)
@@ -188,14 +155,14 @@ class Explainer:
         return SeenEvent(
             int(self.words.chunk.seq[row]),
             self.words.time_text(row),
-            tuple(dict.fromkeys(predicate_text(letter.predicate) for letter in letters)),
+            tuple(dict.fromkeys(letter_text(letter) for letter in letters)),
             {subject_text(s): self._value(s, row) for subject in subjects for s in _measured(subject)},
             tuple(dict.fromkeys(self._complement_text(complement) for complement in passed)),
         )
 
     def _complement_text(self, complement: m.Complement) -> str:
         letters = dict.fromkeys(
-            predicate_text(letter.predicate)
+            letter_text(letter)
             for letter in letters_of(complement.body)
             if not isinstance(letter.predicate, m.Always)
         )
@@ -213,7 +180,7 @@ class Explainer:
         if not closest:
             return Why(
                 self.pattern.name, self.place, entity, int(words.chunk.seq[row]), words.time_text(row), False,
-                "not detected: no sequence of events matches this pattern",
+                self._never_text(),
             )  # fmt: skip
         run = min(closest, key=lambda ranked: ranked[:3])[3]
         if run.start > run.event and fate.stopped_before:
@@ -226,12 +193,16 @@ class Explainer:
         stop, waits_for = None, None
         if run.event == row:
             waits_for = self._needed_text(self.automaton.getting_closer(run.state))
-            summary = f"not detected: {how_far} by {words.time_text(row)}; it waits for {waits_for}"
+            until = self._until_text(run)
+            summary = f"not detected: {how_far} by {words.time_text(row)}; it waits for {waits_for}{until}"
         else:
             stop = self._stop(run)
             if run.start <= run.event and self.automaton.accepting[run.state]:
                 how_far = f"it matched up to {words.time_text(run.event)}"
-            summary = f"not detected: {how_far}; the event of {stop.ts} did not fit: {_stop_text(stop)}"
+            elif stop.is_late:
+                how_far += f" by {words.time_text(run.event)}"
+            met = "" if stop.is_late else f"the event of {stop.ts} did not fit: "
+            summary = f"not detected: {how_far}; {met}{stop.text}"
         started = run.start <= run.event
         return Why(
             self.pattern.name, self.place, entity, int(words.chunk.seq[row]), words.time_text(row), False, summary,
@@ -240,13 +211,46 @@ class Explainer:
             steps, length, so_far, stop, waits_for,
         )  # fmt: skip
 
+    def _never_text(self) -> str:
+        window, length = self.pattern.window, self.automaton.length
+        if window is not None and window.events is not None and window.events < length < NEVER:
+            return f"not detected: a match has at least {length} events, and the window {window.events}"
+        return "not detected: no sequence of events matches this pattern"
+
+    def _until_text(self, run: Run) -> str:
+        """How long a run can wait at most."""
+        window = self.pattern.window
+        if window is None:
+            return ""
+        if window.seconds is not None:
+            return f", until {self._window_end(run.start)}"
+        left = Room(n_events=window.events).left(run.start, run.event)
+        return f", within the next {'event' if left == 1 else f'{left} events'}"
+
+    def _window_end(self, start: int) -> str:
+        window, chunk = self.pattern.window, self.words.chunk
+        assert window is not None
+        assert window.seconds is not None
+        return self.words.instant_text(int(chunk.ts[start]) + floor(window.seconds * chunk.ticks_per_s))
+
     def _goes_on(self, run: Run) -> bool:
         """Whether any event at all would have let the run go on; one that is complete may be at its end."""
-        return bool(self.automaton.going_on(run.state).any())
+        event = run.event + 1
+        room = self._room(0, event + 1)
+        return bool(self.automaton.going_on(run.state, room.left(run.start, event)).any())
 
     def _stop(self, run: Run) -> Stop:
         row = run.event + 1
-        goes_on = self.automaton.going_on(run.state)
+        room = self._room(0, row + 1)
+        seq, ts = int(self.words.chunk.seq[row]), self.words.time_text(row)
+        window = self.pattern.window
+        if room.is_late(run.start, row):
+            assert window is not None
+            assert window.seconds is not None
+            ended = f"the window of {quantity_text(window.seconds, ' s')} ended at {self._window_end(run.start)}"
+            needed = self._needed_text(self.automaton.getting_closer(run.state))
+            return Stop(seq, ts, needed, (), False, window=ended, is_late=True)
+        goes_on = self.automaton.going_on(run.state, room.left(run.start, row))
         allowed = goes_on[self.compiled.symbol_of_cell]
         axes, cells_needed, all_needed = _nearest(allowed, tuple(self._cells[:, row].tolist()), self.compiled.axes)
         misses = tuple(
@@ -254,20 +258,65 @@ class Explainer:
         )
         missed = {self.compiled.axes[axis].subject for axis in axes}
         forbidden = dict.fromkeys(
-            predicate_text(letter.predicate)
+            letter_text(letter)
             for letter in _forbidden_letters(self.pattern.regex)
             if self._holds[letter.predicate][row] and missed & {subject_of(atom) for atom in atoms_of(letter.predicate)}
         )
-        return Stop(
-            int(self.words.chunk.seq[row]), self.words.time_text(row), self._needed_text(goes_on), misses, all_needed,
-            tuple(forbidden),
-        )  # fmt: skip
+        tight = None
+        if self.automaton.go(run.state, int(self._symbols[row])):
+            assert window is not None  # nothing else stops a run that its letters let go on
+            tight, forbidden = f"the window of {window.events} events left no room to pass over it", {}
+        return Stop(seq, ts, self._needed_text(goes_on), misses, all_needed, tuple(forbidden), tight)
 
     def _needed_text(self, symbols: npt.NDArray[np.bool_]) -> str:
+        """What events of some symbols are: a letter by its own name, where it is one."""
         if not self.compiled.axes:
             return "any"
-        chosen = symbols[self.compiled.symbol_of_cell].astype(np.int64)
-        return symbol_texts(self.compiled.axes, chosen, 2)[1]
+        chosen = symbols[self.compiled.symbol_of_cell]
+        plain = symbol_texts(self.compiled.axes, chosen.astype(np.int64), 2)[1]
+        named = " or ".join(self._letters_of(self._finely(chosen)))
+        return plain if not named or plain.startswith(named) else f"{named} ({plain})"
+
+    def _letters_of(self, cells: npt.NDArray[np.bool_]) -> list[str]:
+        """The letters, as the file writes them, that together are these combinations of cells; none, if none are."""
+        parts = [(table, text) for table, text in self._tables if not (table & ~cells).any()]
+        largest = [
+            (table, text)
+            for i, (table, text) in enumerate(parts)
+            if not any(
+                not (table & ~other).any() and ((other & ~table).any() or j < i)
+                for j, (other, _) in enumerate(parts)
+                if j != i
+            )
+        ]
+        covered = np.zeros(cells.shape, dtype=bool)
+        for table, _ in largest:
+            covered |= table
+        return [text for _, text in largest] if (covered == cells).all() else []
+
+    @cached_property
+    def _fine_axes(self) -> tuple[Axis, ...]:
+        """The axes of the letters, before cells that make no difference were joined; none where they are too many."""
+        axes = axes_of(letter.predicate for letter in letters_of(self.pattern.regex))
+        return axes if prod(axis.n_cells for axis in axes) <= self._most_cells else ()
+
+    @cached_property
+    def _tables(self) -> list[tuple[npt.NDArray[np.bool_], str]]:
+        """For each letter that the file writes [cells of all fine axes] whether it holds, and its text."""
+        axes = self._fine_axes
+        shape = tuple(axis.n_cells for axis in axes)
+        letters = {letter.predicate: letter.text for letter in letters_of(self.pattern.regex) if letter.text}
+        return [(np.broadcast_to(truth_table(p, axes), shape), text) for p, text in letters.items()] if axes else []
+
+    def _finely(self, cells: npt.NDArray[np.bool_]) -> npt.NDArray[np.bool_]:
+        """Combinations of the pattern's cells as combinations of those of the fine axes."""
+        coarse = {axis.subject: axis for axis in self.compiled.axes}
+        along = [coarsen(axis, coarse[axis.subject]) for axis in self._fine_axes if axis.subject in coarse]
+        if len(along) < len(coarse):
+            return cells
+        kept = [axis.n_cells if axis.subject in coarse else 1 for axis in self._fine_axes]
+        shape = tuple(axis.n_cells for axis in self._fine_axes)
+        return np.broadcast_to(cells[np.ix_(*along)].reshape(kept), shape)
 
     def _miss(self, axis: Axis, cells: list[int], row: int) -> Miss:
         subject = axis.subject
@@ -282,10 +331,10 @@ class Explainer:
         subject = axis.subject
         if isinstance(subject, m.Near):
             away = self._number(m.Distance(subject.places), row) - float(subject.distance_m)
-            return None if np.isnan(away) else _amount(abs(away), " m")
+            return None if np.isnan(away) else amount_text(abs(away), " m")
         if isinstance(subject, Pair):
             difference = self._number(subject.left, row) - self._number(subject.right, row)
-            return None if np.isnan(difference) else _amount(abs(difference), unit_of(subject.left))
+            return None if np.isnan(difference) else amount_text(abs(difference), unit_of(subject.left))
         if axis.sort != "numbers":
             return None
         value = self._number(subject, row)
@@ -297,7 +346,7 @@ class Explainer:
                 low = float(axis.cuts[cell - 1].value) if cell > 0 else -np.inf
                 high = float(axis.cuts[cell].value) if cell < len(axis.cuts) else np.inf
                 gaps.append(max(low - value, value - high, 0.0))
-        return _amount(min(gaps), unit_of(subject)) if gaps else None
+        return amount_text(min(gaps), unit_of(subject)) if gaps else None
 
     # ---- values
 
@@ -320,7 +369,7 @@ class Explainer:
                 return ("false", "true", "missing")[int(column.values[row])]
             case _:
                 number = self._number(subject, row)
-                return "missing" if np.isnan(number) else _amount(number, unit_of(subject))
+                return "missing" if np.isnan(number) else amount_text(number, unit_of(subject))
 
 
 def explain(patterns: Patterns, words: Words, name: str, entity: str, at_s: Fraction, place: str | None = None) -> Why:
@@ -433,28 +482,3 @@ def _measured(subject: Subject) -> tuple[Subject, ...]:
             return (m.Distance(places),)
         case _:
             return (subject,)
-
-
-def _amount(number: float, unit: str) -> str:
-    if unit == " s" and abs(number) >= 120:
-        return _seconds_text(number)
-    return f"{number:.6g}{unit}"
-
-
-def _seconds_text(seconds: float | Fraction) -> str:
-    whole = float(seconds)
-    if abs(whole) < 120:
-        return f"{whole:.6g} s"
-    if abs(whole) < 7200:
-        return f"{whole / 60:.4g} min"
-    return f"{whole / 3600:.4g} h" if abs(whole) < 172800 else f"{whole / 86400:.4g} d"
-
-
-def _stop_text(stop: Stop) -> str:
-    if stop.forbidden:
-        return f"{' and '.join(stop.forbidden)} was forbidden, and seen"
-    parts = [
-        f"{miss.subject} was {miss.value}, needed {miss.needed}" + (f" (missed by {miss.by})" if miss.by else "")
-        for miss in stop.misses
-    ]
-    return (" and " if stop.all_needed else " or ").join(parts) or "nothing would have"

@@ -52,7 +52,10 @@ class Words:
 
     def time_text(self, row: int) -> str:
         """The event's time as its file says it."""
-        ticks = int(self.chunk.ts[row])
+        return self.instant_text(int(self.chunk.ts[row]))
+
+    def instant_text(self, ticks: int) -> str:
+        """A time as the file would say it."""
         if self.is_timestamp:
             text = np.datetime_as_string(np.datetime64(ticks * (10**9 // self.chunk.ticks_per_s), "ns"), timezone="UTC")
             whole, _, fraction = str(text).rstrip("Z").partition(".")

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
+from wayeb_py.explanation import Why
 from wayeb_py.view.found import Episode
-from wayeb_py.why import Explainer, Why
-from wayeb_py.why_table import read_as, values_text
+from wayeb_py.why import Explainer
+from wayeb_py.why_table import values_text
 from wayeb_py.words import Words, words_of
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def _brief(why: Why) -> dict[str, Any]:
         "events": [
             {
                 "time": event.ts.partition("T")[2].removesuffix("Z").partition(".")[0] or event.ts,
-                "letter": read_as(event),
+                "letter": event.read_as,
                 "values": values_text(event.values),
                 "quiet": not event.letters,
             }
