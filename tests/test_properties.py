@@ -99,11 +99,14 @@ class Scene:
 
 
 @st.composite
-def scenes(draw: DrawFn, arrival: bool | None = None, max_events: int = 30) -> Scene:
-    atoms = ALL_ATOMS if draw(st.booleans()) else PLAIN_ATOMS
+def scenes(
+    draw: DrawFn, arrival: bool | None = None, max_events: int = 30, min_patterns: int = 1, plain: bool | None = None
+) -> Scene:
+    is_plain = draw(st.booleans()) if plain is None else plain
+    atoms = PLAIN_ATOMS if is_plain else ALL_ATOMS
     patterns = tuple(
         m.Pattern(f"P{n}", draw(regexes(atoms, max_depth=4)), Source("random", ""), window=draw(windows()))
-        for n in range(draw(st.integers(1, 3)))
+        for n in range(draw(st.integers(min_patterns, 3)))
     )
     time_ms = draw(st.integers(-20, 20)) * 1_000
     events: list[dict[str, Any]] = []
@@ -141,7 +144,7 @@ def test_batches_of_any_cuts_give_what_the_definitions_say(scene: Scene, data: s
 # At most three letters to a pattern, so that eight cells suffice for letters that are evaluated as a whole.
 LIMITS = st.builds(
     Limits,
-    cells=st.sampled_from((8, DEFAULT_LIMITS.cells)),
+    cells=st.sampled_from((8, 64, DEFAULT_LIMITS.cells)),
     dfa_states=st.sampled_from((0, DEFAULT_LIMITS.dfa_states, DEFAULT_LIMITS.dfa_states)),
     table_states=st.sampled_from((0, 4, DEFAULT_LIMITS.table_states)),
     group_states=st.sampled_from((1, 8, DEFAULT_LIMITS.group_states)),
@@ -155,6 +158,13 @@ def test_limits_change_how_a_pattern_runs_and_not_what_it_detects(
     scene: Scene, data: st.DataObject, limits: Limits
 ) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits), scene.answer())
+
+
+@settings(max_examples=250 * N_EXAMPLES_FACTOR)
+@given(scenes(min_patterns=2, plain=False, max_events=60), st.sampled_from((32, 64)))
+def test_patterns_that_mention_more_than_cells_allow_do_not_disturb_each_other(scene: Scene, cells: int) -> None:
+    # Letters that are evaluated as a whole, three to a pattern: two such patterns still fit into one group.
+    assert_equal(fed(scene.job(), [], limits=Limits(cells=cells)), scene.answer())
 
 
 @settings(max_examples=100 * N_EXAMPLES_FACTOR)

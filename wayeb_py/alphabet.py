@@ -54,9 +54,8 @@ def build_alphabet(predicates: Iterable[m.Predicate], limits: Limits) -> Alphabe
                 limit=f"{limits.cells.bit_length() - 1} letters",
                 knob="split the pattern, or raise Limits.cells",
             )
-        axes = tuple(Axis(letter, "flags") for letter in letters)
-        shape = tuple(2 for _ in letters)
-        tables = {letter: np.indices(shape)[i].astype(bool) for i, letter in enumerate(letters)}
+        axes = in_order(Axis(letter, "flags") for letter in letters)
+        tables = {letter: _cell_of(axes, letter).astype(bool) for letter in letters}
     shape = tuple(axis.n_cells for axis in axes)
     columns = np.array([np.broadcast_to(tables[letter], shape).ravel() for letter in letters], dtype=bool)
     columns = columns.reshape(len(letters), prod(shape))
@@ -75,7 +74,20 @@ def axes_of(predicates: Iterable[m.Predicate]) -> tuple[Axis, ...]:
     for predicate in predicates:
         for atom in atoms_of(predicate):
             atoms.setdefault(subject_of(atom), []).append(atom)
-    return tuple(axis_for(subject, atoms[subject]) for subject in sorted(atoms, key=repr))
+    return in_order(axis_for(subject, atoms[subject]) for subject in atoms)
+
+
+def in_order(axes: Iterable[Axis]) -> tuple[Axis, ...]:
+    """Axes in the one order in which every table of cells has them: whoever joins tables relies on it."""
+    return tuple(sorted(axes, key=lambda axis: repr(axis.subject)))
+
+
+def _cell_of(axes: tuple[Axis, ...], subject: Subject) -> IntArray:
+    """The cell of one axis by combination of cells; an array that broadcasts to all axes."""
+    number = next(i for i, axis in enumerate(axes) if axis.subject == subject)
+    shape = [1] * len(axes)
+    shape[number] = -1
+    return np.arange(axes[number].n_cells).reshape(shape)
 
 
 def truth_table(predicate: m.Predicate, axes: tuple[Axis, ...]) -> BoolArray:
@@ -99,10 +111,8 @@ def truth_table(predicate: m.Predicate, axes: tuple[Axis, ...]) -> BoolArray:
             return table
         case _:
             subject = subject_of(predicate)
-            number = next(i for i, axis in enumerate(axes) if axis.subject == subject)
-            shape = [1] * len(axes)
-            shape[number] = -1
-            return np.array(axes[number].cells_where(predicate), dtype=bool).reshape(shape)
+            axis = next(axis for axis in axes if axis.subject == subject)
+            return np.array(axis.cells_where(predicate), dtype=bool)[_cell_of(axes, subject)]
 
 
 def is_satisfiable(predicate: m.Predicate, limits: Limits) -> bool:

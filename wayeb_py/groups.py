@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py import step_kernels
+from wayeb_py.alphabet import in_order
 from wayeb_py.axes import Axis, Subject, coarsen, refine
 from wayeb_py.compiled import CompiledPattern
 from wayeb_py.derivatives import IntArray
@@ -73,6 +74,7 @@ def form_groups(patterns: Sequence[tuple[int, CompiledPattern]], limits: Limits)
 def _alone(number: int, pattern: CompiledPattern) -> Group:
     tracker = pattern.tracker
     assert isinstance(tracker, Tracker)
+    assert pattern.axes == in_order(pattern.axes)  # the product of two groups lays cells by that
     starts = sorted(set(tracker.start.tolist()) - {0})
     list_of = {start: i + 1 for i, start in enumerate(starts)}
     return Group(
@@ -148,7 +150,7 @@ def _joint_axes(left: tuple[Axis, ...], right: tuple[Axis, ...]) -> tuple[Axis, 
     by_subject: dict[Subject, list[Axis]] = {}
     for axis in (*left, *right):
         by_subject.setdefault(axis.subject, []).append(axis)
-    return tuple(refine(by_subject[subject]) for subject in sorted(by_subject, key=repr))
+    return in_order(refine(axes) for axes in by_subject.values())
 
 
 def _spread(group: Group, axes: tuple[Axis, ...]) -> IntArray:
