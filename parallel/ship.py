@@ -63,7 +63,10 @@ def _members() -> Iterator[tuple[str, bytes]]:
 def _machine_code() -> Iterator[tuple[str, bytes]]:
     """What numba keeps of the kernels; compiled now, if it was not before."""
     compile_kernels()
-    folder = Path(kernel_source()).parent / "__pycache__"
+    source = kernel_source()
+    if source is None:  # nothing is kept here: whoever runs the zip compiles
+        return
+    folder = Path(source).parent / "__pycache__"
     for path in sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")]):
         yield f"wayeb_py/{MACHINE_CODE}/{path.name}", path.read_bytes()
 

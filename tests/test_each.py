@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import wayeb_py
 from wayeb_py.each import plan_each
+from wayeb_py.limits import DEFAULT_LIMITS, Limits
 
 PORTS = [
     ("Aber", -4.50, 48.30, 5.0),
@@ -151,3 +152,56 @@ def test_places_may_change_between_runs_and_those_under_way_go_on(folder: Path, 
     (tmp_path / "ports.csv").write_text("name,lon,lat,limit\nZorn,0,0,1\nBono,-4.44,48.32,8\nAber,-4.5,48.3,5\n")
     second = wayeb_py.Recogniser(compiled(tmp_path, text), order="sorted", saved=first.save())
     assert rows_of(second.feed(at_bono.slice(1)).to_arrow(), False) == [("Bono", 1, 0, 0, 1)]
+
+
+# Bodies that mean the same with and without a place, or for the places of another set.
+ALIKE = {
+    "slow": "(speed < 4)",
+    "slow, written otherwise": "(not speed >= 4 and not missing(speed))",
+    "slow twice": "(speed < 4){2}",
+    "slow since": "(speed < 4) ; any*",
+}
+
+
+@settings(max_examples=60, deadline=None, derandomize=True)
+@given(
+    chosen=st.lists(
+        st.tuples(st.sampled_from(sorted(ALIKE)), st.sampled_from([None, ("p", "port"), ("q", "port"), ("p", "pier")])),
+        min_size=2,
+        max_size=4,
+    ),
+    longest=st.booleans(),
+    simulated=st.booleans(),
+    cut=st.integers(0, 40),
+    track=TRACKS,
+)
+def test_patterns_that_are_alike_but_for_their_places_keep_their_own(
+    folder: Path,
+    chosen: list[tuple[str, tuple[str, str] | None]],
+    longest: bool,
+    simulated: bool,
+    cut: int,
+    track: list[Any],
+) -> None:
+    (folder / "piers.csv").write_text("name,lon,lat\nEast,1,1\nWest,2,2\n")
+    limits = Limits(table_states=0) if simulated else DEFAULT_LIMITS
+    declarations = [
+        f"pattern P{number}{'' if each is None else f' for each {each[0]} in {each[1]}'} := {ALIKE[body]}\n"
+        for number, (body, each) in enumerate(chosen)
+    ]
+    piers = 'points pier from "piers.csv"\n'
+    together = compiled(folder, piers + "".join(declarations), longest=longest, limits=limits)
+    events = events_of(track)
+    columns = ["pattern", "place", "entity", "seq", "start_seq"]
+
+    def rows(*parts: wayeb_py.Detections) -> list[str]:
+        return sorted(repr(tuple(row[c] for c in columns)) for part in parts for row in part.to_arrow().to_pylist())
+
+    expected = []
+    for declaration in declarations:
+        expected += rows(compiled(folder, piers + declaration, longest=longest, limits=limits).recognise(events))
+    assert rows(together.recognise(events)) == sorted(expected)
+    first = wayeb_py.Recogniser(together, order="sorted")
+    before = first.feed(events.slice(0, cut))
+    second = wayeb_py.Recogniser(together, order="sorted", saved=first.save())
+    assert rows(before, second.feed(events.slice(cut))) == sorted(expected)

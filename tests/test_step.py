@@ -64,3 +64,18 @@ def test_events_held_back_for_a_silent_entity_are_recognised_when_it_is_given_up
     assert {row["entity"] for row in silent.to_arrow().to_pylist()} == {7}
     assert {row["pattern"] for row in silent.to_arrow().to_pylist()} == {"Twice", "Rising"}
     assert {row["entity"] for row in recogniser.finish().to_arrow().to_pylist()} == {8}
+
+
+def test_the_end_of_an_input_that_never_began_has_the_columns_of_any_other() -> None:
+    patterns = wayeb_py.compile(SOURCE + "pattern Fast := (speed > 1) emit speed\n")
+    after_nothing = wayeb_py.Recogniser(patterns).feed(EVENTS.slice(0, 0))
+    for early in (wayeb_py.Recogniser(patterns).finish(), wayeb_py.Recogniser(patterns).flush_idle(pa.array([7]))):
+        assert early.counts() == after_nothing.counts()
+        for found, typed in (
+            (early.to_arrow(), after_nothing.to_arrow()),
+            (early.episodes(), after_nothing.episodes()),
+        ):
+            assert found.num_rows == 0
+            # Columns whose types nothing has told yet take those of the others.
+            assert pa.concat_tables([found, typed], promote_options="default").schema == typed.schema
+            assert found.column_names == typed.column_names

@@ -6,6 +6,7 @@ recogniser and changes with every chunk; the patterns do not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from math import floor
 from typing import Any
@@ -134,22 +135,15 @@ class Bound:
                 self._places += member.lookup.names
         self.closed_episodes: list[Episode] = []
         self._names = pa.array(list(patterns.names), type=pa.string())
-        self.emitted = list(dict.fromkeys(column for p in patterns.meaning.patterns for column in p.emit))
+        self.emitted = patterns.emitted
         self._emits = {
             column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool)
             for column in self.emitted
         }
-        self.detection_schema = pa.schema(
-            [
-                ("pattern", pa.dictionary(pa.int32(), pa.string())),
-                ("place", pa.string()),
-                ("entity", self.entities.key_type),
-                ("ts", time_type),
-                ("seq", pa.int64()),
-                ("start_ts", time_type),
-                ("start_seq", pa.int64()),
-                *((column, _value_type(self.schema.field(column).type)) for column in self.emitted),
-            ]
+        self.detection_schema = detection_schema(
+            self.entities.key_type,
+            time_type,
+            {column: _value_type(self.schema.field(column).type) for column in self.emitted},
         )
         self.no_detections = self.detection_schema.empty_table()
 
@@ -318,18 +312,49 @@ class Bound:
             np.array([getattr(episode, field.name) for episode in episodes], dtype=np.int64)
             for field in fields(Episode)
         )
-        return pa.table(
-            {
-                "pattern": pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
-                "place": self.place_names(place),
-                "entity": self.entities.keys(entity.astype(np.int32)),
-                "start_ts": self.times(start_ts),
-                "start_seq": pa.array(start_seq),
-                "end_ts": self.times(end_ts),
-                "end_seq": pa.array(end_seq),
-                "n_detections": pa.array(n_detections),
-            }
-        )
+        arrays = [
+            pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
+            self.place_names(place),
+            self.entities.keys(entity.astype(np.int32)),
+            self.times(start_ts),
+            pa.array(start_seq),
+            self.times(end_ts),
+            pa.array(end_seq),
+            pa.array(n_detections),
+        ]
+        return pa.Table.from_arrays(arrays, schema=episode_schema(self.entities.key_type, self.time_type))
+
+
+def detection_schema(key_type: pa.DataType, time_type: pa.DataType, emitted: Mapping[str, pa.DataType]) -> pa.Schema:
+    """The columns of detections."""
+    return pa.schema(
+        [
+            ("pattern", pa.dictionary(pa.int32(), pa.string())),
+            ("place", pa.string()),
+            ("entity", key_type),
+            ("ts", time_type),
+            ("seq", pa.int64()),
+            ("start_ts", time_type),
+            ("start_seq", pa.int64()),
+            *emitted.items(),
+        ]
+    )
+
+
+def episode_schema(key_type: pa.DataType, time_type: pa.DataType) -> pa.Schema:
+    """The columns of episodes."""
+    return pa.schema(
+        [
+            ("pattern", pa.dictionary(pa.int32(), pa.string())),
+            ("place", pa.string()),
+            ("entity", key_type),
+            ("start_ts", time_type),
+            ("start_seq", pa.int64()),
+            ("end_ts", time_type),
+            ("end_seq", pa.int64()),
+            ("n_detections", pa.int64()),
+        ]
+    )
 
 
 def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:

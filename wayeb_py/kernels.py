@@ -62,12 +62,14 @@ class Kernel:
 
     def _load(self, kind: Any) -> Callable[..., Any]:
         # A dispatcher of its own for each signature: one that holds several would load them all.
+        source = kernel_source()
+        code = self._function.__code__
         function = FunctionType(
-            self._function.__code__.replace(co_filename=kernel_source()),
+            code if source is None else code.replace(co_filename=source),
             self._function.__globals__,
             self._function.__name__,
         )
-        loaded: Callable[..., Any] = nb.njit([self._signatures[kind]], nogil=True, cache=True)(function)
+        loaded: Callable[..., Any] = nb.njit([self._signatures[kind]], nogil=True, cache=source is not None)(function)
         self._compiled[kind] = loaded
         return loaded
 

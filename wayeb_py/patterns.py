@@ -61,6 +61,11 @@ class Patterns:
         return tuple(pattern.name for pattern in self.compiled)
 
     @property
+    def emitted(self) -> list[str]:
+        """The columns that detections have besides their own, in the order of the file."""
+        return list(dict.fromkeys(column for pattern in self.meaning.patterns for column in pattern.emit))
+
+    @property
     def max_age(self) -> int:
         """How many of an entity's last events have to be remembered by their time."""
         trackers = [member.compiled.tracker for member in self.members]
@@ -194,14 +199,14 @@ def _assemble(
     longest: bool,
     knowledge: Knowledge,
 ) -> Patterns:
-    by_fingerprint: dict[str, list[int]] = {}
-    for number, pattern in enumerate(compiled):
-        by_fingerprint.setdefault(pattern.fingerprint, []).append(number)
+    by_sense: dict[tuple[str, str | None], list[int]] = {}
+    for number, (pattern, result) in enumerate(zip(meaning.patterns, compiled, strict=True)):
+        by_sense.setdefault(_sense(pattern, result), []).append(number)
     return Patterns(
         meaning,
         compiled,
-        tuple(compiled[same[0]] for same in by_fingerprint.values()),
-        tuple(tuple(same) for same in by_fingerprint.values()),
+        tuple(compiled[same[0]] for same in by_sense.values()),
+        tuple(tuple(same) for same in by_sense.values()),
         warnings,
         tuple(_needs(meaning)),
         functions,
@@ -209,6 +214,11 @@ def _assemble(
         longest,
         knowledge,
     )
+
+
+def _sense(pattern: m.Pattern, compiled: CompiledPattern) -> tuple[str, str | None]:
+    """What patterns share that detect the same: a fingerprint, and the places that they are detected for."""
+    return compiled.fingerprint, None if pattern.each is None else pattern.each[1]
 
 
 def _refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
@@ -235,7 +245,7 @@ def _refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
 
 
 def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterator[Diagnostic]:
-    first: dict[tuple[str, object], m.Pattern] = {}
+    first: dict[tuple[str, str | None], m.Pattern] = {}
     for pattern, result in zip(meaning.patterns, compiled, strict=True):
         if result.is_empty:
             yield Diagnostic(
@@ -247,7 +257,7 @@ def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterat
                 "warning", f"pattern `{pattern.name}` also matches the empty sequence", pattern.source, pattern.span,
                 "only its non-empty matches are detected",
             )  # fmt: skip
-        other = first.setdefault((result.fingerprint, pattern.each), pattern)
+        other = first.setdefault(_sense(pattern, result), pattern)
         if other is not pattern and not result.is_empty:
             yield Diagnostic(
                 "warning", f"patterns `{other.name}` and `{pattern.name}` are equivalent", pattern.source, pattern.span,

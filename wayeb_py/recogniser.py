@@ -20,7 +20,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py import kernels
-from wayeb_py.bound import Bound, Disorder, Part, has_null_word, join_parts, plain
+from wayeb_py.bound import (
+    Bound,
+    Disorder,
+    Part,
+    detection_schema,
+    episode_schema,
+    has_null_word,
+    join_parts,
+    plain,
+)
 from wayeb_py.columns import Column, column_of, ticks_of
 from wayeb_py.detections import Detections
 from wayeb_py.entities import Entities
@@ -166,8 +175,10 @@ class Recogniser:
         return self._bound.entities
 
     def _nothing(self) -> Detections:
-        empty = pa.schema([("pattern", pa.string())]).empty_table()
-        return Detections(empty, empty)
+        """No detections, while no batch has told the types of keys, times and attributes: the columns are there."""
+        unknown = pa.null()
+        found = detection_schema(unknown, unknown, dict.fromkeys(self.patterns.emitted, unknown))
+        return Detections(found.empty_table(), episode_schema(unknown, unknown).empty_table())
 
     def _feed(self, batch: pa.RecordBatch) -> Detections:
         bound = self._bind(batch.schema)
