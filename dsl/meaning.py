@@ -317,13 +317,17 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it."""
+    """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it.
+
+    One that was `given` by whoever runs the patterns stands in the place of the file's own, and may be anywhere.
+    """
 
     name: str
     shape: Literal["points", "lines", "areas"]
     path: str
     source: Source = field(compare=False, repr=False)
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -340,6 +344,7 @@ class Lookup:
     nearest_m: Fraction
     source: Source = field(compare=False, repr=False)
     span: Span = field(default=NOWHERE, compare=False, repr=False)
+    given: bool = False
 
 
 @dataclass(frozen=True, slots=True)

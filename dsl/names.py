@@ -83,6 +83,9 @@ def _note_broken(gathered: Gathered, keyword: str, name: str | None) -> None:
         gathered.broken.add(name)
 
 
+OUTSIDE_HINT = "allow it with --outside (in Python: outside=True), or move the file"
+
+
 def leaves_folder(path: str) -> bool:
     """Whether a relative path leads out of the folder it starts from."""
     depth = 0
@@ -104,7 +107,7 @@ def _check_path(path: str, source: Source, span: Span, report: Report) -> None:
             "this file is outside the folder of the pattern file",
             span,
             "leads out of the folder",
-            "allow it on the command line, or move the file",
+            OUTSIDE_HINT,
         )
 
 

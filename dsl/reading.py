@@ -12,7 +12,7 @@ from pathlib import Path
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.checker import check
-from wayeb_py.dsl.names import leaves_folder
+from wayeb_py.dsl.names import OUTSIDE_HINT, leaves_folder
 from wayeb_py.dsl.parser import parse_source
 from wayeb_py.dsl.prefix import is_prefix_form, parse_prefix
 from wayeb_py.errors import DataError, Diagnostic, Source, Span
@@ -117,6 +117,7 @@ class _Loader:
                 source,
                 "the included file is outside the folder of the pattern file",
                 "leads out of the folder",
+                OUTSIDE_HINT,
             )
         if resolved in self.seen:
             return None
@@ -128,7 +129,9 @@ class _Loader:
         except DataError as error:
             return self.refuse(include, source, "the included file cannot be read", error.message)
 
-    def refuse(self, include: t.Include, source: Source, message: str, label: str) -> tuple[Source, Path] | None:
+    def refuse(
+        self, include: t.Include, source: Source, message: str, label: str, hint: str | None = None
+    ) -> tuple[Source, Path] | None:
         span = include.path_span if include.path_span != Span(0, 0) else include.span
-        self.errors.append(Diagnostic("error", message, source, span, label))
+        self.errors.append(Diagnostic("error", message, source, span, label, hint))
         return None

@@ -6,7 +6,7 @@
 Facts are cheap: names, footers, sizes. Costs are measured on a sample of the very events with the very patterns: to
 read an event, to pack it for a shuffle, to recognise it, by pattern; and how much of all the heaviest entity has. They
 are measured only where the layout leaves a choice. `decide` is arithmetic: for each scheme, the seconds of the task
-that ends last.
+that ends last. They are there to be compared: a whole run takes longer by what Spark needs for itself.
 
 *Not taken*: a fixed rule by number of patterns (six spatial ones cost more than sixty comparisons); Spark's adaptive
 execution (it sees rows of bytes).
@@ -149,9 +149,11 @@ def decide(facts: Facts, costs: Costs | None) -> Choice:
     seconds["pattern"] = _pattern_s(facts, costs)
     best = min(seconds, key=lambda scheme: seconds[scheme])
     scheme = next(scheme for scheme in seconds if seconds[scheme] <= 1.1 * seconds[best])
-    others = ", ".join(f"{other} {_s(seconds[other])}" for other in seconds if other != scheme)
+    others = [other for other in seconds if other != scheme]
+    # A comparison and no seconds: what Spark needs to start, and to plan, is the same for all and not in them.
+    shares = " and ".join(f"{seconds[scheme] / max(seconds[other], 1e-9):.0%} of that of {other}" for other in others)
     heavy = f", one entity has {costs.heaviest:.0%} of the events" if costs.heaviest * facts.n_workers > 1 else ""
-    why = f"{_describe(facts)}{heavy}; estimated {_s(seconds[scheme])} against {others}"
+    why = f"{_describe(facts)}{heavy}; by a sample its work takes {shares}"
     return Choice(scheme, why, most_groups, seconds)
 
 
@@ -193,12 +195,6 @@ def _describe(facts: Facts) -> str:
     layout = "in no order of entities" if facts.promise is None else f"where {facts.promise}"
     parts = [_count(facts.n_patterns, "pattern"), f"{_count(facts.n_files, 'file')} {layout}"]
     return ", ".join([*parts, _count(facts.n_workers, "worker")])
-
-
-def _s(seconds: float) -> str:
-    if seconds < 0.1:
-        return "under 0.1 s"
-    return f"{seconds:.1f} s" if seconds < 10 else f"{seconds:,.0f} s"
 
 
 def _count(number: int, one: str) -> str:

@@ -53,8 +53,9 @@ class Spread:
 
     def __str__(self) -> str:
         readers = _count(self.n_readers, "reader")
+        does = "recognises what it reads" if self.n_readers == 1 else "recognise what they read"
         how = {
-            "source": f"{readers} that recognise what they read",
+            "source": f"{readers} that {does}",
             "partition": f"{readers}, {_count(self.n_shards, 'shard')}",
             "pattern": f"{_count(len(self.groups), 'group')} of patterns, {readers} each",
         }[self.scheme]

@@ -140,6 +140,21 @@ def test_files_outside_the_folder_are_read_only_if_allowed(wayeb: Wayeb) -> None
         assert wayeb(words[0], "sub/mine.sre", *words[1:], "--outside").code == 0
 
 
+def test_a_file_outside_the_folder_names_the_option_that_allows_it(wayeb: Wayeb) -> None:
+    Path("sub").mkdir()
+    Path("sub/mine.sre").write_text('include "../fleet.sre"\n')
+    Path("sub/places.sre").write_text(FLEET + '\npoints port from "../ports.csv"\n')
+    for name in ("mine", "places"):
+        assert "hint: allow it with --outside (in Python: outside=True)" in wayeb("check", f"sub/{name}.sre").err
+
+
+def test_help_lists_every_format_of_the_output(wayeb: Wayeb) -> None:
+    from wayeb_py.files import write
+
+    told = " ".join(wayeb("run", "--help").out.split())
+    assert [ending for ending in write._FORMATS if ending not in told] == []
+
+
 def test_the_version_can_be_asked_for(wayeb: Wayeb) -> None:
     assert wayeb("--version") == Ended(0, f"{wayeb_py.__version__}\n", "")
     assert wayeb().code == 2
@@ -240,7 +255,7 @@ def test_bad_rows_stop_a_run_beyond_the_limit(wayeb: Wayeb) -> None:
         (["--data", "none.csv"], 3, "`none.csv` does not exist"),
         (["--data", "s3://bucket/*.parquet"], 3, "`s3://bucket/*.parquet` is an address, and files are"),
         (["--out", "hdfs://host/found/"], 3, "mount it and name the path; or read it with Spark"),
-        (["--out", "d.xls"], 3, "it is not clear in which format to write `d.xls`"),
+        (["--out", "d.xls"], 2, "it is not clear in which format to write `d.xls`"),
     ],
 )
 def test_misuse_is_told_in_a_sentence(wayeb: Wayeb, words: list[str], code: int, message: str) -> None:

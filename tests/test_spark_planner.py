@@ -21,6 +21,7 @@ from wayeb_py.parallel.plans import make_plan
 from wayeb_py.parallel.sample import sample_events
 from wayeb_py.parallel.shuffle import route
 from wayeb_py.parallel.splits import entity_splits
+from wayeb_py.parallel.stream_schemes import Spread
 from wayeb_py.patterns import Patterns, compile_patterns
 
 FOLDER = Facts(
@@ -105,7 +106,7 @@ def test_the_reason_is_one_line_with_what_it_rests_on() -> None:
     facts = replace(FOLDER, n_workers=16, n_stretches=16)
     why = decide(facts, replace(CHEAP, heaviest=0.34)).why
     assert "\n" not in why
-    for said in ("6 patterns", "48 files", "16 workers", "34% of the events", "against"):
+    for said in ("6 patterns", "48 files", "16 workers", "34% of the events", "% of that of pattern"):
         assert said in why
 
 
@@ -126,6 +127,17 @@ def write(path: Path, ids: list[int], row_group_size: int = 1000) -> None:
 
 def read(patterns: Patterns, *paths: Path) -> EventReader:
     return open_events(paths, Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit))
+
+
+def test_the_reason_compares_schemes_and_promises_no_seconds() -> None:
+    choice = decide(replace(FOLDER, n_workers=16, n_stretches=16), DEAR)
+    share = choice.seconds[choice.scheme] / choice.seconds["pattern"]
+    assert choice.why.endswith(f"; by a sample its work takes {share:.0%} of that of pattern")
+
+
+def test_one_reader_recognises_and_two_recognise() -> None:
+    assert str(Spread("source", "as asked for", 1)).endswith(": 1 reader that recognises what it reads")
+    assert str(Spread("source", "as asked for", 2)).endswith(": 2 readers that recognise what they read")
 
 
 def test_the_survey_counts_what_there_is_without_reading_it(tmp_path: Path, patterns: Patterns) -> None:

@@ -26,18 +26,24 @@ from wayeb_py.cli_options import (
     LIMIT_FAULT,
     PATTERN_FAULT,
     AsJson,
+    Chosen,
     CleanOption,
     Functions,
     Key,
     Outside,
+    Places,
     Quiet,
+    SkipMissing,
     Strict,
     Time,
     TimeUnit,
     compile_files,
     explained,
+    leave_out,
     load_functions,
     misuse,
+    places_by_file,
+    select_patterns,
     show_warnings,
 )
 from wayeb_py.errors import DataError, Diagnostic, LimitError, PatternError
@@ -73,24 +79,29 @@ PatternFolders = Annotated[
 def main() -> None:
     """The entry point of the command."""
     signal.signal(signal.SIGTERM, _end_in_order)
-    app(args=spread_data(sys.argv[1:]))
+    app(args=spread_values(sys.argv[1:]))
 
 
-def spread_data(words: list[str]) -> list[str]:
+def spread_values(words: list[str]) -> list[str]:
     """Lets `--data` take several paths, as a shell makes them of a glob: each gets a `--data` of its own.
 
-    They end at the next option, or at a pattern file, which is known by its extension.
+    They end at the next option, or at a pattern file, which is known by its extension. The names of a `--pattern`
+    end at what is no name, and the files of a `--places` at what has no `=`.
     """
+    belongs = {"--data": lambda word: not word.endswith(".sre"), "--places": lambda word: "=" in word}
+    if words[:1] in (["run"], ["stream"]):  # the other commands take one
+        belongs["--pattern"] = str.isidentifier
     spread: list[str] = []
-    follows_data = False
+    option = ""  # whose values follow
     for before, word in zip(["", *words], words, strict=False):
         if word.startswith("-") and word != "-":
-            follows_data = word == "--data" or word.startswith("--data=")
-        elif follows_data and before != "--data":
-            if word.endswith(".sre"):
-                follows_data = False
+            option = word.partition("=")[0]
+            option = option if option in belongs else ""
+        elif option and before != option:
+            if belongs[option](word):
+                spread.append(option)
             else:
-                spread.append("--data")
+                option = ""
         spread.append(word)
     return spread
 
@@ -125,6 +136,7 @@ def check(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    places: Places = None,
     outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
@@ -138,9 +150,9 @@ def check(
     n_patterns = 0
     paths = find_whole_files(files)
     given = load_functions(functions)
-    for path in paths:
+    for path, its_places in zip(paths, places_by_file(paths, places), strict=True):
         try:
-            patterns = compile_files([path], key, time, time_unit, given, outside=outside)
+            patterns = compile_files([path], key, time, time_unit, given, its_places, outside=outside)
         except PatternError as error:
             found += error.diagnostics
         except LimitError as error:
@@ -173,20 +185,21 @@ def explain(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    places: Places = None,
     outside: Outside = False,
     longest: Annotated[bool, typer.Option("--longest", help="As it is run for the longest matches.")] = False,
 ) -> None:
     """Show what patterns are compiled to: predicates, minterms, states, cost."""
-    patterns = compile_files(files, key, time, time_unit, load_functions(functions), outside=outside, longest=longest)
-    if pattern is not None and pattern not in patterns.names:
-        misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
+    given = load_functions(functions)
+    patterns = compile_files(files, key, time, time_unit, given, places, outside=outside, longest=longest)
+    select_patterns(patterns, None if pattern is None else [pattern])
     from wayeb_py.explain import explain as explain_patterns
 
     print(explain_patterns(patterns, pattern=pattern, form=form.value))
 
 
 @app.command()
-@explained()
+@explained(skipping="\n  = hint: --skip-missing leaves out the patterns whose columns are missing, and names them")
 def run(
     files: PatternFiles,
     data: Annotated[
@@ -199,7 +212,11 @@ def run(
     ],
     out: Annotated[
         str,
-        typer.Option("--out", metavar="PATH", help="Detections: .parquet, .csv, .ndjson, a folder, or - (NDJSON)."),
+        typer.Option(
+            "--out",
+            metavar="PATH",
+            help="Detections: .parquet, .csv, .ndjson, .geojson, .kml, a folder (Parquet), or - (NDJSON).",
+        ),
     ],
     map_page: Annotated[
         Path | None, typer.Option("--map", metavar="FILE.html", help="Draw what was found on a map as well.")
@@ -243,6 +260,9 @@ def run(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    pattern: Chosen = None,
+    skip_missing: SkipMissing = False,
+    places: Places = None,
     outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
@@ -269,13 +289,18 @@ def run(
         time,
         time_unit,
         given,
+        places,
         outside=outside,
         longest=longest,
         lateness_s=lateness_s,
         clean=None if clean is None else clean.value,
     )
+    patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
     startup.spare_pandas()
+    left_out: dict[str, tuple[str, ...]] = {}
+    if skip_missing:
+        patterns, left_out = leave_out(patterns, data)
     try:
         unit = patterns.meaning.stream.time_unit
         since_s = None if since is None else read_instant_s(since, unit)
@@ -296,6 +321,7 @@ def run(
                 patterns, data, out, state_dir=state, final=final, workers=workers or _n_cores(), **shared
             )
             summary.engine = f"local: {why}"
+    summary.left_out = left_out
     if map_page is not None:
         cli_view.draw_run(patterns, data, summary.out, map_page, since_s, until_s)
     if as_json:
@@ -327,7 +353,7 @@ def run_tests(
     given = load_functions(functions)
     startup.spare_pandas()
     for path in find_whole_files(files):
-        patterns = compile_files([path], key, time, time_unit, given, outside=outside)
+        patterns = compile_files([path], key, time, time_unit, given, None, outside=outside)
         show_warnings(patterns, strict)
         for outcome in run_examples(patterns):
             n_examples += 1

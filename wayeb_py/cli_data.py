@@ -89,8 +89,15 @@ def convert_files(
     if as_json:
         print(json.dumps(asdict(done), ensure_ascii=False, indent=2))
     elif not quiet:
-        files = f"{done.partitions} file" if done.partitions == 1 else f"{done.partitions} files"
-        print(f"{done.events:,} events of {done.entities:,} entities in {files} below {done.out}")
+        events, entities, files = (
+            f"{number:,} {one if number == 1 else several}"
+            for number, one, several in (
+                (done.events, "event", "events"),
+                (done.entities, "entity", "entities"),
+                (done.partitions, "file", "files"),
+            )
+        )
+        print(f"{events} of {entities} in {files} below {done.out}")
         for reason, count in sorted(done.aside.items()):
             print(f"  set aside: {count:,} ({reason})")
         for name, facts in sorted(done.unreadable.items()):

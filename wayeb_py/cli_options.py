@@ -9,18 +9,20 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wayeb_py.errors import DataError, EventsError, LimitError, PatternError
+from wayeb_py.errors import DataError, EventsError, LimitError, MissingColumnError, PatternError, UsageError
 
 if TYPE_CHECKING:
     from wayeb_py.functions import UserFunction
     from wayeb_py.patterns import Patterns
 
+FEW = 5  # names that a message can list
 PATTERN_FAULT, USAGE_FAULT, DATA_FAULT, LIMIT_FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
 
 
@@ -47,8 +49,20 @@ Functions = Annotated[
     list[Path] | None, typer.Option("--functions", metavar="FILE.py", help="Python file with predicates and functions.")
 ]
 Outside = Annotated[bool, typer.Option("--outside", help="Pattern files may name files outside their own folder.")]
+Places = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--places", metavar="NAME=FILE", help="The file of declared places or of a table, in the place of its own."
+    ),
+]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="No progress, no summary.")]
+Chosen = Annotated[
+    list[str] | None, typer.Option("--pattern", metavar="NAME...", help="Only these patterns; by default all.")
+]
+SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out patterns whose columns the events lack, and name them.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 CleanOption = Annotated[
@@ -57,8 +71,10 @@ CleanOption = Annotated[
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def explained(skipping: str = "") -> Iterator[None]:
     """Turns every fault of a user's into its message and exit code; stands around each command.
+
+    `skipping` is what a command says further where some patterns ask for a column that is missing.
 
     Around all of them it would come too late: what reads the arguments has its own ideas of an interruption.
     """
@@ -66,6 +82,10 @@ def explained() -> Iterator[None]:
         yield
     except PatternError as error:
         fail(error, PATTERN_FAULT)
+    except UsageError as error:
+        fail(error, USAGE_FAULT)
+    except MissingColumnError as error:
+        fail(f"{error}{skipping}", DATA_FAULT)
     except (EventsError, DataError) as error:
         fail(error, DATA_FAULT)
     except LimitError as error:
@@ -93,12 +113,49 @@ def compile_files(
     time: str | None,
     time_unit: Unit | None,
     functions: list[UserFunction],
+    places: list[str] | None,
     **options: Any,
 ) -> Patterns:
+    from wayeb_py.given_places import read_given
     from wayeb_py.patterns import compile_patterns
 
     unit = None if time_unit is None else time_unit.value
-    return compile_patterns(files, key=key, time=time, time_unit=unit, functions=functions, **options)
+    given = read_given(places or ())
+    return compile_patterns(files, key=key, time=time, time_unit=unit, functions=functions, places=given, **options)
+
+
+def places_by_file(paths: list[Path], places: list[str] | None) -> list[list[str]]:
+    """For each file the `--places` that are its own; names that no file declares stay with all, who report them."""
+    from wayeb_py.given_places import read_given
+    from wayeb_py.pattern_files import declared_places
+
+    if not places:
+        return [[] for _ in paths]
+    given = read_given(places)
+    own = [declared_places(path) for path in paths]
+    known = set().union(*own)
+    return [[f"{name}={file}" for name, file in given.items() if name in its or name not in known] for its in own]
+
+
+def leave_out(patterns: Patterns, data: list[str]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
+    """What `--skip-missing` leaves of the patterns, and what the others lack."""
+    from wayeb_py.left_out import columns_of, leave_out_missing
+
+    if "-" in data:
+        misuse("--skip-missing looks at the columns before the run, which standard input does not allow")
+    return leave_out_missing(patterns, columns_of(data))
+
+
+def select_patterns(patterns: Patterns, names: list[str] | None) -> Patterns:
+    """The patterns of these names, or all where none is given; a name that no pattern has is an error of usage."""
+    if not names:
+        return patterns
+    for name in names:
+        if name not in patterns.names:
+            close = get_close_matches(name, patterns.names, n=1) if len(patterns.names) > FEW else []
+            told = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(patterns.names)}"
+            misuse(f"no pattern is called `{name}`; {told}")
+    return patterns.select(names)
 
 
 def show_warnings(patterns: Patterns, strict: bool) -> None:

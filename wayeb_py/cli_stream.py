@@ -23,10 +23,12 @@ import typer
 from wayeb_py.cli_options import (
     DATA_FAULT,
     AsJson,
+    Chosen,
     CleanOption,
     Functions,
     Key,
     Outside,
+    Places,
     Quiet,
     Strict,
     Time,
@@ -35,6 +37,7 @@ from wayeb_py.cli_options import (
     explained,
     load_functions,
     misuse,
+    select_patterns,
     show_warnings,
 )
 from wayeb_py.cli_spark import MasterOption, Scheme
@@ -164,6 +167,8 @@ def run_stream(
     time: Time = None,
     time_unit: TimeUnit = None,
     functions: Functions = None,
+    pattern: Chosen = None,
+    places: Places = None,
     outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
@@ -178,10 +183,11 @@ def run_stream(
     )
     settings = memory_settings(memory)
     patterns = compile_files(
-        files, key, time, time_unit, load_functions(functions),
+        files, key, time, time_unit, load_functions(functions), places,
         outside=outside, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
         clean=None if clean is None else clean.value,
     )  # fmt: skip
+    patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
     from wayeb_py.engine import find_master
     from wayeb_py.parallel.session import open_session, require_spark

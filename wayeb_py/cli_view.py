@@ -16,6 +16,7 @@ from wayeb_py.cli_options import (
     Functions,
     Key,
     Outside,
+    Places,
     Quiet,
     Time,
     TimeUnit,
@@ -23,6 +24,7 @@ from wayeb_py.cli_options import (
     explained,
     load_functions,
     misuse,
+    select_patterns,
 )
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ def draw_map(
     time_unit: TimeUnit = None,
     clean: CleanOption = None,
     functions: Functions = None,
+    places: Places = None,
     outside: Outside = False,
     quiet: Quiet = False,
 ) -> None:
@@ -71,6 +74,7 @@ def draw_map(
             time,
             time_unit,
             load_functions(functions),
+            places,
             outside=outside,
             clean=None if clean is None else clean.value,
         )
@@ -134,6 +138,7 @@ def explain_why(
     time_unit: TimeUnit = None,
     clean: CleanOption = None,
     functions: Functions = None,
+    places: Places = None,
     outside: Outside = False,
     as_json: AsJson = False,
 ) -> None:
@@ -144,12 +149,11 @@ def explain_why(
         time,
         time_unit,
         load_functions(functions),
+        places,
         outside=outside,
         clean=None if clean is None else clean.value,
     )
-    if pattern not in patterns.names:
-        misuse(f"no pattern is called `{pattern}`; there are {', '.join(patterns.names)}")
-    patterns = patterns.select([pattern])
+    patterns = select_patterns(patterns, [pattern])
     startup.spare_pandas()
     from wayeb_py.arguments import read_instant_s
     from wayeb_py.why import explain

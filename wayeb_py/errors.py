@@ -142,6 +142,10 @@ class EventsError(WayebError):
         return text if self.hint is None else f"{text}\n  = hint: {self.hint}"
 
 
+class MissingColumnError(EventsError):
+    """The events lack a column that only some patterns ask for: the others could run."""
+
+
 class DataError(WayebError):
     """A file, or a row of one, is at fault."""
 
@@ -152,6 +156,10 @@ class DataError(WayebError):
     def __str__(self) -> str:
         place = "" if self.file is None else f"\n --> {self.file}" + ("" if self.row is None else f", row {self.row}")
         return f"{self.message}{place}" + ("" if self.hint is None else f"\n  = hint: {self.hint}")
+
+
+class UsageError(DataError):
+    """What the caller asked for cannot be meant: a name that no file declares, an output of no known kind."""
 
 
 class LimitError(WayebError):

@@ -46,17 +46,33 @@ def _below(folder: Path) -> Sequence[Path]:
     return below
 
 
+def declared_places(path: Path) -> set[str]:
+    """The names of the places and tables that a file and what it includes declare; none where it cannot be read."""
+    names: set[str] = set()
+    seen: set[Path] = set()
+    waiting = [path]
+    while waiting:
+        file = waiting.pop()
+        if file.resolve() in seen:
+            continue
+        seen.add(file.resolve())
+        waiting += _includes(file)
+        names |= {one.name for one in _declarations(file) if isinstance(one, t.Knowledge | t.Lookup)}
+    return names
+
+
 def _includes(file: Path) -> Iterable[Path]:
     """The other files that a file includes; nothing where it cannot be read, which is told when it is compiled."""
-    try:
-        text = read_text(file)
-    except DataError:
-        return
-    if is_prefix_form(text):
-        return
-    tree, _ = parse_source(Source(str(file), text))
-    for declaration in tree.declarations:
+    for declaration in _declarations(file):
         if isinstance(declaration, t.Include):
             target = (file.parent / declaration.path).resolve()
             if target != file.resolve():
                 yield target
+
+
+def _declarations(file: Path) -> Sequence[t.Declaration]:
+    try:
+        text = read_text(file)
+    except DataError:
+        return ()
+    return () if is_prefix_form(text) else parse_source(Source(str(file), text))[0].declarations

@@ -6,7 +6,7 @@ that match nothing or the empty sequence, patterns that mean the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
@@ -20,6 +20,7 @@ from wayeb_py.compiled import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 from wayeb_py.functions import UserFunction
+from wayeb_py.given_places import with_given_places
 from wayeb_py.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.regex import letters_of
 from wayeb_py.spatial.knowledge import Knowledge
@@ -164,11 +165,13 @@ def compile_patterns(
     limits: Limits = DEFAULT_LIMITS,
     outside: bool = False,
     clean: Literal["ais", "gps"] | None = None,
+    places: Mapping[str, str | Path] | None = None,
 ) -> Patterns:
     """Patterns from the text of a .sre file, from a path, or from several paths.
 
     `key`, `time` and `time_unit` serve files without a stream block; `lateness_s`, `forget_after_s` and `clean`
-    replace what it says. Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+    replace what it says. `places` gives the declared places or tables of a name another file than their own. Raises
+    PatternError with everything that is wrong, or LimitError where a pattern is too large.
     """
     if isinstance(source, str) and "\n" not in source and source.endswith(".sre"):
         source = Path(source)
@@ -182,7 +185,7 @@ def compile_patterns(
         stream = replace(stream, forget_after_s=Fraction(forget_after_s))
     if clean is not None:
         stream = replace(stream, clean=clean)
-    meaning = replace(meaning, stream=stream)
+    meaning = with_given_places(replace(meaning, stream=stream), places or {})
     _refuse_unsatisfiable_letters(meaning, limits)
     compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
     warnings = (*meaning.warnings, *_review(meaning, compiled))

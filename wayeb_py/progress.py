@@ -61,6 +61,9 @@ def render_summary(summary: Summary) -> str:
         ("detections", f"{sum(summary.detections.values()):,}", ""),
         *((f"  {name}", f"{count:,}", "") for name, count in summary.detections.items()),
     ]
+    if summary.left_out:
+        lines.append(("left out", f"{len(summary.left_out):,}", "the events lack columns of theirs"))
+        lines += [(f"  {name}", "", f"needs {', '.join(lacks)}") for name, lacks in summary.left_out.items()]
     if summary.episodes is not None:
         lines.append(("episodes", f"{summary.episodes:,}", ""))
     if summary.aside:

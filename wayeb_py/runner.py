@@ -64,6 +64,7 @@ class Summary:
     duplicates: int = 0
     cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
     notes: list[str] = field(default_factory=list)  # on the files of places: what was repaired, what looks wrong
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # patterns, and the columns that they lack
     sorted_on_disk: bool = False
     seconds: float = 0.0
     recognition_s: float | None = None  # of a processor, all tasks together; on Spark

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from wayeb_py.dsl.meaning import Kind
-from wayeb_py.errors import Diagnostic, EventsError
+from wayeb_py.errors import Diagnostic, EventsError, MissingColumnError
 
 Role = Literal["key", "time", "order", "attribute", "emit"]
 TimeUnit = Literal["s", "ms", "us", "ns"]
@@ -43,12 +43,14 @@ class Column:
     kind: Kind | None = None
     diagnostic: Diagnostic | None = None
 
-    def fault(self, message: str, label: str, hint: str | None = None) -> EventsError:
+    def fault(
+        self, message: str, label: str, hint: str | None = None, error: type[EventsError] = EventsError
+    ) -> EventsError:
         """The error for this column, at the place of the pattern that asks for it."""
         if self.diagnostic is None:
-            return EventsError(message, None, hint)
+            return error(message, None, hint)
         placed = dataclasses.replace(self.diagnostic, severity="error", message=message, label=label, hint=hint)
-        return EventsError(message, placed)
+        return error(message, placed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,4 +110,5 @@ def absent(column: Column, place: str, present: Iterable[str]) -> EventsError:
         shown = ", ".join(f"`{name}`" for name in names[:12]) + (", …" if len(names) > 12 else "")
         hint = f"its columns are {shown}" if names else "it has no columns"
     noun = {"key": "key ", "time": "time ", "order": "order "}.get(column.role, "")
-    return column.fault(f"{place} has no {noun}column `{column.name}`", "not in the events", hint)
+    error = EventsError if noun else MissingColumnError
+    return column.fault(f"{place} has no {noun}column `{column.name}`", "not in the events", hint, error)

@@ -20,7 +20,7 @@ from typing import IO, Any, Literal, Protocol
 import pyarrow as pa
 import pyarrow.types as pt
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.find import refuse_address
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 
@@ -78,7 +78,7 @@ def find_target(out: str | os.PathLike[str], stem: str = "detections") -> Target
         return Target(path / f"{stem}.parquet", "parquet")
     output_format = _FORMATS.get(path.suffix.lower())
     if output_format is None:
-        raise DataError(
+        raise UsageError(
             f"it is not clear in which format to write `{text}`",
             hint="end the name in .parquet, .csv, .ndjson, .geojson or .kml; a folder has none, - is standard output",
         )

@@ -163,11 +163,11 @@ class Knowledge:
     def _refuse_outside(self, known: m.Knowledge | m.Lookup) -> None:
         path = self.path_of(known)
         folder = Path(known.source.name).parent.resolve()
-        if not self.outside and path.exists() and not path.resolve().is_relative_to(folder):
+        if not (self.outside or known.given) and path.exists() and not path.resolve().is_relative_to(folder):
             raise DataError(
                 "this file is outside the folder of the pattern file",
                 str(path),
-                hint="allow it with --outside, or move the file",
+                hint="allow it with --outside (in Python: outside=True), give it with --places, or move the file",
             )
 
     def describe(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
