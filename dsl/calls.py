@@ -10,10 +10,11 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import quantities
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.habits import FUNCTIONS, IN_PREFIX_FORM, PREFIX_HEADS
 from wayeb_py.dsl.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.scope import KIND_NAMES, text_at
 from wayeb_py.dsl.times import is_zone, read_instant, suggest_zone
-from wayeb_py.dsl.units import DEGREES, HOURS, METRES, SECONDS, describe_dimension
+from wayeb_py.dsl.units import DEGREES, HOURS, METRES, SECONDS, describe_dimension, missing_unit
 from wayeb_py.errors import Span
 
 if TYPE_CHECKING:
@@ -42,6 +43,22 @@ _COUNTS: dict[str, tuple[int, int]] = {
 }  # fmt: skip
 
 
+# What is meant by a call with another number of arguments.
+_COUNTED_OTHERWISE = {
+    ("prev", 2): "it is called as `prev(x)`; `prev(prev(x))` is the value two events before",
+    ("near", 1): "it is called as `near(coast, 300 m)`; how far away they are is `distance(coast)`",
+    ("inside", 2): "it is called as `inside(fishing)`; within a distance of them is `near(fishing, 300 m)`",
+    (
+        "max",
+        1,
+    ): "it is called as `max(a, b)`, of one event; what is computed over several must be a column of the events",
+    (
+        "min",
+        1,
+    ): "it is called as `min(a, b)`, of one event; what is computed over several must be a column of the events",
+}
+
+
 def _counts(node: t.Call) -> bool:
     low, high = _COUNTS[node.function]
     return low <= len(node.arguments) <= high
@@ -55,7 +72,7 @@ def _wrong_count(r: Resolver, node: t.Call, usage: str) -> Wrong:
         f"`{node.function}` needs arguments" if given == 0 else f"`{node.function}` cannot take {words}",
         node.span,
         f"called with {words}",
-        f"it is called as `{usage}`",
+        _COUNTED_OTHERWISE.get((node.function, given), f"it is called as `{usage}`"),
     )
     return WRONG
 
@@ -78,7 +95,11 @@ def _unknown(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Wrong:
         elif let is not None and not isinstance(let, Wrong):
             r.report.error(r.source, f"`{name}` is not a function", node.name_span, "the name of a `let`")
         return WRONG
-    hint = r.report.suggest(name, [*USAGE, *r.scope.functions])
+    if name in PREFIX_HEADS:
+        message, label, remedy = IN_PREFIX_FORM
+        r.report.error(r.source, message, node.name_span, label, remedy)
+        return WRONG
+    hint = FUNCTIONS.get(name.lower()) or r.report.suggest(name, [*USAGE, *r.scope.functions])
     r.report.error(r.source, f"unknown function `{name}`", node.name_span, "no function has this name", hint)
     return WRONG
 
@@ -302,7 +323,7 @@ def _near(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
             "`near` needs a unit of length",
             span,
             "a unit is missing: `m`, `km` or `nmi`",
-            f"write for example `{text} m`",
+            missing_unit(text, METRES),
         )
         return WRONG
     if reach.unit.dimension != METRES.dimension:

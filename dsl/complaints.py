@@ -3,21 +3,17 @@ error."""
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from wayeb_py.dsl import habits
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import SyntaxFault
 from wayeb_py.dsl.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.mistakes import (
-    did_you_mean,
-    foreign,
-    looks_like_clause,
-    reserved_word,
-    shown,
-    spaced_unit,
-    unknown_unit,
-)
-from wayeb_py.dsl.units import TIME_UNITS, UNITS, describe_dimension
+from wayeb_py.dsl.mistaken_numbers import spaced_unit, unknown_unit
+from wayeb_py.dsl.mistakes import foreign, looks_like_clause, reserved_word
+from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, describe_dimension, missing_unit
+from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
 
 if TYPE_CHECKING:
@@ -73,6 +69,11 @@ def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
     found = foreign(piece.whole, token) if token.kind == "stray" else None
     if found is not None:
         return found
+    if what == "emit" and token.text in ("*", "("):
+        hint = (
+            "name the columns: `emit speed, fuel`" if token.text == "*" else "write `emit speed, fuel`, no parentheses"
+        )
+        return SyntaxFault("`emit` is followed by the names of columns", token.span, _something(token), hint)
     return SyntaxFault(f"{who} needs a name", token.span, _something(token), f"write for example `{example}`")
 
 
@@ -301,6 +302,8 @@ def no_path(piece: Piece, token: Token) -> SyntaxFault:
 
 
 def after_declaration(piece: Piece, token: Token) -> SyntaxFault:
+    if token.text in ("#", "-", "/", "%"):
+        return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
     return SyntaxFault(
         "this belongs to no declaration", token.span, "the declaration before it has ended", _declaration_hint(token)
     )
@@ -313,6 +316,8 @@ def _declaration_hint(token: Token) -> str | None:
 
 def unknown_declaration(token: Token) -> SyntaxFault:
     """A line that looks like a declaration begins with a word that is none of their keywords."""
+    if token.text in ("#", "-", "/", "%", "'"):
+        return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
     if token.kind != "name":
         return SyntaxFault("a declaration is expected here", token.span, "not a keyword", _declaration_hint(token))
     return SyntaxFault(f"unknown declaration `{token.text}`", token.span, "not a keyword", _declaration_hint(token))
@@ -344,6 +349,9 @@ def after_expression(piece: Piece, token: Token) -> SyntaxFault:
     if token.kind in ("name", "backquoted") and emits and not looks_like_clause(token):
         label, hint = "after the columns before it", "write `emit a, b`"
         return SyntaxFault("a comma is missing between two columns", token.span, label, hint)
+    if (emits and token.text in ("(", ".")) or (emits and token.text.lower() == "as"):
+        what = "columns keep their names" if token.text.lower() == "as" else "only columns of the events can be emitted"
+        return SyntaxFault(what, token.span, f"`{shown(token.text)}` stands here", "write `emit speed, fuel`")
     if token.kind == "name":
         return SyntaxFault(
             f"unknown clause `{token.text}`",
@@ -368,9 +376,33 @@ def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
 
 def no_quantity(what: str, events: bool, piece: Piece, token: Token) -> SyntaxFault:
     example = f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min"
+    rest = piece.whole[token.start : piece.base + len(piece)]
+    meant = _duration_of_others(rest)
+    if meant is not None:
+        return SyntaxFault(
+            f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{what} {meant}`"
+        )
     return SyntaxFault(
         f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{example}`"
     )
+
+
+_SQL_UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d"}
+
+
+def _duration_of_others(rest: str) -> str | None:
+    """The duration that a text of other languages means: `"30 min"`, `PT30M`, `INTERVAL '30' MINUTE`."""
+    quoted = re.match(r"[\"']\s*(\d+(?:\.\d+)?\s*(?:ms|s|min|h|d))\s*[\"']", rest)
+    if quoted:
+        return quoted[1]
+    sql = re.match(r"interval\s+[\"']?(\d+)[\"']?\s*(second|minute|hour|day)s?\b", rest, re.IGNORECASE)
+    if sql:
+        return f"{sql[1]} {_SQL_UNITS[sql[2].lower()]}"
+    iso = re.match(r"PT?(\d+)([SMHD])\b", rest)
+    if iso:
+        return f"{iso[1]} {'min' if iso[2] == 'M' else iso[2].lower()}"
+    call = re.match(r"Time\.(second|minute|hour|day)s\((\d+)\)", rest)
+    return f"{call[2]} {_SQL_UNITS[call[1]]}" if call else None
 
 
 def check_duration(what: str, number: t.Number) -> None:
@@ -380,7 +412,7 @@ def check_duration(what: str, number: t.Number) -> None:
             f"`{what}` needs a unit of time",
             number.span,
             "a plain number",
-            f"write for example `{what} {number.literal} min`",
+            missing_unit(number.literal, SECONDS),
         )
     unit = UNITS[number.unit]
     if number.unit == "m":
@@ -417,6 +449,7 @@ def check_window(window: t.Within) -> None:
             "`within` needs a unit",
             window.amount.span,
             "a plain number",
-            f"write `within {window.amount.literal} events`, or a time such as `within {window.amount.literal} min`",
+            f"write `within {window.amount.literal} events` if events are meant; for a time, "
+            + missing_unit(window.amount.literal, SECONDS),
         )
     check_duration("within", window.amount)

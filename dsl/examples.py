@@ -8,11 +8,11 @@ from fractions import Fraction
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.lexicon import MAX_LITERAL
-from wayeb_py.dsl.mistakes import shown
 from wayeb_py.dsl.names import Gathered
 from wayeb_py.dsl.scope import KIND_NAMES, Scope
 from wayeb_py.dsl.times import read_instant
 from wayeb_py.dsl.units import UNITS, suggest_unit
+from wayeb_py.dsl.wording import shown
 from wayeb_py.errors import Note, Source, Span
 
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)

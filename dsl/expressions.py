@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from wayeb_py.dsl import mistakes
+from wayeb_py.dsl import mistaken_numbers, mistakes
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT, HeightFault, SyntaxFault
 from wayeb_py.dsl.lexicon import MAX_LITERAL, RESERVED, Token, decode_text, tokens_of
@@ -97,7 +97,7 @@ class _Reader:
             elif self.ends_here(token):
                 frame = self.frames[-1]
                 if frame.kind != "file":
-                    raise mistakes.never_closed(frame.opening)
+                    raise mistakes.clause_inside(token) if self.closes_later() else mistakes.never_closed(frame.opening)
                 self.reduce(frame, 0)
                 return frame.operands[0][0], token.start
             else:
@@ -105,6 +105,16 @@ class _Reader:
 
     def ends_here(self, token: Token) -> bool:
         return token.kind == "end" or (token.kind == "name" and token.text in ("within", "emit"))
+
+    def closes_later(self) -> bool:
+        """Whether the open bracket is closed after the clause that stands here."""
+        depth = 0
+        for token in self.tokens[self.at :]:
+            if token.kind == "sign" and token.text in "()":
+                depth += 1 if token.text == "(" else -1
+                if depth < 0:
+                    return True
+        return False
 
     # Where an operand is expected.
 
@@ -138,7 +148,9 @@ class _Reader:
         if token.kind == "sign" and token.text in ("#", "@"):
             opening = self.tokens[self.at + 1]
             if opening.text != "(" or opening.start != token.end:
-                raise mistakes.policy_without_parenthesis(token)
+                raise mistakes.policy_without_parenthesis(
+                    self.text, token, self.tokens[self.at - 1] if self.at else None
+                )
             self.at += 2
             self.frames.append(_Frame(token.text, opening, token))
             return True
@@ -165,7 +177,7 @@ class _Reader:
         if touches and following.text == "[":
             entry, closing = self.tokens[self.at + 1], self.tokens[min(self.at + 2, len(self.tokens) - 1)]
             if entry.kind != "text" or closing.text != "]":
-                raise mistakes.bad_entry(token, following)
+                raise mistakes.bad_entry(token, following, entry)
             self.at += 3
             self.push(t.Entry(name, self.decode(entry), token.span.to(closing.span)), 1)
             return False
@@ -180,13 +192,16 @@ class _Reader:
 
     def read_number(self, token: Token) -> t.Number:
         check_literal(token)
+        mistaken_numbers.check_date(self.text, token)
         self.at += 1
         unit = self.tokens[self.at]
+        if unit.kind == "name" and (odd := mistaken_numbers.odd_number(self.text, token, unit)) is not None:
+            raise odd
         if unit.kind == "stray" and unit.text in OTHER_NAMES:
-            raise mistakes.unknown_unit(unit.text, unit.span)
+            raise mistaken_numbers.unknown_unit(unit.text, unit.span)
         if unit.kind != "name" or unit.text in RESERVED:
             if unit.kind == "sign" and unit.text == "." and unit.start == token.end:
-                raise mistakes.bare_point(token, unit)
+                raise mistaken_numbers.bare_point(token, unit)
             return t.Number(token.text, None, token.span)
         slash, second = self.tokens[self.at + 1], self.tokens[min(self.at + 2, len(self.tokens) - 1)]
         if slash.text == "/" and second.kind == "name":
@@ -196,9 +211,9 @@ class _Reader:
                 self.at += 3
                 return t.Number(token.text, compound, token.span.to(second.span))
             if together and compound in OTHER_NAMES:
-                raise mistakes.unknown_unit(compound, unit.span.to(second.span))
+                raise mistaken_numbers.unknown_unit(compound, unit.span.to(second.span))
             if compound in UNITS:
-                raise mistakes.spaced_unit(compound, unit.span.to(second.span))
+                raise mistaken_numbers.spaced_unit(compound, unit.span.to(second.span))
         if unit.text in UNITS:
             self.at += 1
             return t.Number(token.text, unit.text, token.span.to(unit.span))
@@ -207,14 +222,14 @@ class _Reader:
         same_line = "\n" not in self.text[token.end : unit.start]
         meant = suggest_unit(unit.text) is not None or not mistakes.begins_comparison(slash)
         if same_line and meant and not mistakes.looks_like_clause(unit):
-            raise mistakes.unknown_unit(unit.text, unit.span)
+            raise mistaken_numbers.unknown_unit(unit.text, unit.span)
         return t.Number(token.text, None, token.span)
 
     def decode(self, token: Token) -> str:
         try:
             return decode_text(token.text)
         except ValueError:
-            raise mistakes.bad_escape(token) from None
+            raise mistaken_numbers.bad_escape(token) from None
 
     # Where an operator is expected.
 
@@ -231,6 +246,7 @@ class _Reader:
         if sign in _SUMS and not self.is_iteration(sign):
             if isinstance(operand, t.Iteration):
                 raise mistakes.iteration_in_sum(token)
+            mistakes.check_comment(self.text, token, operand)
             self.reduce(frame, _SUMS[sign])
             frame.operators.append(_Operator(sign, _SUMS[sign], token))
             self.at += 1
@@ -264,7 +280,6 @@ class _Reader:
         raise mistakes.no_operator(
             self.text,
             token,
-            self.tokens[self.at + 1 : self.at + 3],
             operand,
             [o.token for o in frame.operators],
             frame.kind in ("{", "call"),
@@ -330,7 +345,7 @@ class _Reader:
         while True:
             token = self.tokens[self.at]
             if token.kind == "end" or (token.kind != "number" and token.text not in (",", "}")):
-                raise mistakes.bad_bounds(opening, token)
+                raise mistakes.bad_bounds(self.text, opening, token)
             self.at += 1
             if token.text == "}":
                 break

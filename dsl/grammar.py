@@ -19,7 +19,7 @@ from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.expressions import check_literal, read_expression, read_quantity
 from wayeb_py.dsl.faults import SyntaxFault
 from wayeb_py.dsl.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Token, decode_text, tokens_of
-from wayeb_py.dsl.mistakes import bad_escape
+from wayeb_py.dsl.mistaken_numbers import bad_escape
 from wayeb_py.errors import Span
 
 Complaint = Callable[["Piece", Token], SyntaxFault]

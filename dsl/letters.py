@@ -66,6 +66,7 @@ def regex(r: Resolver, node: t.Expression, parts: list[Result]) -> Result:
     if len(found) < len(parts):
         return WRONG
     warn_of_complements(r, node, operands, found)
+    warn_of_laziness(r, node)
     span = node.span
     match node:
         case t.Sequence():
@@ -107,6 +108,23 @@ def warn_of_complements(
             "the complement of a regex",
             f"write `(not {inner})` for one event that is not",
         )
+
+
+def warn_of_laziness(r: Resolver, node: t.Expression) -> None:
+    """Warns of `a*?`, which is lazy in regular expressions of text and means `(a*)?` here."""
+    if not isinstance(node, t.Iteration) or not isinstance(node.operand, t.Iteration):
+        return
+    sign = text_at(r.source, node.operator_span)
+    if sign not in ("?", "+", "*"):
+        return
+    once = text_at(r.source, node.operand.span)
+    r.report.warn(
+        r.source,
+        f"`{text_at(r.source, node.span)}` means `({once}){sign}`",
+        node.operator_span,
+        "a second iteration of what is iterated already",
+        "leave it out: where matches start is told by `--longest`; write the parentheses if both are meant",
+    )
 
 
 def as_predicate(r: Resolver, result: Result, node: t.Expression, word: str, place: Span) -> Predicated | None:
@@ -168,10 +186,10 @@ def as_regex(r: Resolver, result: Result, node: t.Expression, parent: t.Expressi
         return result.regex
     named = isinstance(node, t.Name) and node.name in r.scope.lets
     if isinstance(result, Valued) and not isinstance(node, t.Group) and not (named and result.kind in ("bool", None)):
-        not_a_letter(r, result, node)
+        not_a_letter(r, result, node, parent)
         return None
     if isinstance(result, Placed):
-        not_a_letter(r, result, node)
+        not_a_letter(r, result, node, parent)
         return None
     predicated = as_predicate(r, result, node, "and", node.span)
     if predicated is None:
@@ -203,13 +221,15 @@ def warn_of_lookup(r: Resolver, source: Source, span: Span) -> None:
     )
 
 
-def not_a_letter(r: Resolver, result: Valued | Placed, node: t.Expression) -> None:
+def not_a_letter(r: Resolver, result: Valued | Placed, node: t.Expression, parent: t.Expression | None) -> None:
     text = text_at(r.source, node.span)
     if isinstance(result, Placed):
         what: str = "are places"
         hint: str | None = f"write `({_lookup(result, text)})`"
     elif result.kind is None or result.kind == "bool":
         what, hint = "is an attribute", f"put it in parentheses: `({text})`"
+        if isinstance(parent, t.Complement):
+            hint = f"write `(not {text})` for one event that is not"
     else:
         what, hint = f"is {KIND_NAMES[result.kind]}", _comparison_hint(text, result, parentheses=True)
     r.report.error(r.source, f"`{text}` {what}, not a regex", node.span, "a predicate is expected here", hint)

@@ -5,21 +5,23 @@ Messages use the words of the language reference, not those of parsers: nobody s
 
 from __future__ import annotations
 
-import difflib
+import re
+import unicodedata
 from collections.abc import Sequence
 
+from wayeb_py.dsl import habits
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import SyntaxFault
 from wayeb_py.dsl.functions import USAGE
 from wayeb_py.dsl.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.units import UNITS, suggest_unit
+from wayeb_py.dsl.wording import close_to, did_you_mean, shown
 from wayeb_py.errors import Span
 
 # Words that other languages have after a pattern.
 _FOREIGN_CLAUSES = frozenset([
     "where", "when", "while", "having", "every", "after", "before", "until", "unless", "if", "during", "partition",
     "group", "by", "window", "timeout", "select", "return", "returning", "as", "with", "from", "over", "skip",
-    "limit", "then", "followed", "per", "on", "using", "each", "for", "strict", "relaxed",
+    "limit", "per", "on", "using", "each", "for", "strict", "relaxed",
 ])  # fmt: skip
 
 # Signs of other languages: what to write instead.
@@ -47,29 +49,6 @@ _FOREIGN_SIGNS: dict[str, tuple[str, str]] = {
 _QUOTES = "'‘’“”„«»"
 
 
-def shown(text: str, limit: int = 40) -> str:
-    """A piece of the user's text, on one line and not too long."""
-    line = " ".join(text.split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
-
-
-def close_to(word: str, candidates: Sequence[str]) -> str | None:
-    """The candidate that is probably meant."""
-    lowered = {candidate.lower(): candidate for candidate in candidates}
-    if word.lower() in lowered:
-        return lowered[word.lower()]
-    # Comparing is slow, and names of another length are not meant anyway.
-    near = [name for name in candidates if abs(len(name) - len(word)) <= 1 + len(word) // 3][:500]
-    found = difflib.get_close_matches(word, near, n=1, cutoff=0.7)
-    return found[0] if found else None
-
-
-def did_you_mean(word: str, candidates: Sequence[str]) -> str | None:
-    """The hint that names the candidate that is probably meant."""
-    found = close_to(word, candidates)
-    return None if found is None else f"did you mean `{found}`?"
-
-
 # Brackets.
 
 
@@ -84,13 +63,28 @@ def _closing(opening: Token) -> str:
     return "}" if opening.text == "{" else ")"
 
 
+def clause_inside(token: Token) -> SyntaxFault:
+    """`within` or `emit` in parentheses that are closed after it."""
+    if token.text == "emit":
+        return SyntaxFault(
+            "`emit` holds for a whole pattern", token.span, "inside parentheses", "put it at the very end"
+        )
+    return SyntaxFault(
+        "`within` holds for a whole pattern",
+        token.span,
+        "inside parentheses",
+        "put it at the end of the pattern; a part that needs a window of its own is a pattern of its own",
+    )
+
+
 def closes_nothing(token: Token) -> SyntaxFault:
     what, opening = ("brace", "{") if token.text == "}" else ("parenthesis", "(")
     return SyntaxFault(f"this {what} closes nothing", token.span, f"no `{opening}` is open here")
 
 
-def policy_without_parenthesis(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def policy_without_parenthesis(text: str, token: Token, before: Token | None) -> SyntaxFault:
+    comment = habits.where_a_value_is_expected(text, token, before)
+    return comment or SyntaxFault(
         f"`{token.text}` is not followed by its parenthesis",
         token.span,
         "a list in parentheses is expected right after it",
@@ -98,43 +92,19 @@ def policy_without_parenthesis(token: Token) -> SyntaxFault:
     )
 
 
-def bad_entry(name: Token, opening: Token) -> SyntaxFault:
+def bad_entry(name: Token, opening: Token, entry: Token) -> SyntaxFault:
+    if entry.kind == "number":
+        return SyntaxFault(
+            "how often comes in braces, after what is repeated",
+            opening.span,
+            "not a brace",
+            f"write `{name.text}{{{entry.text}}}`",
+        )
     return SyntaxFault(
         "between `[` and `]` stands the name of one place, in double quotes",
         opening.span,
         "expected such a name here",
         f'write `{name.text}["Brest"]`',
-    )
-
-
-# Numbers, units, texts.
-
-
-def unknown_unit(unit: str, span: Span) -> SyntaxFault:
-    close = suggest_unit(unit)
-    hint = f"did you mean `{close}`?" if close else "the units are " + ", ".join(f"`{name}`" for name in UNITS)
-    return SyntaxFault(f"unknown unit `{unit}`", span, "not a unit", hint)
-
-
-def spaced_unit(unit: str, span: Span) -> SyntaxFault:
-    return SyntaxFault("a unit has no space inside", span, "a space in the middle of a unit", f"write `{unit}`")
-
-
-def bare_point(number: Token, point: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "a number needs digits after its decimal point",
-        number.span.to(point.span),
-        "ends in a point",
-        f"write `{number.text}` or `{number.text}.0`",
-    )
-
-
-def bad_escape(token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "this text holds an escape that is not known",
-        token.span,
-        "escapes are those of JSON",
-        r"write `\\` for a backslash; `\"`, `\n`, `\t` and `\u00e9` are escapes",
     )
 
 
@@ -167,8 +137,9 @@ def after_set(token: Token) -> SyntaxFault:
 
 
 def iteration_in_sum(token: Token) -> SyntaxFault:
+    hint = "write `x * x` for a square" if token.text == "*" else None
     return SyntaxFault(
-        f"`{token.text}` cannot follow an iteration", token.span, "what is before it is a regex, not a number"
+        f"`{token.text}` cannot follow an iteration", token.span, "what is before it is a regex, not a number", hint
     )
 
 
@@ -177,7 +148,9 @@ def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expressio
     hint = "join two comparisons with `and`"
     if len(operands) > 1:
         first = shown(text[operands[-2][0].span.start : middle.span.end])
-        hint = f"write `{first} and {shown(text[middle.span.start : middle.span.end])} {token.text} …`"
+        rest = re.compile(r"\s*(-?[\w.]+(?: ?(?:km/h|m/s|nmi|km|kn|m|s|min|h|d)\b)?)").match(text, token.end)
+        last = rest[1] if rest else "…"
+        hint = f"write `{first} and {shown(text[middle.span.start : middle.span.end])} {token.text} {last}`"
     return SyntaxFault("comparisons do not chain", token.span, "a second comparison of the same value", hint)
 
 
@@ -188,6 +161,21 @@ def square_set(token: Token) -> SyntaxFault:
 
 
 def in_without_range(operand: t.Expression) -> SyntaxFault:
+    ends: tuple[t.Expression, ...] = ()
+    if isinstance(operand, t.Arithmetic) and operand.operator == "-":
+        ends = (operand.left, operand.right)
+    elif isinstance(operand, t.Call) and operand.function in ("range", "interval", "between"):
+        ends = operand.arguments
+    if len(ends) == 2 and all(isinstance(end, t.Number) for end in ends):
+        low, high = (str(end) for end in ends)
+        return SyntaxFault("a range is written with `..`", operand.span, "not a range", f"write `in {low}..{high}`")
+    if isinstance(operand, t.Name):
+        return SyntaxFault(
+            "`in` needs a range or a set",
+            operand.span,
+            "neither a range nor a set",
+            f'write `in 5..9` or `in {{"a", "b"}}`; of places `inside({operand.name})`, `near({operand.name}, 1 km)`',
+        )
     return SyntaxFault(
         "`in` needs a range or a set",
         operand.span,
@@ -207,12 +195,12 @@ def stray_dots(token: Token) -> SyntaxFault:
 
 def stray_comma(token: Token, before: Token, after: Token) -> SyntaxFault:
     if before.kind == "number" and after.kind == "number" and before.end == token.start and after.start == token.end:
-        number = f"{before.text}.{after.text}"
+        whole = before.text.replace(".", "") if re.fullmatch(r"\d{1,3}\.\d{3}", before.text) else before.text
+        hint = f"write `{whole}.{after.text}`"
+        if re.fullmatch(r"\d{3}(?:\.\d+)?", after.text) and before.text.isdecimal() and before.text != "0":
+            hint = f"write `{before.text}{after.text}`, or `{before.text}.{after.text}` if the comma is a decimal point"
         return SyntaxFault(
-            "a number has a decimal point, not a comma",
-            before.span.to(after.span),
-            "a comma inside a number",
-            f"write `{number}`",
+            "a number has a decimal point, not a comma", before.span.to(after.span), "a comma inside a number", hint
         )
     return SyntaxFault(
         "`,` joins nothing here",
@@ -222,12 +210,28 @@ def stray_comma(token: Token, before: Token, after: Token) -> SyntaxFault:
     )
 
 
+def check_comment(text: str, token: Token, operand: t.Expression) -> None:
+    """Refuses a comment of SQL or C, which would be read as a sum."""
+    after_letter = isinstance(operand, (t.Group, t.Iteration, t.Name, t.Word, t.Skip))
+    if re.compile(r"--\s|/\*").match(text, token.start) and after_letter:
+        raise SyntaxFault(
+            habits.A_COMMENT, Span(token.start, token.start + 2), "does not begin a comment here", "write `//`"
+        )
+
+
 # Bounds of an iteration.
 
 
-def bad_bounds(opening: Token, token: Token) -> SyntaxFault:
+def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
     if token.kind == "end":
         return never_closed(opening)
+    ends = re.compile(r"\{\s*(\d+)\s*(?:\.\.+|-|–|:|to)\s*(\d+)\s*\}").match(text, opening.start)
+    least = re.compile(r"\{\s*(?:at\s+least|>=?)\s*(\d+)\s*\}|\{\s*(\d+)\s*\+\s*\}").match(text, opening.start)
+    if ends or least:
+        instead = f"{{{ends[1]},{ends[2]}}}" if ends else f"{{{least[1] or least[2]},}}" if least else ""
+        return SyntaxFault(
+            "how often an iteration goes is told by whole numbers", token.span, "not a comma", f"write `{instead}`"
+        )
     return SyntaxFault(
         "how often an iteration goes is told by whole numbers",
         token.span,
@@ -277,7 +281,18 @@ def foreign(text: str, token: Token) -> SyntaxFault | None:
     if token.text in _FOREIGN_SIGNS:
         message, hint = _FOREIGN_SIGNS[token.text]
         return SyntaxFault(message, token.span, "not an operator of this language", hint)
-    name = token.text if token.text.isprintable() else f"U+{ord(token.text):04X}"
+    plain = unicodedata.normalize("NFKC", token.text)
+    if plain != token.text and len(plain) == 1 and plain.isascii() and plain.isprintable():
+        return SyntaxFault(
+            f"`{token.text}` is not the sign `{plain}`",
+            token.span,
+            unicodedata.name(token.text, "another character").lower(),
+            f"write `{plain}`",
+        )
+    code = f"U+{ord(token.text):04X}"
+    if unicodedata.category(token.text) == "Cf":
+        return SyntaxFault(f"an invisible character stands here, {code}", token.span, "cannot be seen", "delete it")
+    name = token.text if token.text.isprintable() else code
     return SyntaxFault(f"`{name}` means nothing here", token.span, "a character that the language does not have")
 
 
@@ -313,7 +328,7 @@ def nothing_follows(span: Span) -> SyntaxFault:
 
 def no_operand(text: str, token: Token, before: Token | None, opening: Token | None) -> SyntaxFault:
     """Something that is no value, predicate or regex stands where one is expected."""
-    found = foreign(text, token)
+    found = habits.where_a_value_is_expected(text, token, before) or foreign(text, token)
     if found is not None:
         return found
     after = "" if before is None else f" after `{before.text}`"
@@ -361,20 +376,13 @@ def begins_comparison(token: Token) -> bool:
 def no_operator(
     text: str,
     token: Token,
-    following: Sequence[Token],
     operand: t.Expression,
     waiting: Sequence[Token],
     in_list: bool,
 ) -> SyntaxFault:
     """Two things stand side by side with nothing that joins them; `in_list` if they stand in a set or a call."""
-    if token.text == "^" and following and following[0].kind == "number":
-        return SyntaxFault(
-            "`^` is not an operator",
-            token.span,
-            "not an operator of this language",
-            f"write `{{{following[0].text}}}` to repeat a regex",
-        )
-    found = foreign(text, token)
+    found = None if in_list else habits.where_an_operator_is_expected(text, token, operand)
+    found = found or foreign(text, token)
     if found is not None:
         return found
     left = shown(text[operand.span.start : operand.span.end])
@@ -406,9 +414,7 @@ def no_operator(
             f"unknown clause `{token.text}`",
             token.span,
             "a pattern may end in `within` and `emit`",
-            "write `;` for one event after the other"
-            if token.text.lower() in ("then", "followed")
-            else did_you_mean(token.text, ["within", "emit"]),
+            did_you_mean(token.text, ["within", "emit"]),
         )
     if token.kind == "sign" and token.text == ".":
         return SyntaxFault(
@@ -425,10 +431,6 @@ def no_operator(
             "in the middle of another declaration",
             f"begin a new line, or write `` `{token.text}` `` if a column has this name",
         )
-    if token.text.lower() in ("is", "like", "between", "contains"):
-        hints = {"is": f"write `missing({left})` or `{left} = …`", "between": f"write `{left} in 5..9`"}
-        hint = hints.get(token.text.lower())
-        return SyntaxFault(f"`{token.text}` is not an operator", token.span, "not a word of this language", hint)
     in_predicate = any(sign.text not in (";", "|", "&", "!") for sign in waiting)
     between = Span(operand.span.end, max(token.start, operand.span.end + 1))
     right = shown(_operand_text(text, token))

@@ -17,7 +17,7 @@ from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT, HeightFault, SyntaxFault
 from wayeb_py.dsl.grammar import DECLARATION, Piece, tokens_of_one
 from wayeb_py.dsl.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED
-from wayeb_py.dsl.mistakes import close_to
+from wayeb_py.dsl.wording import close_to
 from wayeb_py.errors import Diagnostic, LimitError, PatternError, Source, Span
 
 # A keyword before a colon is a column of a test that lacks its backquotes.

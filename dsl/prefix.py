@@ -21,7 +21,6 @@ from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import MAX_HEIGHT, HeightFault, SyntaxFault
 from wayeb_py.dsl.format import format_text
 from wayeb_py.dsl.lexicon import BLANK
-from wayeb_py.dsl.mistakes import did_you_mean, shown
 from wayeb_py.dsl.parser import too_high
 from wayeb_py.dsl.prefix_heads import (
     BARE,
@@ -33,6 +32,7 @@ from wayeb_py.dsl.prefix_heads import (
     as_regex,
     negated,
 )
+from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Diagnostic, PatternError, Source, Span
 
 _TIME_COLUMN, _TIME_UNIT, _LON, _LAT = "timestamp", "s", "lon", "lat"

@@ -15,8 +15,8 @@ from typing import Literal
 from wayeb_py.dsl import tree as t
 from wayeb_py.dsl.faults import SyntaxFault
 from wayeb_py.dsl.lexicon import MAX_LITERAL
-from wayeb_py.dsl.mistakes import shown
 from wayeb_py.dsl.printer import ATOM, COMPLEMENT, enclosed
+from wayeb_py.dsl.wording import shown
 from wayeb_py.errors import Span
 
 BARE = "TruePredicate"

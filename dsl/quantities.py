@@ -18,7 +18,7 @@ from wayeb_py.dsl.functions import USAGE
 from wayeb_py.dsl.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.scope import KIND_NAMES, column_key, text_at
 from wayeb_py.dsl.times import read_instant
-from wayeb_py.dsl.units import SECONDS, UNITS, Unit, describe_dimension, units_for
+from wayeb_py.dsl.units import SECONDS, UNITS, Unit, describe_dimension, missing_unit, units_for
 from wayeb_py.errors import Span
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def _align_plain(
     plain_text, other_text = text_at(r.source, plain_node.span), text_at(r.source, other_node.span)
     name = plain.value.name if isinstance(plain.value, m.Attribute) else None
     if other.strict:
-        hint = f"write for example `{plain_text} {_example(unit)}`" if isinstance(plain_node, t.Number) else None
+        hint = missing_unit(plain_text, unit) if isinstance(plain_node, t.Number) else None
         if name in USAGE:
             hint = f"a function is called with parentheses: `{USAGE[name]}`"
         elif name is not None:
@@ -307,6 +307,8 @@ def _kinds_differ(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expre
         isinstance(culprit, t.Word) or (isinstance(culprit, t.Number) and not culprit.unit)
     ):
         hint = f'write `"{written}"`'
+    elif wanted == KIND_NAMES["bool"] and isinstance(culprit, t.Number) and written in ("0", "1"):
+        hint = f"write `{'true' if written == '1' else 'false'}`"
     elif wanted == KIND_NAMES["time"] and isinstance(culprit, t.Text):
         hint = f"write `time({written})`"
     elif isinstance(culprit, t.Text) and wanted in (KIND_NAMES["number"], KIND_NAMES["bool"]):
@@ -337,6 +339,8 @@ def between(r: Resolver, node: t.Between, parts: list[Result]) -> Result:
         span = node.low.span.to(node.high.span)
         if low.value == high.value:
             hint = f"a range leaves out its upper end; write `= {texts[0]}` for one value"
+        elif isinstance(value.value, m.Hour):
+            hint = f"over midnight write `not in {texts[1]}..{texts[0]}`"
         else:
             hint = f"did you mean `{texts[1]}..{texts[0]}`?"
         r.report.error(

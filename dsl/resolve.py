@@ -173,6 +173,11 @@ class Resolver:
         else:
             words = ["any", "none"] if in_regex else ["any", "none", "true", "false"]
             hint = self.report.suggest(name, [*scope.lets, *scope.attributes, *words])
+            before = self.source.text[max(0, node.span.start - 60) : node.span.start]
+            if name == "_":
+                hint = "write `any` for any event, `any*` for any number of them"
+            elif hint is None and re.search(r"(?:(?<![<>])=|in\s*\{[^{}]*)\s*$", before) and not in_regex:
+                hint = f'write `"{name}"` if a text is meant'
         if in_regex:
             label = "neither a `let` nor a predicate in parentheses"
             self.report.error(self.source, f"unknown name `{name}`", node.span, label, hint)
@@ -200,6 +205,10 @@ class Resolver:
             if "prev" in (node.variable, node.column):
                 other = node.column if node.variable == "prev" else node.variable
                 hint = f"did you mean `prev({other})`?"
+            elif node.variable in self.scope.lets:
+                hint = "one event is compared with the one before it, by `prev(x)`, and with no other of the match"
+            elif node.column in self.scope.attributes:
+                hint = f"write `{node.column}`: the columns of an event stand by themselves"
             elif self.each is not None:
                 hint = f"did you mean `{self.each[0]}.{node.column}`?"
             self.report.error(
@@ -255,6 +264,16 @@ class Resolver:
             before = text_at(self.source, Span(node.left.span.start, node.operator_span.end))
             after = text_at(self.source, node.right.span)
             if self.source.text[node.operator_span.start - 1].isspace():
+                if node.operator == "*" and isinstance(node.right, t.Number):
+                    once = text_at(self.source, node.left.span)
+                    self.report.error(
+                        self.source,
+                        "how often comes in braces, after what is repeated",
+                        node.operator_span.to(node.right.span),
+                        "not in braces",
+                        f"write `{once}{{{node.right.literal}}}`",
+                    )
+                    return WRONG
                 self.report.error(
                     self.source,
                     f"`{node.operator}` does not join regexes",

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl import tree as t
-from wayeb_py.dsl.mistakes import did_you_mean, shown
 from wayeb_py.dsl.results import Place, Result
+from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Diagnostic, Note, Source, Span
 
 MAX_SUGGESTIONS = 100

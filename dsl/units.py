@@ -86,6 +86,16 @@ OTHER_NAMES: dict[str, str] = {
 }  # fmt: skip
 
 
+# Units that are not ours, and what they are in ours.
+ELSEWHERE: dict[str, str] = {
+    "mph": "1 mph is 1.609344 km/h", "mi": "1 mile is 1.609344 km", "mile": "1 mile is 1.609344 km",
+    "miles": "1 mile is 1.609344 km, a nautical one `nmi`", "ft": "1 foot is 0.3048 m", "feet": "1 foot is 0.3048 m",
+    "yd": "1 yard is 0.9144 m", "ft/s": "1 ft/s is 0.3048 m/s", "w": "write `7 d` for a week",
+    "week": "write `7 d` for a week", "weeks": "write `7 d` for a week", "rad": "1 radian is 57.29578 deg",
+    "month": "months differ in length: write days, `30 d`", "months": "months differ in length: write days, `30 d`",
+}  # fmt: skip
+
+
 def describe_dimension(unit: Unit) -> str:
     """`a length`, `a time` … for messages."""
     return DIMENSIONS.get(unit.dimension, ("a compound quantity", ""))[0]
@@ -107,3 +117,34 @@ def suggest_unit(name: str) -> str | None:
         return OTHER_NAMES[lowered]
     close = difflib.get_close_matches(lowered, UNITS, n=1, cutoff=0.7) if len(name) > 2 else []
     return close[0] if close else None
+
+
+def missing_unit(literal: str, unit: Unit) -> str:
+    """The hint for a plain number where a quantity is needed: the readings that are likely, each with what it is.
+
+    One example alone would be taken over as it stands: time columns mostly hold seconds, people mostly say minutes.
+    """
+    try:
+        value = Fraction(literal)
+    except (ValueError, ZeroDivisionError):
+        value = Fraction(0)
+    if unit.dimension == (0, 1, 0):
+        choices = ["s", "min", "h"] if value <= 48 else ["s", "min"]
+        told = [_told(literal, name, value, larger) for name, larger in (("s", "min"), ("min", "h"), ("h", "d"))]
+        return f"did you mean {_either(told[: len(choices)])}?"
+    if unit.dimension == (1, 0, 0):
+        return f"did you mean {_either([f'`{literal} m`', f'`{literal} km`', f'`{literal} nmi`'])}?"
+    if unit.dimension == (1, -1, 0):
+        return f"did you mean {_either([f'`{literal} km/h`', f'`{literal} kn`', f'`{literal} m/s`'])}?"
+    return f"write `{literal} deg`" if unit.dimension == (0, 0, 1) else "give it a unit"
+
+
+def _told(literal: str, name: str, value: Fraction, larger: str) -> str:
+    """`300 s` (5 min)."""
+    in_larger = value * UNITS[name].factor / UNITS[larger].factor
+    exact = in_larger.denominator in (1, 2) and in_larger >= 1
+    return f"`{literal} {name}`" + (f" ({float(in_larger):g} {larger})" if exact else "")
+
+
+def _either(choices: list[str]) -> str:
+    return ", ".join(choices[:-1]) + " or " + choices[-1]
