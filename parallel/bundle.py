@@ -2,6 +2,9 @@
 
 Places and `lookup` tables go as they were loaded here, and a user's functions by value, not by the name of a module
 that only the driver can import. A worker process opens the same bytes once, however many tasks it runs.
+
+These bytes are a pickle. They go from Spark's driver to its own workers, as its tasks do, and are never kept in a
+folder: what a checkpoint keeps is text (`eras`), and of the pickles only a user's functions.
 """
 
 from __future__ import annotations
@@ -29,6 +32,15 @@ def pack_patterns(patterns: Patterns) -> bytes:
     patterns.knowledge.load_for(patterns.meaning.patterns)
     with _by_value(_modules_of(patterns)):
         payload: bytes = cloudpickle.dumps(patterns)
+    return payload
+
+
+def pack_functions(patterns: Patterns) -> bytes:
+    """The user's functions by value, by their names."""
+    from pyspark import cloudpickle
+
+    with _by_value(_modules_of(patterns)):
+        payload: bytes = cloudpickle.dumps(patterns.functions)
     return payload
 
 

@@ -5,8 +5,9 @@ before: patterns were exchanged, silent entities were given up, the input was de
 state that is lost is made again from an older one by reading on; across epochs it is not.
 
 A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same stretch write
-the same bytes, and whichever is last changes nothing. *Not taken*: Spark's own state store, which wants the state by
-key and moves all of it through the JVM at every batch.
+the same bytes, and whichever is last changes nothing. It is sealed with what it is the state of (stream, group,
+partition, epoch, offset): one that was renamed is as good as gone. *Not taken*: Spark's own state store, which wants
+the state by key and moves all of it through the JVM at every batch.
 """
 
 from __future__ import annotations
@@ -14,15 +15,16 @@ from __future__ import annotations
 import contextlib
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from wayeb_py.files.write import WholeFile
+from wayeb_py.errors import DamagedError
 from wayeb_py.parallel import faults
+from wayeb_py.parallel.seal import open_sealed, write_sealed
 
-_MAGIC = b"wayeb-snapshot-1\n"
+_OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not say what the state is the state of
 KEPT = 3  # of each partition: the one in use, and two to go back to if it is damaged
 
 
@@ -50,6 +52,16 @@ class Point:
         era, tick, ended_at, offset = map(int, text.split("-"))
         return cls(Epoch(era, tick, ended_at), offset)
 
+    @classmethod
+    def of_file(cls, name: str) -> Point | None:
+        """The point that a file is named after; None where somebody else has named it."""
+        stem = name.partition(".")[0]
+        try:
+            point = cls.parse(stem)
+        except ValueError:
+            return None
+        return point if str(point) == stem else None
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -62,17 +74,17 @@ class Snapshot:
 class Snapshots:
     """The snapshots of a stream, in a folder that driver and executors share."""
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, stream_id: str = "") -> None:
+        self.folder, self.stream_id = folder, stream_id
 
     def write(self, group: int, partition: str, point: Point, snapshot: Snapshot) -> None:
         """Puts the state of a point in its place."""
-        body = len(snapshot.heard).to_bytes(8, "little") + snapshot.heard + snapshot.saved
         folder = self._folder(group, partition)
         folder.mkdir(parents=True, exist_ok=True)
-        whole = WholeFile(folder / f"{point}.state")
+        n_heard = len(snapshot.heard).to_bytes(8, "little")
+        what = self._what(group, partition, point)
+        whole = write_sealed(folder / f"{point}.state", what, n_heard, snapshot.heard, snapshot.saved)
         try:
-            whole.write(_MAGIC + hashlib.sha256(body).digest() + body)
             faults.reach("snapshot:before")
             whole.commit()
         finally:
@@ -80,17 +92,20 @@ class Snapshots:
         faults.reach("snapshot:after")
 
     def read(self, group: int, partition: str, point: Point) -> Snapshot | None:
-        """The state of a point; None if there is none, or if it is damaged."""
+        """The state of a point; None if there is none, if it is damaged, or if it is that of something else."""
+        path = self._folder(group, partition) / f"{point}.state"
         try:
-            content = (self._folder(group, partition) / f"{point}.state").read_bytes()
-        except FileNotFoundError:
-            return None
-        head = len(_MAGIC) + 32
-        body = content[head:]
-        if content[: len(_MAGIC)] != _MAGIC or hashlib.sha256(body).digest() != content[len(_MAGIC) : head]:
+            content = path.read_bytes()
+            body = _open_old(content) or open_sealed(path, self._what(group, partition, point), content)
+        except (FileNotFoundError, DamagedError):
             return None
         n_heard = int.from_bytes(body[:8], "little")
-        return Snapshot(body[8 + n_heard :], body[8 : 8 + n_heard])
+        return Snapshot(bytes(body[8 + n_heard :]), bytes(body[8 : 8 + n_heard]))
+
+    def _what(self, group: int, partition: str, point: Point) -> dict[str, Any]:
+        """What a state is the state of."""
+        facts = {"stream": self.stream_id, "group": group, "partition": partition}
+        return {"what": "snapshot", **facts, **asdict(point.epoch), "offset": point.offset}
 
     def nearest(self, group: int, partition: str, point: Point) -> tuple[Point, Snapshot] | None:
         """The last good state of the same epoch at the point or before it."""
@@ -110,7 +125,8 @@ class Snapshots:
             with contextlib.suppress(FileNotFoundError):
                 (folder / f"{known}.state").unlink()
         for left in folder.glob(".*.tmp"):  # of a task that was killed while it wrote, or is not needed any more
-            if Point.parse(left.name[1:].partition(".")[0]) <= done:
+            point = Point.of_file(left.name[1:])
+            if point is not None and point <= done:
                 left.unlink(missing_ok=True)
 
     def sizes(self) -> dict[str, Any]:
@@ -122,8 +138,17 @@ class Snapshots:
         folder = self._folder(group, partition)
         if folder.is_dir():
             for path in folder.iterdir():
-                if path.suffix == ".state" and not path.name.startswith("."):
-                    yield Point.parse(path.stem)
+                point = Point.of_file(path.name) if path.suffix == ".state" else None
+                if point is not None:
+                    yield point
 
     def _folder(self, group: int, partition: str) -> Path:
         return self.folder / str(group) / quote(partition, safe="=")
+
+
+def _open_old(content: bytes) -> memoryview | None:
+    """What a snapshot of the last release holds; None for one of ours, or a damaged one."""
+    head = len(_OLD_MAGIC) + 32
+    body = memoryview(content)[head:]
+    is_good = content[: len(_OLD_MAGIC)] == _OLD_MAGIC and hashlib.sha256(body).digest() == content[head - 32 : head]
+    return body if is_good else None

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import pyarrow as pa
 
-from wayeb_py.errors import DataError, WayebError
+from wayeb_py.errors import DamagedError, DataError, WayebError
 from wayeb_py.files.kinds import plain
 from wayeb_py.files.render import plain_table
 from wayeb_py.files.wanted import Wanted
@@ -30,12 +30,13 @@ from wayeb_py.parallel import faults
 from wayeb_py.parallel.chained import Chain
 from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.eras import keep_era, load_schema, this_release
+from wayeb_py.parallel.eras import keep_era, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
 from wayeb_py.parallel.log import Log, NoEventsError, identity_of
 from wayeb_py.parallel.parcel import unpack, unpack_lines
 from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.private import require_private
 from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream_schemes import Asked, Spread, make_frame, spread_stream
@@ -128,6 +129,7 @@ def stream(
     capacity: Capacity | None = None,
     idle_s: float | None = None,
     aside: str | Path | None = None,
+    no_pickle: bool = False,
     watchers: Sequence[Watcher] = (),
     say: Callable[[str], None] = lambda text: None,
     stop: threading.Event | None = None,
@@ -136,11 +138,13 @@ def stream(
 
     `workers` recognise and `source_parallelism` read, where it matters to the scheme. `stop` ends the stream after
     the batch that is running. `capacity` is how much the log may offer ahead of the recogniser before it
-    counts as waiting for it: a batch's worth unless given, or what a replay was opened with.
+    counts as waiting for it: a batch's worth unless given, or what a replay was opened with. The checkpoint keeps
+    functions that patterns call as a pickle; with `no_pickle` such patterns are refused.
     """
     began = time.monotonic()
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
+    _mind_functions(patterns, checkpoint, no_pickle, say)
     manifest = begin(log.name, patterns, episodes, identity_of(log))
     known = checkpoint.read()
     if known is not None:
@@ -166,7 +170,7 @@ def stream(
         say(str(spread))
         manifest.spread = spread.to_json()
         _begin_era(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
-        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id)
+        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
         ends = final and (once or isinstance(log, ReplayLog))
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
         chain = Chain(
@@ -214,6 +218,20 @@ def stream(
 
 
 # Before the first batch.
+def _mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, say: Callable[[str], None]) -> None:
+    """Says that functions are kept as code; DataError where that is refused, or where others could exchange it."""
+    if not patterns.functions:
+        return
+    named = ", ".join(f"`{name}`" for name in sorted(patterns.functions))
+    if no_pickle:
+        raise DataError(
+            f"a checkpoint can keep the functions {named} only as a pickle, and --no-pickle refuses these",
+            hint="start without it if you trust whoever can write to the checkpoint, or do without --functions",
+        )
+    require_private(checkpoint.folder)
+    say(f"the checkpoint keeps {named} as a pickle: whoever can write to {checkpoint.folder} can run code here")
+
+
 def _find_schema(
     checkpoint: Checkpoint,
     manifest: Manifest,
@@ -259,7 +277,7 @@ def _sample(
 def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:
     if not manifest.eras:
         return pa.schema([])
-    return load_schema(checkpoint.folder / "eras", len(manifest.eras) - 1)
+    return load_schema(checkpoint.folder / "eras", len(manifest.eras) - 1, manifest.stream_id)
 
 
 def _begin_era(
@@ -273,10 +291,17 @@ def _begin_era(
     """Keeps the patterns, unless they are those of the last era, and tells what is new about them."""
     last = manifest.eras[-1] if manifest.eras else None
     digest, by = digest_of(patterns, groups, schema), this_release()
+    folder, stream_id = checkpoint.folder / "eras", manifest.stream_id
     if last is not None and last["digest"] == digest and last["by"] == by:
+        number = len(manifest.eras) - 1
+        try:
+            refuse_damaged(folder, number, stream_id)
+        except DamagedError as error:
+            say(f"{error.message}: they are those of this run, and are written again")
+            keep_era(folder, number, patterns, groups, schema, stream_id)
         checkpoint.write(manifest)
         return
-    keep_era(checkpoint.folder / "eras", len(manifest.eras), patterns, groups, schema)
+    keep_era(folder, len(manifest.eras), patterns, groups, schema, stream_id)
     if last is not None and last["digest"] == digest:
         was, now = (f"{one['release']} on Python {one['python']}" for one in (last["by"], by))
         say(f"the last run was of release {was}, and this is {now}: the patterns keep their state")

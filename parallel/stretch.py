@@ -38,13 +38,14 @@ class Setting:
     episodes: bool
     listens: bool  # whether it is kept in mind when each entity was last heard of
     stream_id: str = ""  # tells a stream from an older one in the same folder, which processes may still remember
+    no_pickle: bool = False  # whether functions that the checkpoint keeps are refused
 
     @property
     def snapshots(self) -> Snapshots:
-        return Snapshots(self.folder / "snapshots")
+        return Snapshots(self.folder / "snapshots", self.stream_id)
 
     def era(self, number: int) -> Era:
-        return load_era(self.folder / "eras", number, self.stream_id)
+        return load_era(self.folder / "eras", number, self.stream_id, self.no_pickle)
 
     def n_groups(self, number: int) -> int:
         """Of the era of a number."""

@@ -169,6 +169,10 @@ def run_stream(
     functions: Functions = None,
     pattern: Chosen = None,
     places: Places = None,
+    no_pickle: Annotated[
+        bool,
+        typer.Option("--no-pickle", help="Refuse functions: a checkpoint can keep them only as code that is run."),
+    ] = False,
     outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
@@ -243,7 +247,8 @@ def run_stream(
                 scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
                 episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
                 max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
-                capacity=capacity, aside=aside or aside_folder(out), watchers=[report], say=say, stop=stop,
+                capacity=capacity, aside=aside or aside_folder(out), no_pickle=no_pickle, watchers=[report],
+                say=say, stop=stop,
             )  # fmt: skip
     if as_json and not (as_lines and out == "-"):
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)

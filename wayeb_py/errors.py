@@ -162,6 +162,10 @@ class UsageError(DataError):
     """What the caller asked for cannot be meant: a name that no file declares, an output of no known kind."""
 
 
+class DamagedError(DataError):
+    """A file that this package wrote itself is not what it wrote: bits have flipped, it was cut short, or renamed."""
+
+
 class LimitError(WayebError):
     """Something needs more than a limit allows: what, how much, the limit, and what to change."""
 

@@ -193,6 +193,14 @@ def compile_patterns(
     return _assemble(meaning, compiled, warnings, by_name, limits, longest, knowledge)
 
 
+def compile_meaning(
+    meaning: m.Meaning, functions: dict[str, UserFunction], limits: Limits, longest: bool, knowledge: Knowledge
+) -> Patterns:
+    """Patterns from what was found right before: nothing is reviewed."""
+    compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
+    return _assemble(meaning, compiled, (), functions, limits, longest, knowledge)
+
+
 def _assemble(
     meaning: m.Meaning,
     compiled: tuple[CompiledPattern, ...],

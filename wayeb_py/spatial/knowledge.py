@@ -123,6 +123,16 @@ class Knowledge:
             for name in self._tables_of(pattern):
                 self.table(name)
 
+    def asked_for(self, patterns: Iterable[m.Pattern]) -> list[m.Knowledge | m.Lookup]:
+        """The declarations whose files `load_for` reads, in the order of the file."""
+        patterns = list(patterns)
+        places = {places.name for pattern in patterns for places in mentioned(pattern) if isinstance(places, m.Places)}
+        tables = {name for pattern in patterns for name in self._tables_of(pattern)}
+        return [
+            *(known for name, known in self.declared.items() if name in places),
+            *(lookup for name, lookup in self.lookups.items() if name in tables),
+        ]
+
     def _tables_of(self, pattern: m.Pattern) -> Iterator[str]:
         for attribute in attributes_of(pattern.regex):
             looked_up = self.looks_up(attribute.name)

@@ -1,0 +1,111 @@
+"""Compiled patterns become text and the bytes of their files, and are compiled again when they are read.
+
+    {"meaning": …, "limits": …, "longest": …, "automata": …, "functions": …, "files": …} \\n   file   file   …
+
+The meaning is JSON (`dsl.stored`), knowledge is kept as the files were, byte by byte, and read by the same readers. The
+same meaning compiles to the same automata everywhere; what they were is kept as a digest and compared, so that a
+release which compiles otherwise is noticed and does not go on with a state that means something else.
+
+A user's functions are code, of which only their names and kinds are here: whoever opens patterns brings them along.
+*Not taken*: a pickle of everything, which whoever can write the file fills with code of his own; the automata as
+arrays, which saves a second at a start and has to be checked state by state.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.stored import read_meaning, write_meaning
+from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.functions import UserFunction
+from wayeb_py.limits import Limits
+from wayeb_py.patterns import Patterns, compile_meaning
+from wayeb_py.spatial.knowledge import Knowledge
+from wayeb_py.state import automaton_digest
+
+
+def store_patterns(patterns: Patterns) -> bytes:
+    """The patterns with the files that they name; DataError where one of these is at fault."""
+    patterns.knowledge.load_for(patterns.meaning.patterns)
+    contents = {name: path.read_bytes() for name, path in _files(patterns).items()}
+    head = {
+        "meaning": write_meaning(replace(patterns.meaning, examples=(), warnings=())),
+        "limits": asdict(patterns.limits),
+        "longest": patterns.longest,
+        "automata": [automaton_digest(pattern) for pattern in patterns.compiled],
+        "functions": {name: _signature(f) for name, f in sorted(patterns.functions.items())},
+        "files": [[name, _files(patterns)[name].suffix, len(content)] for name, content in contents.items()],
+    }
+    return b"\n".join([json.dumps(head, sort_keys=True).encode(), b"".join(contents.values())])
+
+
+def open_stored(data: bytes, functions: Mapping[str, UserFunction]) -> Patterns:
+    """The patterns that were stored; DamagedError, without a place, where they are not what was stored."""
+    try:
+        patterns, automata = _open(data, functions)
+    except DamagedError:
+        raise
+    except (WayebError, ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RuntimeError) as error:
+        raise DamagedError(f"the stored patterns cannot be opened: {str(error).splitlines()[0]}") from error
+    if [automaton_digest(pattern) for pattern in patterns.compiled] != automata:
+        raise DataError("the stored patterns compile to other automata than those that they were run by")
+    return patterns
+
+
+def functions_of(data: bytes) -> list[str]:
+    """The names of the functions that stored patterns want to be given."""
+    try:
+        return list(json.loads(data.partition(b"\n")[0])["functions"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise DamagedError("the stored patterns cannot be opened") from error
+
+
+def _open(data: bytes, functions: Mapping[str, UserFunction]) -> tuple[Patterns, list[str]]:
+    text, _, rest = data.partition(b"\n")
+    head = json.loads(text)
+    if {name: _signature(f) for name, f in functions.items()} != head["functions"]:
+        raise DamagedError("the stored patterns call other functions than those that are stored with them")
+    meaning = read_meaning(head["meaning"])
+    with tempfile.TemporaryDirectory(prefix="wayeb-places-") as folder:  # nobody else's to look into
+        paths: dict[str, Path] = {}
+        begin = 0
+        for number, (name, suffix, size) in enumerate(head["files"]):
+            paths[name] = Path(folder) / f"{number}{Path('x' + suffix).suffix}"
+            paths[name].write_bytes(rest[begin : begin + size])
+            begin += size
+        knowledge = _StoredKnowledge(meaning, paths)
+        patterns = compile_meaning(meaning, dict(functions), Limits(**head["limits"]), head["longest"], knowledge)
+        knowledge.load_for(meaning.patterns)
+    return patterns, head["automata"]
+
+
+class _StoredKnowledge(Knowledge):
+    """Knowledge whose files are not where the pattern files say, but where they were brought to."""
+
+    def __init__(self, meaning: m.Meaning, paths: Mapping[str, Path]) -> None:
+        super().__init__(meaning.knowledge, True, meaning.lookups)
+        self._paths = paths
+
+    def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
+        return self._paths[_name(known)]
+
+
+def _files(patterns: Patterns) -> dict[str, Path]:
+    """The files that the patterns ask for."""
+    knowledge = patterns.knowledge
+    return {_name(known): knowledge.path_of(known) for known in knowledge.asked_for(patterns.meaning.patterns)}
+
+
+def _name(known: m.Knowledge | m.Lookup) -> str:
+    return f"{'lookup' if isinstance(known, m.Lookup) else 'places'} {known.name}"
+
+
+def _signature(function: UserFunction) -> list[Any]:
+    signature = function.signature
+    return [list(signature.operands), signature.result, function.scalar]
