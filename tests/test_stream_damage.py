@@ -118,9 +118,9 @@ def test_a_state_under_another_name_is_made_again(half_read: tuple[Path, dict[st
         else:
             partition = folders[0].name
             point = Point.parse(states[0][-1].stem)
-            own = Snapshots(copy / "checkpoint" / "snapshots").read(0, partition, point)
-            assert own is not None
-            Snapshots(copy / "checkpoint" / "snapshots", "another").write(0, partition, point, own)
+            state = Snapshots(copy / "checkpoint" / "snapshots").read(0, partition, point)
+            assert state is not None
+            Snapshots(copy / "checkpoint" / "snapshots", "another").write(0, partition, point, state)
         assert go_on(copy, mark) == good, harm
 
 
@@ -262,7 +262,8 @@ def test_functions_of_another_owner_are_not_run(tmp_path: Path) -> None:
 
 
 def test_no_pickle_refuses_functions_when_they_are_given_and_when_they_are_read(tmp_path: Path) -> None:
-    patterns, said = with_functions(), []
+    patterns = with_functions()
+    said: list[str] = []
     with Checkpoint(tmp_path / "state") as checkpoint:
         with pytest.raises(DataError, match="the functions `quick` only as a pickle, and --no-pickle refuses"):
             _mind_functions(patterns, checkpoint, True, said.append)
