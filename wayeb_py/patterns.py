@@ -19,6 +19,7 @@ from wayeb_py.axes import atoms_of
 from wayeb_py.compiled import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
+from wayeb_py.extent import never_detected
 from wayeb_py.functions import UserFunction
 from wayeb_py.given_places import with_given_places
 from wayeb_py.limits import DEFAULT_LIMITS, Limits
@@ -262,6 +263,11 @@ def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterat
             yield Diagnostic(
                 "warning", f"no sequence of events matches pattern `{pattern.name}`", pattern.source, pattern.span,
                 "it will never be detected",
+            )  # fmt: skip
+        elif (never := never_detected(result)) is not None:
+            label, hint = never
+            yield Diagnostic(
+                "warning", f"pattern `{pattern.name}` can never be detected", pattern.source, pattern.span, label, hint
             )  # fmt: skip
         elif result.holds_empty_sequence:
             yield Diagnostic(
