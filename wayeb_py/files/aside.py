@@ -28,7 +28,8 @@ def render_aside(row: AsideRow) -> bytes:
     """A row set aside as a line of NDJSON."""
     fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
     fields |= {"text": row.text} if row.text is not None else {"values": row.values}
-    return (_encode(fields) + "\n").encode()
+    # A name of a file may hold what is no text; JSON has an escape for each such half of a surrogate pair.
+    return (_encode(fields) + "\n").encode("utf-8", "backslashreplace")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,11 +2,17 @@
 
 Each line is an object; a field that is not there is missing. Arrow reads a block straight into the wanted types; only
 if that fails, or a key or a time is missing, the block is read again line by line. Row numbers are line numbers.
+
+What becomes of a line depends on nothing but the line: not on its neighbours, by which a block takes the one way or
+the other, and not on how deep the interpreter's stack is at the time. So a line that is nested deeper than a bound goes
+aside on both ways, though Arrow could read it.
 """
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
@@ -26,6 +32,10 @@ from wayeb_py.files.wanted import Column, TimeUnit, Wanted
 
 STDIN_NAME = "standard input"
 SAMPLE_ROWS = 20_000
+DEEPEST = 100  # levels of objects and lists in an object, itself among them
+
+_STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class _Number(str):
@@ -87,6 +97,8 @@ def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dic
         for field in selection.schema
         if field.name not in constants
     ]
+    if _may_be_deep(data, n_objects):
+        return None
     try:
         data.decode("utf-8")
         table = pjson.read_json(
@@ -117,17 +129,20 @@ def read_each(
 ) -> Block:
     """Objects one by one, each with its place in what is called `name`; blank ones are passed over."""
     block = Block()
+    key = selection.wanted.key.name
     objects: list[dict[str, Any]] = []
     places: list[int] = []
     for place, raw in placed:
         if not raw.strip():
             continue
         value = _parse(raw)
-        if isinstance(value, dict):
+        if isinstance(value, dict) and not isinstance(value.get(key), dict | list):
             objects.append(value)
             places.append(place)
         else:
             reason = value if isinstance(value, _Fault) else "not a JSON object"
+            if isinstance(value, dict):
+                reason = "the key cannot be read"
             block.n_rows += 1
             text = raw.decode("utf-8", "replace").rstrip("\r")
             block.aside.append(AsideRow(name, place, str(reason), None, text))
@@ -167,14 +182,51 @@ class _Fault(str):
 def _parse(raw: bytes) -> Any:
     if not raw.strip():
         return None
+    if _nesting(raw) > DEEPEST:
+        return _Fault(f"nested more than {DEEPEST} levels deep")
     try:
-        return json.loads(raw, parse_int=_Number, parse_float=_Number)
+        # Strictly UTF-8: left to itself, json guesses the encoding, and lets halves of surrogate pairs pass.
+        value = json.loads(raw.decode("utf-8").removeprefix("\ufeff"), parse_int=_Number, parse_float=_Number)
     except UnicodeDecodeError:
         return _Fault("not UTF-8")
     except json.JSONDecodeError as error:
         return _Fault(f"not JSON: {error.msg}")
-    except RecursionError:
-        return _Fault("not JSON: nested too deeply")
+    return _Fault("not Unicode: half of a surrogate pair") if _is_half(raw, value) else value
+
+
+def _is_half(raw: bytes, value: Any) -> bool:
+    """Whether a text in the value holds half of a surrogate pair, which no encoding can hold."""
+    if _SURROGATE.search(raw) is None:
+        return False
+    try:
+        json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
+def _nesting(raw: bytes) -> int:
+    """How deep a line is nested, or less than the bound if it is not too deep."""
+    if raw.count(b"{") + raw.count(b"[") <= DEEPEST:
+        return 0
+    octets = np.frombuffer(_STRING.sub(b"", raw), dtype=np.uint8)
+    opening, closing = (octets == ord("{")) | (octets == ord("[")), (octets == ord("}")) | (octets == ord("]"))
+    steps = opening.astype(np.int64) - closing
+    return int(np.cumsum(steps).max(initial=0))
+
+
+def _may_be_deep(data: bytes, n_objects: int) -> bool:
+    """Whether a line is nested too deeply; lines of few brackets, as they nearly always are, cost nothing."""
+    if data.count(b"{") + data.count(b"[") <= n_objects + DEEPEST - 1:
+        return False
+    octets = np.frombuffer(data, dtype=np.uint8)
+    brackets = np.flatnonzero((octets == ord("{")) | (octets == ord("[")))
+    ends = np.append(np.flatnonzero(octets == ord("\n")), len(data))
+    counts = np.diff(np.searchsorted(brackets, ends), prepend=0)
+    return any(
+        _nesting(data[0 if line == 0 else int(ends[line - 1]) : int(ends[line])]) > DEEPEST
+        for line in np.flatnonzero(counts > DEEPEST).tolist()
+    )
 
 
 def _text(value: Any) -> str | None:
@@ -189,9 +241,14 @@ def _text(value: Any) -> str | None:
 
 
 def _plain(value: Any) -> Any:
-    """The value with its numbers as numbers again."""
+    """The value with its numbers as numbers again, as far as a reader of JSON can be expected to hold them."""
     if isinstance(value, _Number):
-        return json.loads(value)
+        try:
+            return _plain(json.loads(value))
+        except ValueError:  # thousands of digits
+            return str(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
     if isinstance(value, dict):
         return {name: _plain(part) for name, part in value.items()}
     if isinstance(value, list):
@@ -201,6 +258,8 @@ def _plain(value: Any) -> Any:
 
 def _guess(column: Column, values: list[Any], time_unit: TimeUnit | None, file: str) -> pa.DataType:
     present = [value for value in values if value is not None]
+    if column.role == "key":
+        present = [value for value in present if not isinstance(value, dict | list)]
     texts = pa.array([_text(value) for value in present], pa.string())
     is_text = any(isinstance(value, str) and not isinstance(value, _Number) for value in present)
     # JSON tells text from numbers: "7" is text, also where all texts look like numbers.
