@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.ipc
 
-from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block, Selection, arrange, select_rows
+from wayeb_py.files.damage import reading, require_sound
 from wayeb_py.files.find import EventFile
 from wayeb_py.files.kinds import served_type
-from wayeb_py.files.parquet import unreadable_file
+from wayeb_py.files.parquet import two_columns
 from wayeb_py.files.wanted import Wanted
 
 
@@ -26,19 +26,17 @@ class ArrowEvents:
 
     def __init__(self, file: EventFile, wanted: Wanted) -> None:
         self.file = file
-        try:
+        with reading(file):
             with open(file.path, "rb") as head:
                 self.is_stream = not head.read(6).startswith(b"ARROW1")
             with pa.OSFile(file.path) as source:
                 opened = pa.ipc.open_stream(source) if self.is_stream else pa.ipc.open_file(source)
                 schema: pa.Schema = opened.schema
-        except (pa.ArrowException, OSError) as error:
-            raise unreadable_file(file, error) from error
-        self.columns: tuple[str, ...] = tuple(schema.names)
+            self.columns: tuple[str, ...] = tuple(schema.names)
         self.read = [name for name in wanted.names if name in schema.names]
         for name in self.read:
             if schema.names.count(name) > 1:
-                raise DataError(f"there are two columns named `{name}`", file.path)
+                raise two_columns(name, file)
         self.fields = sorted(schema.names.index(name) for name in self.read)
         self.types: dict[str, pa.DataType] = {
             column.name: served_type(column, schema.field(column.name).type, wanted.time_unit, file.path)
@@ -50,22 +48,19 @@ class ArrowEvents:
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
         """One call a record batch."""
         options = pa.ipc.IpcReadOptions(included_fields=self.fields, use_threads=False)
-        try:
-            with pa.memory_map(self.file.path) as source:
-                if self.is_stream:
-                    batches: Iterator[pa.RecordBatch] = iter(pa.ipc.open_stream(source, options=options))
-                else:
-                    opened = pa.ipc.open_file(source, options=options)
-                    batches = (opened.get_batch(index) for index in range(opened.num_record_batches))
-                first_row = 1
-                read_bytes = 0
-                for batch in batches:
-                    position = min(source.tell(), self.file.n_bytes)
-                    n_bytes, read_bytes = max(0, position - read_bytes), max(position, read_bytes)
-                    yield self._conforming(batch, first_row, n_bytes, selection, constants)
-                    first_row += batch.num_rows
-        except (pa.ArrowException, OSError) as error:
-            raise unreadable_file(self.file, error) from error
+        with reading(self.file), pa.memory_map(self.file.path) as source:
+            if self.is_stream:
+                batches: Iterator[pa.RecordBatch] = iter(pa.ipc.open_stream(source, options=options))
+            else:
+                opened = pa.ipc.open_file(source, options=options)
+                batches = (opened.get_batch(index) for index in range(opened.num_record_batches))
+            first_row = 1
+            read_bytes = 0
+            for batch in batches:
+                position = min(source.tell(), self.file.n_bytes)
+                n_bytes, read_bytes = max(0, position - read_bytes), max(position, read_bytes)
+                yield self._conforming(batch, first_row, n_bytes, selection, constants)
+                first_row += batch.num_rows
 
     def _conforming(
         self,
@@ -77,10 +72,9 @@ class ArrowEvents:
     ) -> Callable[[], Block]:
         def conform_batch() -> Block:
             block = Block(n_bytes=n_bytes)
-            try:
+            with reading(self.file):
+                require_sound(batch.columns)
                 select_rows(arrange(batch, selection, constants), selection, self.file.path, first_row, block)
-            except pa.ArrowException as error:
-                raise unreadable_file(self.file, error) from error
             return block
 
         return conform_batch

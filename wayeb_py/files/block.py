@@ -207,7 +207,17 @@ def _json_values(column: pa.Array) -> list[Any]:
         return [value if value is None or math.isfinite(value) else str(value) for value in column.to_pylist()]
     if pt.is_timestamp(column.type):
         return cast("list[Any]", iso_times(pa.chunked_array([column])).to_pylist())
-    return cast("list[Any]", column.cast(pa.string()).to_pylist())
+    try:
+        return cast("list[Any]", column.cast(pa.string()).to_pylist())
+    except (pa.ArrowException, UnicodeError):  # lists, bytes and the like: shown as they can be
+        return [_shown(value) for value in column]
+
+
+def _shown(value: pa.Scalar) -> str | None:
+    try:
+        return str(value.as_py()) if value.is_valid else None
+    except (ValueError, OverflowError):  # a time beyond what Python can say
+        return "a value that cannot be shown"
 
 
 def merge_unreadable(total: dict[str, Unreadable], more: dict[str, Unreadable]) -> None:

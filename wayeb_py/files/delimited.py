@@ -34,7 +34,8 @@ class DelimitedEvents:
 
     loose = True
 
-    def __init__(self, file: EventFile, wanted: Wanted) -> None:
+    def __init__(self, file: EventFile, wanted: Wanted, known: pa.Schema | None = None) -> None:
+        """Types are guessed from the sample unless they are known."""
         self.file = file
         sample = read_sample(file)
         header, _, rows = sample.partition(b"\n")
@@ -44,23 +45,37 @@ class DelimitedEvents:
         try:
             header_text = header.decode("utf-8").rstrip("\r")
         except UnicodeDecodeError as error:
-            raise DataError("the header is not UTF-8", file.path, 1) from error
+            raise DataError("the header is not UTF-8", file.path, 1, hint="write the file as UTF-8") from error
+        if "\r" in header_text and not file.header:
+            raise carriage_returns(file)
         counts = {delimiter: header_text.count(delimiter) for delimiter in DELIMITERS}
         self.delimiter = max(DELIMITERS, key=lambda delimiter: counts[delimiter])
-        names = list(file.header) or next(csv.reader([header_text], delimiter=self.delimiter), [])
+        try:
+            names = list(file.header) or next(csv.reader([header_text], delimiter=self.delimiter), [])
+        except csv.Error as error:
+            raise DataError(
+                "the header cannot be taken apart", file.path, 1, hint="the first line holds the names of the columns"
+            ) from error
         self.columns: tuple[str, ...] = tuple(name.strip() for name in names)
         self.is_empty = not header_text.strip()
         self.read = [name for name in wanted.names if name in self.columns]
         for name in self.read:
             if self.columns.count(name) > 1:
-                raise DataError(f"there are two columns named `{name}`", file.path, 1)
-        texts, _, _ = self._read_texts(Lines(rows, self.first_row, 0), Block())
-        self.types: dict[str, pa.DataType] = {
-            column.name: guess_type(column, texts[column.name], wanted.time_unit, file.path)
-            for column in wanted.columns
-            if column.name in self.read
-        }
+                raise DataError(
+                    f"there are two columns named `{name}`", file.path, 1,
+                    hint="give each column a name of its own, or drop one",
+                )  # fmt: skip
         self.n_rows: int | None = None
+        self.types: dict[str, pa.DataType]
+        if known is not None:
+            self.types = {name: known.field(name).type for name in self.read}
+        else:
+            texts, _, _ = self._read_texts(Lines(rows, self.first_row, 0), Block())
+            self.types = {
+                column.name: guess_type(column, texts[column.name], wanted.time_unit, file.path)
+                for column in wanted.columns
+                if column.name in self.read
+            }
         self._is_careful = False  # a block had a fault: the next ones are likely to have some too
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
@@ -192,6 +207,13 @@ class DelimitedEvents:
 
     def _width_fault(self, found: int) -> str:
         return f"{len(self.columns)} columns are expected, {found} found"
+
+
+def carriage_returns(file: EventFile) -> DataError:
+    """The error for a file as they were written thirty years ago."""
+    return DataError(
+        "the lines end in carriage returns alone", file.path, 1, hint="give them line feeds: tr '\\r' '\\n' < OLD > NEW"
+    )
 
 
 def _one(chunked: pa.ChunkedArray) -> pa.Array:

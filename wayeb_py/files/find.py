@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import glob
 import os
+import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +80,7 @@ def _find_at(text: str) -> Iterator[EventFile]:
     refuse_address(text)
     if os.path.isdir(text):
         yield from _find_below(text)
-    elif os.path.exists(text):
+    elif os.path.lexists(text):
         yield _describe(text)
     elif glob.has_magic(text):
         matches = sorted(glob.glob(text, recursive=True))
@@ -105,17 +106,60 @@ def _find_below(folder: str) -> Iterator[EventFile]:
             continue
         found += 1
         partitions = tuple(partitions_of(path.parent.relative_to(folder)))
-        yield EventFile(str(path), name_format, compression, partitions, path.stat().st_size)
+        yield EventFile(str(path), name_format, compression, partitions, require_file(str(path)).st_size)
     if not found:
         other = f" ({passed_over} of other kinds)" if passed_over else ""
         raise DataError(f"the folder has no event files{other}", folder, hint=f"known: {', '.join(_FORMATS)}")
 
 
+def require_file(path: str) -> os.stat_result:
+    """The facts of a file; raises DataError for what is no file, or has a name that no record could hold.
+
+    Opening a pipe would wait for whoever writes to it, and a device has no end.
+    """
+    refuse_unspeakable(path)
+    try:
+        facts = os.stat(path)
+    except OSError as error:
+        hint = "remove the link, or make what it leads to" if os.path.islink(path) else None
+        raise DataError(f"cannot be read: {error.strerror}", path, hint=hint) from error
+    kind = next((name for is_kind, name in _KINDS if is_kind(facts.st_mode)), None)
+    if kind is not None:
+        hint = "write what it gives to a file; NDJSON can be piped to `--data -`"
+        raise DataError(f"cannot be read: it is {kind}, not a file", path, hint=hint)
+    return facts
+
+
+_KINDS = (
+    (stat.S_ISFIFO, "a pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def refuse_unspeakable(path: str) -> None:
+    """Raises DataError for a name that is no text."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+        raise DataError("cannot be read: its name is not UTF-8", shown, hint="give it another name") from None
+
+
+def _entries(folder: Path) -> list[Path]:
+    try:
+        return list(folder.iterdir())
+    except OSError as error:
+        raise DataError(f"the folder cannot be read: {error.strerror}", str(folder)) from error
+
+
 def _walk(folder: Path) -> Iterator[Path]:
-    for entry in folder.iterdir():
+    for entry in _entries(folder):
         if entry.name.startswith(("_", ".")) or entry.name.endswith(".aside.ndjson"):
             continue
         if entry.is_dir():
+            refuse_unspeakable(str(entry))
             yield from _walk(entry)
         else:
             yield entry
@@ -146,10 +190,11 @@ def told_by_name(name: str) -> tuple[Format | None, str | None]:
 
 
 def _describe(path: str) -> EventFile:
+    facts = require_file(path)
     told, compression = told_by_name(path)
     if told is None:
         told = _told_by_bytes(path)
-    return EventFile(path, told, compression, (), os.stat(path).st_size)
+    return EventFile(path, told, compression, (), facts.st_size)
 
 
 def _told_by_bytes(path: str) -> Format:

@@ -59,7 +59,9 @@ def _guess_event_time(column: Column, texts: pa.Array, time_unit: TimeUnit | Non
         raise unit_unknown(column, file)
     if n_times > n_numbers:
         return _time_type(texts)
-    return pa.int64() if _all(texts.filter(numbers), r"[+-]?\d{1,18}") else pa.float64()
+    # A number that no time can be decides nothing: its row goes aside, and the others keep their precision.
+    plausible = texts.filter(pc.and_not(numbers, matches(texts, r"[+-]?\d{19,}")))
+    return pa.int64() if _all(plausible, r"[+-]?\d{1,18}") else pa.float64()
 
 
 def _time_type(texts: pa.Array) -> pa.DataType:

@@ -76,7 +76,10 @@ def served_type(column: Column, arrow_type: pa.DataType, time_unit: TimeUnit | N
 
 def _require(column: Column, value: pa.DataType, fits: bool, needed: str, file: str) -> None:
     if not fits:
-        raise column.fault(f"column `{column.name}` of {file} is {describe(value)}, not {needed}", f"needs {needed}")
+        hint = "write one value for each row, or name another column" if pt.is_nested(value) else None
+        raise column.fault(
+            f"column `{column.name}` of {file} is {describe(value)}, not {needed}", f"needs {needed}", hint
+        )
 
 
 def _require_time(column: Column, value: pa.DataType, time_unit: TimeUnit | None, file: str) -> None:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.damage import unreadable_file
 from wayeb_py.files.find import EventFile
-from wayeb_py.files.parquet import unreadable_file
 
 BLOCK_BYTES = 4 << 20
 SAMPLE_BYTES = 256 << 10
@@ -58,14 +58,35 @@ def _read_all(
     """Pieces of the file's bytes, each with how many bytes of the file on disk it took."""
     position = 0
     head = source.read(block_bytes)
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        raise DataError("the text is UTF-16; only UTF-8 is read", file.path)
+    if is_wide(head):
+        raise wide_text(file)
     piece = head.removeprefix(_BOM)
     while piece:
         now = raw.tell()
         yield piece, now - position
         position = now
         piece = source.read(block_bytes)
+
+
+def is_wide(head: bytes) -> bool:
+    """Whether a text begins with the mark of UTF-16 or UTF-32, in either order of bytes."""
+    return head.startswith((b"\xff\xfe", b"\xfe\xff", b"\x00\x00\xfe\xff"))
+
+
+def wide_text(file: EventFile) -> DataError:
+    """The error for such a text."""
+    return DataError(
+        "the text is UTF-16 or UTF-32; only UTF-8 is read", file.path,
+        hint="write it as UTF-8: iconv -f UTF-16 -t UTF-8 OLD > NEW",
+    )  # fmt: skip
+
+
+def long_line(file: EventFile, line: int) -> DataError:
+    """The error for a line that is too long to be one."""
+    return DataError(
+        f"a line is longer than {LONGEST_LINE_BYTES >> 20} MB", file.path, line,
+        hint="end each line with a line feed; if this is no text, take it out of the data",
+    )  # fmt: skip
 
 
 def _cut(pieces: Iterator[tuple[bytes, int]], quotes: bool, file: EventFile) -> Iterator[Lines]:
@@ -76,7 +97,7 @@ def _cut(pieces: Iterator[tuple[bytes, int]], quotes: bool, file: EventFile) -> 
         end = last_row_end(rest) if quotes else rest.rfind(b"\n") + 1
         if end == 0:
             if len(rest) > LONGEST_LINE_BYTES:
-                raise DataError(f"a line is longer than {LONGEST_LINE_BYTES >> 20} MB", file.path, first_line)
+                raise long_line(file, first_line)
             continue
         data, rest = rest[:end], rest[end:]
         yield Lines(data, first_line, rest_bytes)
@@ -139,7 +160,13 @@ class ArrivingLines:
     def take(self) -> Lines | None:
         """All whole lines that have arrived, once there is one; None at the end."""
         with self._changed:
-            self._changed.wait_for(lambda: self._ended or b"\n" in self._arrived)
+            self._changed.wait_for(self._is_ready)
+            if not self._ended and len(self._arrived) >= self.LARGEST_BACKLOG_BYTES and b"\n" not in self._arrived:
+                raise DataError(
+                    f"a line of standard input is longer than {self.LARGEST_BACKLOG_BYTES >> 20} MB",
+                    row=self._first_line,
+                    hint="end each line with a line feed",
+                )
             if self._failed is not None:
                 raise DataError(f"standard input cannot be read: {self._failed.strerror}") from self._failed
             end = len(self._arrived) if self._ended else self._arrived.rfind(b"\n") + 1
@@ -151,6 +178,10 @@ class ArrivingLines:
         lines = Lines(data.removeprefix(_BOM) if self._first_line == 1 else data, self._first_line, len(data))
         self._first_line += data.count(b"\n")
         return lines
+
+    def _is_ready(self) -> bool:
+        """Whether there is a line, or cannot be one: who receives stops at a full backlog, and nobody would go on."""
+        return self._ended or b"\n" in self._arrived or len(self._arrived) >= self.LARGEST_BACKLOG_BYTES
 
     def __iter__(self) -> Iterator[Lines]:
         while (lines := self.take()) is not None:

@@ -81,13 +81,18 @@ class NdjsonEvents:
 
     def parse(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
         """The events of some lines."""
-        n_lines = lines.data.count(b"\n") + (not lines.data.endswith(b"\n"))
-        # Empty lines, two objects on a line, or one on several: the careful path tells which.
-        block = read_typed(lines.data, n_lines, selection, constants)
-        if block is None:
-            block = read_each(enumerate(lines.data.split(b"\n"), lines.first_line), self.name, selection, constants)
-        block.n_bytes = lines.n_bytes
-        return block
+        return parse_lines(lines, selection, constants, self.name)
+
+
+def parse_lines(lines: Lines, selection: Selection, constants: dict[str, pa.Scalar], name: str) -> Block:
+    """The events of some lines of what is called `name`."""
+    n_lines = lines.data.count(b"\n") + (not lines.data.endswith(b"\n"))
+    # Empty lines, two objects on a line, or one on several: the careful path tells which.
+    block = read_typed(lines.data, n_lines, selection, constants)
+    if block is None:
+        block = read_each(enumerate(lines.data.split(b"\n"), lines.first_line), name, selection, constants)
+    block.n_bytes = lines.n_bytes
+    return block
 
 
 def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
