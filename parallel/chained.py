@@ -27,7 +27,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
 from wayeb_py.parallel.live import silent_since
-from wayeb_py.parallel.log import Offsets, Stretch
+from wayeb_py.parallel.log import Offsets, Stretch, settle
 from wayeb_py.parallel.packing import cut_stretches, pack_stretch
 from wayeb_py.parallel.parcel import DDL, to_batch
 from wayeb_py.parallel.replay_log import ReplayLog
@@ -119,6 +119,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         log = self._chain.setting.log
+        settle(log)
         self._target = log.ends() if isinstance(log, ReplayLog) else log.latest()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802

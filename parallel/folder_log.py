@@ -360,7 +360,6 @@ class FolderLog:
             waited = self._waited[path] = _Waited(self._look, now_s, facts, now_s)
         elif waited.facts != facts:
             waited.facts, waited.same_since_s = facts, now_s
-        waited.holds = False
         return waited
 
     def _quiet_s(self, path: str, stat: os.stat_result) -> float:
@@ -383,7 +382,9 @@ class FolderLog:
         """Nothing, as long as somebody may still be writing the file; then one bad row in its place."""
         if last is not None:  # it was told of, or is only out of reach for now
             return []
-        if max(self._wait_for(path, stat).waited_s, self._quiet_s(path, stat)) < UNFINISHED_S:
+        waited = self._wait_for(path, stat)
+        waited.holds = False
+        if max(waited.waited_s, self._quiet_s(path, stat)) < UNFINISHED_S:
             return []
         return [faulty(partition, path, start, stat, str(reason))]
 

@@ -72,6 +72,12 @@ class Identified(Protocol):
         """Facts that stay the same as long as offsets mean the same, each under the words for it."""
 
 
+def settle(log: Log) -> None:
+    """Waits for what is in a log already and can only be read in a moment, where it knows of such things."""
+    if hasattr(log, "settle"):
+        log.settle()
+
+
 def identity_of(log: Log | Identified) -> dict[str, str]:
     """What tells a log from others of its name; nothing where it does not say."""
     return log.identity() if hasattr(log, "identity") else {}

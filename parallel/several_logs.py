@@ -15,7 +15,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.kinds import plain
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch, identity_of
+from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch, identity_of, settle
 
 
 class SeveralLogs:
@@ -59,6 +59,10 @@ class SeveralLogs:
 
     def latest(self) -> Offsets:
         return self._joined([log.latest() for log in self.logs])
+
+    def settle(self) -> None:
+        for log in self.logs:
+            settle(log)
 
     def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         log, partition = self._find(stretch.partition)

@@ -33,7 +33,7 @@ from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
-from wayeb_py.parallel.log import Log, NoEventsError, identity_of
+from wayeb_py.parallel.log import Log, NoEventsError, identity_of, settle
 from wayeb_py.parallel.parcel import unpack, unpack_lines
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.private import require_private
@@ -257,6 +257,8 @@ def _sample(
 ) -> pa.Schema | None:
     """The types of the first events, waited for unless only what is there now is read."""
     told: set[float] = set()
+    if once:
+        settle(log)
     while True:
         try:
             sampled = log.schema(wanted)
