@@ -21,8 +21,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.clean import losses
 from wayeb_py.errors import DataError
-from wayeb_py.files.aside import Aside, BadLimit
+from wayeb_py.files.aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.block import Block
 from wayeb_py.files.find import STDIN
 from wayeb_py.files.read import EventReader, open_events
@@ -99,7 +100,9 @@ def run(
         sink = in_parts or FileSink(open_single(target, positions), found)
         stack.callback(sink.discard)
         aside_path = target.aside_path if aside is None else Path(aside)
-        job = _Job(spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or BadLimit()), sink)
+        job = _Job(
+            spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
+        )
         job.out, job.began_s, job.on_progress = target.path, began_s, on_progress
         summary = job.run()
     summary.seconds = time.perf_counter() - began_s
@@ -195,6 +198,7 @@ class _Job:
         self.aside.add_block(Block(n_rows=account.rows))
         for parcel in others.of("aside"):
             self._set_aside(SetAside.from_parcel(parcel))
+        self.aside.settle()
         self._refuse_scattered(others)
         kind: Any = "episodes" if self.work.episodes else "detections"
         self.sink.write(unpack(parcel.payload) for parcel in others.of(kind))
@@ -246,6 +250,7 @@ class _Job:
             unreadable={name: asdict(unreadable) for name, unreadable in self.aside.unreadable.items()},
             duplicates=account.duplicates,
             cleaned=account.cleaned,
+            warnings=losses(account.cleaned, account.events, self.patterns.meaning.stream.clean),
             sorted_on_disk=account.sorted,
             recognition_s=account.recognition_s,
             aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,

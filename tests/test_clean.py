@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import wayeb_py
-from wayeb_py.clean import COURSE, HEADING, JUMP, POSITION, SPEED
+from wayeb_py.clean import COURSE, HEADING, JUMP, POSITION, SPEED, losses
 from wayeb_py.cli import app
 from wayeb_py.recogniser import Recogniser
 
@@ -66,12 +66,16 @@ def cleaned(table: pa.Table, text: str | None = None) -> tuple[list[dict[str, An
 
 
 SENTINELS = {
-    "a speed of 102.3": ({"speed": 102.3}, ("speed",), SPEED),
+    "a speed of 102.3": ({"speed": 102.3}, ("speed",), "speed not available"),
+    "a speed of 1023": ({"speed": 1023.0}, ("speed",), SPEED),
     "a negative speed": ({"speed": -1.0}, ("speed",), SPEED),
-    "a course of 360": ({"course": 360.0}, ("course",), COURSE),
-    "a heading of 511": ({"heading": 511.0}, ("heading",), HEADING),
-    "a latitude of 91": ({"lat": 91.0}, ("lon", "lat"), POSITION),
-    "a longitude of 181": ({"lon": 181.0}, ("lon", "lat"), POSITION),
+    "a course of 360": ({"course": 360.0}, ("course",), "course not available"),
+    "a negative course": ({"course": -60.6}, ("course",), COURSE),
+    "a heading of 511": ({"heading": 511.0}, ("heading",), "heading not available"),
+    "a heading of 400": ({"heading": 400.0}, ("heading",), HEADING),
+    "a latitude of 91": ({"lat": 91.0}, ("lon", "lat"), "position not available"),
+    "a longitude of 181": ({"lon": 181.0}, ("lon", "lat"), "position not available"),
+    "a latitude of 95": ({"lat": 95.0}, ("lon", "lat"), POSITION),
 }
 
 
@@ -82,6 +86,19 @@ def test_what_ais_says_for_not_available_is_missing(
     rows, counts = cleaned(events([row(0) | values]))
     assert [name for name, value in rows[0].items() if value is None] == list(missing)
     assert counts == {reason: 1}
+
+
+def test_a_loss_of_more_than_a_few_per_cent_is_a_warning_and_what_says_not_available_is_none() -> None:
+    told = losses({COURSE: 31, SPEED: 30, "heading not available": 900, JUMP: 500}, 1000, "ais")
+    assert told == [
+        f"clean ais took the {what} of the events as missing ({why}); look at some before you trust it, or "
+        "run without it"
+        for what, why in (
+            ("course of 3%", "31 of 1,000: course out of range"),
+            ("position of 50%", "500 of 1,000: impossible jump"),
+        )
+    ]
+    assert losses({}, 0, None) == []
 
 
 def test_good_values_at_the_ends_of_their_ranges_stay() -> None:
@@ -145,11 +162,8 @@ def test_a_pattern_that_looks_at_half_a_position_gets_it_cleaned_all_the_same() 
 def test_every_lie_of_the_sample_is_found_and_little_else() -> None:
     told = json.loads(pq.read_metadata(SAMPLE).metadata[b"lies"])
     _, counts = cleaned(pq.read_table(SAMPLE))
-    assert {reason: counts[reason] for reason in (SPEED, COURSE, HEADING, POSITION)} == {
-        SPEED: told["speed"],
-        COURSE: told["course"],
-        HEADING: told["heading"],
-        POSITION: told["position"],
+    assert {reason: n for reason, n in counts.items() if reason != JUMP} == {
+        f"{column} not available": told[column] for column in ("speed", "course", "heading", "position")
     }
     # A vessel whose silence was long could have jumped so far.
     assert 0 < counts[JUMP] <= told["jump"]
@@ -157,7 +171,9 @@ def test_every_lie_of_the_sample_is_found_and_little_else() -> None:
 
 # A cleaner that knows nothing of arrays.
 
-PLACES = st.sampled_from([(-4.5, 48.5), (-4.49, 48.5), (-4.5, 49.3), (181.0, 91.0), (None, None), (-4.5, None)])
+PLACES = st.sampled_from(
+    [(-4.5, 48.5), (-4.49, 48.5), (-4.5, 49.3), (181.0, 91.0), (0.0, 95.0), (None, None), (-4.5, None)]
+)
 STEPS = st.sampled_from([0, 1, 60, 600, 1790, 4000])
 
 
@@ -167,7 +183,7 @@ def scenes(draw: st.DrawFn) -> list[dict[str, Any]]:
     for _ in range(draw(st.integers(1, 14))):
         now += draw(STEPS)
         lon, lat = draw(PLACES)
-        speed, heading = draw(st.sampled_from([(5.0, 90.0), (102.3, 511.0), (3.0, 511.0)]))
+        speed, heading = draw(st.sampled_from([(5.0, 90.0), (102.3, 511.0), (3.0, 511.0), (200.0, 400.0)]))
         rows.append(row(now, lon, lat, draw(st.integers(1, 2)), speed=speed, heading=heading))
     return rows
 
@@ -183,16 +199,16 @@ def clean_naively(rows: list[dict[str, Any]], forget_s: int | None) -> tuple[lis
         if forget_s is not None and who in seen and now - seen[who] > forget_s:
             kept.pop(who, None)
         seen[who] = now
-        if speed == 102.3:
+        if speed > 102.2:
+            counts["speed not available" if speed == 102.3 else SPEED] += 1
             speed = None
-            counts[SPEED] += 1
-        if heading == 511:
+        if heading > 360:
+            counts["heading not available" if heading == 511 else HEADING] += 1
             heading = None
-            counts[HEADING] += 1
         if lon is not None and lat is not None:
             if abs(lat) > 90:
+                counts["position not available" if lat == 91 else POSITION] += 1
                 lon = lat = None
-                counts[POSITION] += 1
             elif who in kept and distance_m(kept[who], (lon, lat)) > 100 + 102.2 * 1852 / 3600 * (now - kept[who][2]):
                 lon = lat = None
                 counts[JUMP] += 1
@@ -260,6 +276,6 @@ def test_a_run_is_cleaned_on_request_and_its_summary_says_how_much(tmp_path: Pat
     assert told[False]["cleaned"] == {}
     assert told[True]["cleaned"] == cleaned(pq.read_table(SAMPLE))[1]
     speeds = pq.read_table(tmp_path / "found.parquet")["speed"]
-    assert speeds.null_count == told[True]["cleaned"][SPEED]
+    assert speeds.null_count == told[True]["cleaned"]["speed not available"]
     shown = CliRunner().invoke(app, [*arguments, "--clean", "ais"])
     assert "impossible jump" in shown.stderr

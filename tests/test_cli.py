@@ -239,6 +239,16 @@ def test_bad_rows_stop_a_run_beyond_the_limit(wayeb: Wayeb) -> None:
     assert not Path("d.csv").exists()
 
 
+def test_a_clean_that_takes_much_away_is_a_warning_of_its_own_line_even_if_quiet(wayeb: Wayeb) -> None:
+    Path("events.csv").write_text(EVENTS.replace(",60", ",400"))
+    run = ("run", "fleet.sre", "--data", "events.csv", "--out", "d.csv", "--clean", "gps")
+    said = "warning: clean gps took the speed of "
+    assert [line for line in wayeb(*run).err.splitlines() if line.startswith(said)]
+    assert wayeb(*run, "-q").err.startswith(said)
+    assert json.loads(wayeb(*run, "--json").out)["warnings"][0].startswith(said.removeprefix("warning: "))
+    assert "warning" not in wayeb(*run[:-2]).err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [

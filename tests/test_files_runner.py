@@ -18,7 +18,7 @@ from event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
 import wayeb_py
 from wayeb_py import runner
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.aside import BadLimit
+from wayeb_py.files.aside import DEFAULT_LIMIT, BadLimit
 from wayeb_py.runner import Progress, run
 
 
@@ -241,6 +241,40 @@ def test_too_many_bad_rows_stop_the_run_and_can_be_looked_at(tmp_path: Path) -> 
 )
 def test_a_limit_is_a_number_or_a_share(limit: BadLimit, n_bad: int, n_rows: int, allowed: bool) -> None:
     assert limit.allows(n_bad, n_rows) is allowed
+
+
+@pytest.mark.parametrize(
+    ("limit", "n_bad", "n_rows", "allowed"),
+    [
+        (DEFAULT_LIMIT, 2, 3, False),
+        (DEFAULT_LIMIT, 1, 1, True),  # a single row is no share
+        (DEFAULT_LIMIT, 2, 4, True),
+        (DEFAULT_LIMIT, 600, 1000, False),
+        (DEFAULT_LIMIT, 20_000, 1_000_000, False),
+        (BadLimit.parse("100%"), 3, 3, True),
+        (BadLimit.parse("2"), 2, 3, True),
+        (BadLimit.parse("1"), 2, 3, False),
+    ],
+)
+def test_at_the_end_half_of_all_rows_is_too_many_unless_somebody_said_otherwise(
+    limit: BadLimit, n_bad: int, n_rows: int, allowed: bool
+) -> None:
+    assert limit.allows_at_end(n_bad, n_rows) is allowed
+
+
+def test_a_file_most_of_whose_rows_are_bad_is_a_wrong_file(tmp_path: Path) -> None:
+    (tmp_path / "e.csv").write_text("id,ts,speed,engine\nv,never,1,\nv,2024-01-01T00:00:00Z,60,on\nv,nor now,1,\n")
+    with pytest.raises(DataError) as raised:
+        run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson")
+    assert str(raised.value) == (
+        "2 of 3 rows cannot be read, more than half; the first: the time cannot be read\n"
+        f" --> {tmp_path}/e.csv, row 2\n"
+        f"  = hint: they are in {tmp_path}/d.ndjson.aside.ndjson; if that is as it should be, run with --max-bad 100%"
+    )
+    assert sorted(os.listdir(tmp_path)) == ["d.ndjson.aside.ndjson", "e.csv"]
+    assert run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson", max_bad=BadLimit.parse("100%")).events == 1
+    (tmp_path / "e.csv").write_text("id,ts,speed,engine\nv,2024-01-01T00:00:00Z,60,on\nv,never,1,\n")
+    assert run(PATTERNS, [tmp_path / "e.csv"], tmp_path / "d.ndjson").events == 1
 
 
 @pytest.mark.parametrize("text", ["", "many", "-1", "200%", "1.5"])

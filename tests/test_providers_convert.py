@@ -141,6 +141,23 @@ def test_too_many_bad_rows_stop_a_conversion(tmp_path: Path) -> None:
         convert([tmp_path / "bad.csv"], "noaa", tmp_path / "out", max_bad=BadLimit(5, 0.0))
 
 
+def test_a_file_most_of_whose_rows_are_bad_is_not_converted_unless_somebody_insists(tmp_path: Path) -> None:
+    from wayeb_py.files.aside import BadLimit
+
+    good, bad = "366000001,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n", ",2020-06-30T00:00:00,1,1,1,1,1,,30,0\n"
+    (tmp_path / "a.csv").write_text(HEADER + bad + good + bad)
+    with pytest.raises(DataError, match="2 of 3 rows cannot be read, more than half; of 2: no key"):
+        convert([tmp_path / "a.csv"], "noaa", tmp_path / "out")
+    assert convert([tmp_path / "a.csv"], "noaa", tmp_path / "out", max_bad=BadLimit.parse("100%")).events == 1
+
+
+def test_a_conversion_that_cannot_begin_is_not_in_the_way_of_one_that_can(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("Boat,When\n1,2020-06-30T00:00:00\n")
+    with pytest.raises(DataError):
+        convert([tmp_path / "a.csv"], "csv", tmp_path / "out", mapping={"mmsi": "Bote", "ts": "When"})
+    assert convert([tmp_path / "a.csv"], "csv", tmp_path / "out", mapping={"mmsi": "Boat", "ts": "When"}).events == 1
+
+
 @pytest.mark.parametrize("keys", [pa.array([5, -3, 5, 2**40]), pa.array(["a", "b", "a", "é"])])
 def test_the_partition_of_a_key_depends_on_the_key_alone(keys: pa.Array) -> None:
     partition = partition_of(keys, 7)
@@ -175,8 +192,8 @@ def test_a_survey_counts_what_is_in_the_sample() -> None:
     lies = json.loads(pq.read_metadata(ROOT / "data/maritime_sample.parquet").metadata[b"lies"])
     assert (found.events, found.entities, found.disordered) == (16_000, 36, 0)
     assert found.interval_s == pytest.approx(60, rel=0.03)
-    assert found.impossible["speed out of range"] == lies["speed"]
-    assert found.impossible["position out of range"] == lies["position"]
+    assert found.impossible["speed not available"] == lies["speed"]
+    assert found.impossible["position not available"] == lies["position"]
     assert found.gaps == 3
     heading = next(facts for facts in found.columns if facts.name == "heading")
     assert (heading.missing > 0, heading.least, heading.greatest) == (True, 0, 511)

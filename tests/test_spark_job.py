@@ -310,6 +310,16 @@ def test_too_many_bad_rows_stop_a_run_and_are_kept(spark: SparkSession, tmp_path
     assert (tmp_path / "d.csv.aside.ndjson").read_text().count("never") == 2
 
 
+def test_most_rows_bad_is_a_wrong_file_as_in_process(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id,ts,speed,status\nv,never,1,x\nv,2024-01-01T00:00:00Z,1,x\nv,nor now,1,x\n")
+    for scheme in SCHEMES:
+        with pytest.raises(DataError, match="2 of 3 rows cannot be read, more than half; the first: the time cannot"):
+            job.run(patterns(), [tmp_path / "a.csv"], tmp_path / "d.csv", spark=spark, scheme=scheme)
+        assert (tmp_path / "d.csv.aside.ndjson").read_text().count("\n") == 2
+    limit = BadLimit.parse("100%")
+    assert job.run(patterns(), [tmp_path / "a.csv"], tmp_path / "d.csv", spark=spark, max_bad=limit).events == 1
+
+
 def test_a_function_that_fails_in_a_task_is_told_as_in_process(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         "import wayeb_py\n@wayeb_py.function('number')\ndef halved(x):\n    raise ArithmeticError('no halves')\n"

@@ -375,7 +375,7 @@ def test_lines_are_broken_for_a_terminal_and_never_for_a_file() -> None:
     assert max(map(len, render_why(found, 80).splitlines())) <= 80
     whole = render_why(found).splitlines()
     assert whole[1] == found.summary
-    assert sum("speed 60 km/h, limit 50 km/h, k \"a\"" in line for line in whole) == 1
+    assert sum('speed 60 km/h, limit 50 km/h, k "a"' in line for line in whole) == 1
 
 
 def test_the_command_prints_a_table_or_json(wayeb: Wayeb) -> None:  # noqa: F811

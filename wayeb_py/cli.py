@@ -249,7 +249,7 @@ def run(
         typer.Option(
             "--max-bad",
             metavar="N|N%",
-            help="Stop at more bad rows than this (default: 1000 or 1%, whichever is more).",
+            help="Stop at more bad rows than this (default: the greater of 1000 and 1%, and half of all at the end).",
         ),
     ] = None,
     aside: Annotated[
@@ -329,6 +329,8 @@ def run(
         print(json.dumps(summary.to_json(), ensure_ascii=False, indent=2), file=stream)
     elif not quiet:
         print(progress.render_summary(summary), file=sys.stderr)
+    for warning in summary.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
 
 
 @app.command("test")

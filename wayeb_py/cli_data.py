@@ -60,7 +60,7 @@ def convert_files(
         typer.Option(
             "--max-bad",
             metavar="N|N%",
-            help="Stop at more bad rows than this (default: 1000 or 1%, whichever is more).",
+            help="Stop at more bad rows than this (default: the greater of 1000 and 1%, and half of all at the end).",
         ),
     ] = None,
     quiet: Quiet = False,

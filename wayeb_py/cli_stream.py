@@ -250,6 +250,10 @@ def run_stream(
                 capacity=capacity, aside=aside or aside_folder(out), no_pickle=no_pickle, watchers=[report],
                 say=say, stop=stop,
             )  # fmt: skip
+    from wayeb_py.clean import losses
+
+    for warning in losses(summary.cleaned, summary.events, patterns.meaning.stream.clean):
+        say(f"warning: {warning}")
     if as_json and not (as_lines and out == "-"):
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)
     elif as_lines and (as_json or not quiet):

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.aside import Aside, BadLimit
+from wayeb_py.files.aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.behind import WrittenBehind
 from wayeb_py.files.block import values_of_rows
 from wayeb_py.files.find import STDIN, find_files
@@ -63,6 +63,7 @@ class Summary:
     unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
     duplicates: int = 0
     cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
+    warnings: list[str] = field(default_factory=list)  # sentences, each to be said on a line of its own
     notes: list[str] = field(default_factory=list)  # on the files of places: what was repaired, what looks wrong
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # patterns, and the columns that they lack
     sorted_on_disk: bool = False
@@ -113,7 +114,7 @@ def run(
         aside_path = target.aside_path if aside is None else Path(aside)
         positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
         job = _Job(
-            patterns, reader, target, aside_path, max_bad or BadLimit(), episodes, workers, on_progress, state,
+            patterns, reader, target, aside_path, max_bad or DEFAULT_LIMIT, episodes, workers, on_progress, state,
             positions,
         )  # fmt: skip
         summary = job.run(ends=state is None or final)
@@ -226,6 +227,7 @@ class _Job:
             if ends:
                 n_episodes += self._take(recogniser.finish(), output, found)
                 _set_aside(recogniser, aside)
+            aside.settle()
             output.commit()
             aside.commit()
             if self.state is not None:
@@ -260,6 +262,8 @@ class _Job:
         return int(table.num_rows)
 
     def _summarise(self, recogniser: Recogniser, aside: Aside, found: Counter[str], n_episodes: int) -> Summary:
+        from wayeb_py.clean import losses
+
         counts = recogniser.counts
         return Summary(
             events=counts.events,
@@ -270,6 +274,7 @@ class _Job:
             unreadable={name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
             duplicates=counts.duplicates,
             cleaned=dict(counts.cleaned),
+            warnings=losses(counts.cleaned, counts.events, self.patterns.meaning.stream.clean),
             notes=list(self.patterns.knowledge.notes),
             out=None if self.target.path is None else str(self.target.path),
             aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,

@@ -162,9 +162,7 @@ class Explainer:
 
     def _complement_text(self, complement: m.Complement) -> str:
         letters = dict.fromkeys(
-            letter_text(letter)
-            for letter in letters_of(complement.body)
-            if not isinstance(letter.predicate, m.Always)
+            letter_text(letter) for letter in letters_of(complement.body) if not isinstance(letter.predicate, m.Always)
         )
         return f"without {', '.join(letters)}"
 

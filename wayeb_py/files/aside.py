@@ -2,7 +2,9 @@
 
 The file is NDJSON, one row each: `file`, `row` (in text files the line), `reason`, and `values` or `text`. It appears
 when the run ends, also when the run ends because there are too many of them. A limit is a number of rows, or a share
-of the rows read so far; by default the greater of 1,000 rows and 1 %.
+of the rows read so far; by default the greater of 1,000 rows and 1 %, and at the end no more than half of all rows: of
+three rows two that cannot be read are a wrong file, and not a file with a fault. A share that was judged all the time
+would stop at a first row that is bad.
 """
 
 from __future__ import annotations
@@ -34,10 +36,14 @@ def render_aside(row: AsideRow) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class BadLimit:
-    """How many rows may be set aside: the greater of a number and a share of the rows read."""
+    """How many rows may be set aside: the greater of a number and a share of the rows read.
+
+    When all are read there may be a stricter share; a single row is never too much of it.
+    """
 
     rows: int = 1000
     share: float = 0.01
+    share_at_end: float = 1.0
 
     @classmethod
     def parse(cls, text: str) -> BadLimit:
@@ -54,8 +60,14 @@ class BadLimit:
     def allows(self, n_bad: int, n_rows: int) -> bool:
         return n_bad <= max(self.rows, self.share * n_rows)
 
+    def allows_at_end(self, n_bad: int, n_rows: int) -> bool:
+        return self.allows(n_bad, n_rows) and (n_bad <= 1 or n_bad <= self.share_at_end * n_rows)
+
     def __str__(self) -> str:
         return f"{self.share:.6g} of all rows" if self.rows == 0 and self.share else f"{self.rows}"
+
+
+DEFAULT_LIMIT = BadLimit(share_at_end=0.5)
 
 
 class Aside:
@@ -100,17 +112,18 @@ class Aside:
             self._whole = WholeFile(self.path)
         self._whole.write(render_aside(row))
 
-    def _too_many(self) -> DataError:
+    def settle(self) -> None:
+        """To be called when all rows are read; raises DataError if more of them are bad than anybody would accept."""
+        if not self._limit.allows_at_end(self.n_bad, self.n_rows):
+            raise self._too_many("; if that is as it should be, run with --max-bad 100%")
+
+    def _too_many(self, remedy: str = "") -> DataError:
         first = self.first
         assert first is not None
         seen = f"{self.n_bad:,} of {self.n_rows:,} rows cannot be read"
+        limit = f"more than --max-bad allows ({self._limit})" if not remedy else "more than half"
         where = f"they are in {self.path}" if self.path is not None else "--aside FILE keeps them"
-        return DataError(
-            f"{seen}, more than --max-bad allows ({self._limit}); the first: {first.reason}",
-            first.file,
-            first.row,
-            hint=where,
-        )
+        return DataError(f"{seen}, {limit}; the first: {first.reason}", first.file, first.row, hint=f"{where}{remedy}")
 
     def commit(self) -> None:
         """Puts the side file in its place, and removes an old one that no longer says the truth."""

@@ -30,7 +30,7 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.aside import Aside, BadLimit
+from wayeb_py.files.aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.block import Block, Unreadable, merge_unreadable
 from wayeb_py.files.find import EventFile
 from wayeb_py.files.sort import sort_events
@@ -89,14 +89,14 @@ def convert(
     done = _done_before(out, plan)
     if done is not None:
         return done
+    sources = [open_source(file, provider, mapping, time_unit) for file in files]
+    schema = shared_schema(sources)  # a column that is not there is told before a folder is made for a conversion
     work = out / WORK
     resumed = _begin(out, work, plan)
-    sources = [open_source(file, provider, mapping, time_unit) for file in files]
-    schema = shared_schema(sources)
     total = sum(source.n_bytes for source in sources)
     tell = on_progress or (lambda phase, done, of: None)
 
-    limit = max_bad or BadLimit()
+    limit = max_bad or DEFAULT_LIMIT
     done_bytes = 0
     for number, source in enumerate(sources):
         if not (work / f"{number:05}.split").exists():
@@ -289,8 +289,13 @@ def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
         n_bad += counted["bad"]
         reasons.update(counted["reasons"])
         merge_unreadable(unreadable, {name: Unreadable(**facts) for name, facts in counted["unreadable"].items()})
-    if not limit.allows(n_bad, conversion.rows):
-        raise DataError(f"{n_bad:,} of {conversion.rows:,} rows cannot be read, more than --max-bad allows ({limit})")
+    if not limit.allows_at_end(n_bad, conversion.rows):
+        too_many = f"--max-bad allows ({limit})" if not limit.allows(n_bad, conversion.rows) else "half"
+        reason, count = reasons.most_common(1)[0]
+        raise DataError(
+            f"{n_bad:,} of {conversion.rows:,} rows cannot be read, more than {too_many}; of {count:,}: {reason}",
+            hint="look at what `wayeb data describe` says of the files; --max-bad 100% converts the rest all the same",
+        )
     conversion.aside = dict(reasons)
     conversion.unreadable = {name: asdict(facts) for name, facts in unreadable.items()}
     return conversion
