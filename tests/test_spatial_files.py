@@ -230,6 +230,60 @@ FAULTS: dict[str, tuple[str, str, Shape, str]] = {
         "areas",
         "it is not clear what kind of file this is\n --> {path}\n  = hint: known are .csv, .geojson, .wkt and .parquet",
     ),
+    "nested beyond all measure": (
+        "a.geojson",
+        '{"type": "Point", "coordinates": ' + "[" * 100_000 + "1" + "]" * 100_000 + "}",
+        "points",
+        "the JSON is nested too deeply to be GeoJSON\n --> {path}",
+    ),
+    "a number of 5,000 digits": (
+        "a.geojson",
+        '{"type": "Point", "coordinates": [' + "9" * 5000 + ", 2]}",
+        "points",
+        "a number has more digits than can be read\n --> {path}",
+    ),
+    "features that are a number": (
+        "a.geojson",
+        '{"type": "FeatureCollection", "features": 5}',
+        "points",
+        "this is JSON, but not GeoJSON: the features are not a list\n --> {path}",
+    ),
+    "a feature that is a number": (
+        "a.geojson",
+        '{"type": "FeatureCollection", "features": [5]}',
+        "points",
+        "feature 1 has no geometry\n --> {path}",
+    ),
+    "half a character in a name": (
+        "a.geojson",
+        '{"type": "Feature", "properties": {"name": "\\ud800"}, "geometry": {"type": "Point", "coordinates": [1, 2]}}',
+        "points",
+        "the name of place 1 is not text: it holds half a character\n --> {path}",
+    ),
+    "a cell of 200,000 characters": (
+        "p.csv",
+        "name,lon,lat\n" + "9" * 200_000 + ",1,2\n",
+        "points",
+        "this is not a table: field larger than field limit (131072)\n --> {path}",
+    ),
+    "an area that crosses itself without end": (
+        "a.wkt",
+        shapely.to_wkt(shapely.Polygon([(nth % 2 * 10, (nth * 37 % 199) / 100) for nth in range(400)])),
+        "areas",
+        (
+            "this line crosses itself, or has parts that overlap, more than 5,000 times\n --> {path}, row 1\n"
+            "  = hint: write its parts as areas of their own, or repair it with a tool for maps first"
+        ),
+    ),
+    "a part that is listed 200 times": (
+        "a.wkt",
+        shapely.to_wkt(shapely.MultiPolygon([shapely.box(0, 0, 1, 1)] * 200)),
+        "areas",
+        (
+            "this line crosses itself, or has parts that overlap, more than 5,000 times\n --> {path}, row 1\n"
+            "  = hint: write its parts as areas of their own, or repair it with a tool for maps first"
+        ),
+    ),
     "an area without an inside": (
         "a.wkt",
         "POLYGON ((0 0, 1 0, 2 0, 0 0))\n",
@@ -245,6 +299,18 @@ def test_what_is_wrong_is_told_with_its_place(case: str, tmp_path: Path) -> None
     with pytest.raises(DataError) as caught:
         read(tmp_path, name, text, shape)
     assert str(caught.value) == message.format(path=tmp_path / name)
+
+
+def test_a_file_that_holds_more_than_is_read_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Parquet file of a few kilobytes may hold any amount: what counts is what comes out of it."""
+    metadata = {"geo": json.dumps({"primary_column": "g", "columns": {"g": {"encoding": "WKB"}}})}
+    table = pa.table({"g": [shapely.to_wkb(POINT)] * 50_000}).replace_schema_metadata(metadata)
+    path = tmp_path / "p.parquet"
+    pq.write_table(table, path)
+    monkeypatch.setattr("wayeb_py.spatial.read.MOST_BYTES", 500_000)
+    assert path.stat().st_size < 500_000
+    with pytest.raises(DataError, match="which is the most that is read"):
+        read_features(path, "points")
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

@@ -95,6 +95,39 @@ def test_a_lattice_divides_where_edges_crowd() -> None:
     assert 0.2 < covered.mean() < 0.8
 
 
+@pytest.mark.parametrize("drift", [0.0, 1e-12])
+@pytest.mark.parametrize("n_areas", [7, 30])
+def test_areas_that_share_an_edge_are_divided_so_far_as_that_helps(n_areas: int, drift: float) -> None:
+    """One zone listed for each year: its edges run along each other, exactly or nearly, wherever cells are cut."""
+    geometries = [shapely.box(nth * drift, 0, 1, 1 + 0.01 * nth) for nth in range(n_areas)]
+    index = index_of(*geometries)
+    dice = np.random.default_rng(n_areas)
+    at = dice.uniform(-0.1, 1.4, (3000, 2))
+    on_edges = np.column_stack([dice.choice([0.0, drift, 1.0], 500), dice.uniform(-0.1, 1.4, 500)])
+    lon, lat = columns(np.concatenate([at, on_edges]))
+    points = shapely.points(lon, lat)
+    by_place = np.array([shapely.covers(geometry, points) for geometry in geometries])
+    assert index.inside(lon, lat).tolist() == by_place.any(axis=0).tolist()
+    first, place, _ = index.within(lon, lat, 0.0)
+    for row in range(len(lon)):
+        assert set(np.flatnonzero(by_place[:, row]).tolist()) <= {int(p) for p in place[first[row] : first[row + 1]]}
+    assert len(index._cells().arrays[2]) < 400_000
+    monitored = index.near(lon, lat, 1000.0)  # before and after there are cells for the distance
+    many = np.tile(lon, 12), np.tile(lat, 12)
+    assert np.array_equal(index.near(*many, 1000.0), np.tile(monitored, 12))
+
+
+def test_cells_that_would_list_too_much_are_not_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = np.random.default_rng(5)
+    ways = [shapely.LineString([(0, nth * 1e-9), (1, nth * 1e-9)]) for nth in range(200)]
+    lon, lat = columns(dice.uniform(-0.2, 1.2, (40_000, 2)))
+    expected = index_of(*ways).near(lon, lat, 1000.0)
+    monkeypatch.setattr(reach, "MOST_LISTED", 1000)
+    crowded = index_of(*ways)
+    assert np.array_equal(crowded.near(lon, lat, 1000.0), expected)
+    assert crowded._reaches == {1000.0: None}
+
+
 lon_anywhere = st.one_of(st.floats(-180, 180), st.sampled_from([-180.0, 180.0, 0.0, 179.9999, -179.9999]))
 lat_anywhere = st.one_of(st.floats(-90, 90), st.sampled_from([-90.0, 90.0, 89.9999, -89.9999, 0.0]))
 place = st.tuples(lon_anywhere, lat_anywhere)

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.spatial import area_kernels, kernels, overlay_kernels, within_kernels
-from wayeb_py.spatial.lattice import Lattice
+from wayeb_py.spatial.lattice import Lattice, courses
 from wayeb_py.spatial.point_cells import PointCells
-from wayeb_py.spatial.reach import Reach
+from wayeb_py.spatial.reach import Reach, TooDense
 from wayeb_py.spatial.shapes import Pieces, Shapes, cut
 
 F64 = npt.NDArray[np.float64]
@@ -52,7 +52,8 @@ class PlaceIndex:
         self._entries: dict[str, PlaceIndex] = {}
         self._tree = _Tree(cut(shapes))
         self._lattice: Lattice | None = None
-        self._reaches: dict[float, Reach] = {}
+        self._reaches: dict[float, Reach | None] = {}  # None where there can be none
+        self._once: _Tree | None = None
         self._n_asked: dict[float, int] = {}
         self._point_cells: dict[float, PointCells] = {}
         self._are_single_points = (
@@ -107,12 +108,27 @@ class PlaceIndex:
 
     def _reach(self, distance_m: float, n_rows: int) -> Reach | None:
         """The cells for a distance, once it has been asked for so often that making them pays."""
-        known = self._reaches.get(distance_m)
-        if known is None:
+        if distance_m not in self._reaches:
             asked = self._n_asked[distance_m] = self._n_asked.get(distance_m, 0) + n_rows
-            if asked >= OFTEN and 0.0 <= distance_m < FAR_M and len(self._tree.bend):
-                known = self._reaches[distance_m] = Reach(self._tree.arrays, distance_m)
-        return known
+            if asked < OFTEN or not 0.0 <= distance_m < FAR_M or not len(self._tree.bend):
+                return None
+            try:
+                self._reaches[distance_m] = Reach(self._different().arrays, distance_m)
+            except TooDense:
+                self._reaches[distance_m] = None
+        return self._reaches[distance_m]
+
+    def _different(self) -> _Tree:
+        """The tree without the pieces that run where another one does: whose they are does not matter here."""
+        if self._once is None:
+            tree = self._tree
+            course = courses(tree.lonlat)
+            if course is None:
+                self._once = tree
+            else:
+                _, first = np.unique(course, return_index=True)
+                self._once = _Tree(Pieces(tree.lonlat[first], tree.bend[first], tree.place[first]))
+        return self._once
 
     def judge(self, rectangles: F64, distance_m: float | None) -> U8:
         """What `near` with a distance, or without one `inside`, says of all positions of a rectangle: 0 no, 1 yes, 2
@@ -155,7 +171,7 @@ class PlaceIndex:
         near = self.inside(lon, lat).view(np.uint8)
         reach = self._reach(distance_m, len(lon))
         if reach is None:
-            kernels.are_near(lon, lat, *self._tree.arrays, distance_m, near)
+            kernels.are_near(lon, lat, *self._different().arrays, distance_m, near)
         else:
             reach.mark(lon, lat, near)
         return near.view(np.bool_)
@@ -163,7 +179,7 @@ class PlaceIndex:
     def distance(self, lon: F64, lat: F64) -> F64:
         """Metres to the nearest place, 0 inside an area; NaN without a position, or without a place."""
         distance_m = np.empty(len(lon))
-        kernels.distances(lon, lat, *self._tree.arrays, distance_m)
+        kernels.distances(lon, lat, *self._different().arrays, distance_m)
         distance_m[self.inside(lon, lat)] = 0.0
         distance_m[np.isinf(distance_m)] = np.nan
         return distance_m

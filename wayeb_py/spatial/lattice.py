@@ -3,6 +3,10 @@
 A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so that
 the parity of crossings from cell to cell is never in doubt; which makes one pass over the edges enough to know for
 every corner of every cell which areas hold it.
+
+Edges that run along each other cannot be told apart by cells: one zone that is listed for each year would be divided
+until memory ends. So what counts is how many different edges a cell has, and all that is listed together is bounded
+by a multiple of the edges; cells that are left with many edges answer the same, only more slowly.
 """
 
 from __future__ import annotations
@@ -26,6 +30,8 @@ MOST_COLUMNS = 512
 MOST_CORNERS = 40_000_000  # cells times areas of one lattice
 DEEPEST = 10
 SMALLEST_DEG = 1e-7
+MOST_LISTED = 1 << 26  # edges of the cells of one node
+LISTED_BY_EDGE, LISTED_ANYHOW = 48, 200_000  # edges, areas and cells that dividing may list in all
 IN, BOTH = 1, 2  # states of a cell; 0 is out
 
 
@@ -53,6 +59,8 @@ class Lattice:
     def __init__(self, edges: F64, place: I32, n_places: int) -> None:
         self._edges, self._place = edges, place
         self._edge_first = np.searchsorted(place, np.arange(n_places + 1)).astype(np.int64)
+        self._course = courses(edges)
+        self._most_listed = LISTED_BY_EDGE * len(edges) + LISTED_ANYHOW
         corners = edges.reshape(-1, 2)
         self.bounds = np.array([*corners.min(axis=0), *corners.max(axis=0)])
         for attempt in range(100):
@@ -77,6 +85,7 @@ class Lattice:
         self._leaf_edges: list[I32] = []
         self._covers: list[I32] = []
         self._live_of = np.zeros(n_places, dtype=np.int64)
+        self._n_listed = 0
         live = np.unique(self._place).astype(np.int32)
         everything = np.arange(len(self._edges), dtype=np.int32)
         todo = deque([_Box(west, south, wide, high, everything, live, np.zeros(len(live), dtype=np.uint8), 0)])
@@ -88,16 +97,17 @@ class Lattice:
         """Makes a node of a box; returns those of its cells that are to be divided, the first as `next_node`."""
         west, south, own, live = box.west, box.south, box.edges, box.live
         k = min(MOST_COLUMNS, max(2, ceil(sqrt(2 * len(own)))), max(2, int(sqrt(MOST_CORNERS / len(live)))))
-        wide, high = box.wide / k, box.high / k
-        n_cells = k * k
-        edge_first = np.empty(n_cells + 1, dtype=np.int64)
-        entry_first, cover_first = np.empty(n_cells + 1, dtype=np.int64), np.empty(n_cells + 1, dtype=np.int64)
         cell_edge, entry_place, cover_place = (np.empty(0, dtype=np.int32) for _ in range(3))
         entry_inside, entry_begin = np.empty(0, dtype=np.uint8), np.empty(1, dtype=np.int64)
-        for wanted in (1, 2, 3):
-            if wanted == 2:
+        wanted = 1
+        while wanted <= 3:
+            if wanted == 1:
+                n_cells = k * k
+                wide, high = box.wide / k, box.high / k
+                edge_first, entry_first, cover_first = (np.empty(n_cells + 1, dtype=np.int64) for _ in range(3))
+            elif wanted == 2:
                 cell_edge = np.empty(edge_first[-1], dtype=np.int32)
-            elif wanted == 3:
+            else:
                 n_entries = int(entry_first[-1])
                 entry_place, entry_inside = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.uint8)
                 entry_begin = np.empty(n_entries + 1, dtype=np.int64)
@@ -108,8 +118,16 @@ class Lattice:
             )  # fmt: skip
             if lies_well < 0:
                 raise _OnTheLine
+            if wanted == 1 and edge_first[-1] > MOST_LISTED and k > 2:
+                k = max(2, k // 2)  # edges as long as the box are in a cell of every column
+            else:
+                wanted += 1
+        self._n_listed += n_cells + int(edge_first[-1] + cover_first[-1])
         n_edges = np.diff(edge_first)
         splits = (n_edges > MOST_EDGES) & (box.depth < DEEPEST) & (min(wide, high) > SMALLEST_DEG)
+        splits &= self._n_listed < self._most_listed
+        if self._course is not None and splits.any():
+            splits &= _n_different(self._course[cell_edge], edge_first) > MOST_EDGES
         children = np.full(n_cells, -1, dtype=np.int32)
         boxes: list[_Box] = []
         for cell in np.flatnonzero(splits).tolist():
@@ -152,13 +170,36 @@ class Lattice:
             np.concatenate([entry[1] for entry in self._entries]), entry_begin, leaf_edges,
             cover_first, np.concatenate(self._covers), self._edges, self._edge_first,
         )  # fmt: skip
-        del self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers, self._live_of
+        del self._course, self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers, self._live_of
 
 
 def lay_out_nodes(boxes: F64, sizes: I64) -> F64:
     """Nodes as `area_kernels.cell_at` wants them, from (west, south, width, height of a cell) and columns of each."""
     first = np.cumsum(sizes**2) - sizes**2
     return np.column_stack([boxes, 1 / boxes[:, 2:], sizes - 1, first]).astype(np.float64)
+
+
+def courses(edges: F64) -> I64 | None:
+    """course[edge]: the same number for edges between the same two vertices; None where all are different."""
+    swapped = (edges[:, 0] > edges[:, 2]) | ((edges[:, 0] == edges[:, 2]) & (edges[:, 1] > edges[:, 3]))
+    course = np.where(swapped[:, None], edges[:, [2, 3, 0, 1]], edges)
+    order = np.lexsort(course.T)
+    begins = np.append(True, (course[order[1:]] != course[order[:-1]]).any(axis=1))
+    if begins.all():
+        return None
+    number = np.empty(len(edges), dtype=np.int64)
+    number[order] = np.cumsum(begins)
+    return number
+
+
+def _n_different(course: I64, first: I64) -> I64:
+    """The number of different courses of each cell, whose edges are course[first[cell] : first[cell + 1]]."""
+    n_cells = len(first) - 1
+    cell = np.repeat(np.arange(n_cells), np.diff(first))
+    order = np.lexsort((course, cell))
+    cell, course = cell[order], course[order]
+    begins = np.append(True, (cell[1:] != cell[:-1]) | (course[1:] != course[:-1]))
+    return np.bincount(cell[begins], minlength=n_cells)
 
 
 def _starts(counts: I64) -> I64:

@@ -1,7 +1,8 @@
 """Pieces and a distance become cells in lon/lat: within reach, out of reach, or with the pieces that decide.
 
 Cells are judged level by level, all of a level in one call; those that few pieces decide, or that are small against
-the distance, are not divided any more. One such grid is made for each distance that a pattern names.
+the distance, are not divided any more. One such grid is made for each distance that a pattern names, unless so many
+pieces lie beside each other that listing them would take more memory than it saves time.
 """
 
 from __future__ import annotations
@@ -23,8 +24,14 @@ MOST = 64
 MOST_COLUMNS = 256
 CHILD_COLUMNS = 4
 DEEPEST = 8
-MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more than MOST
+MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more than MOST; from twice that on, none
+MOST_LISTED = 1 << 26  # candidates of all cells
+MOST_CROWDED = 4096  # cells that list more than MOST after two divisions: more of them come of pieces side by side
 Tree = tuple[F64, I64, int, F64, F64, F64]
+
+
+class TooDense(Exception):  # noqa: N818
+    """The cells would list more than MOST_LISTED candidates."""
 
 
 class Reach:
@@ -50,9 +57,15 @@ class Reach:
             small = cells[:, 3] < degrees(reach_m / EARTH_RADIUS_M) / 16
             divisible = (state == 2) & ~small & (depth < DEEPEST)
             splits = divisible & (n_candidates > FEW)
+            crowded = splits & (n_candidates > MOST)
+            if depth > 1 and int(crowded.sum()) > MOST_CROWDED:
+                divisible &= ~crowded
+                splits &= ~crowded
             n_cells += len(cells)
             if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > MOST_CELLS:
                 splits = divisible & (n_candidates > MOST)
+                if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > 2 * MOST_CELLS:
+                    splits[:] = False
             lists = (state == 2) & ~splits
             below = np.zeros(len(cells), dtype=np.int32)
             below[splits] = n_nodes + np.arange(int(splits.sum()))
@@ -115,4 +128,6 @@ def _list_all(cells: F64, tree: Tree, reach_m: float) -> tuple[I64, npt.NDArray[
         candidate = np.empty(room, dtype=np.int32)
         if reach_kernels.list_candidates(cells, *tree, reach_m, first, candidate) == len(cells):
             return first, candidate[: first[-1]].copy()
-        room *= 4
+        if room >= MOST_LISTED:
+            raise TooDense
+        room = min(4 * room, MOST_LISTED)

@@ -30,6 +30,8 @@ GEOMETRIES: dict[Shape, tuple[str, ...]] = {
 LON = ("lon", "longitude", "lng", "long", "x")
 LAT = ("lat", "latitude", "y")
 NAME = ("name", "title", "label")
+MOST_BYTES = 1 << 30  # of a file, and of what a compressed one holds
+MOST_CROSSINGS = 5_000  # of an area that is repaired: the time that takes grows with their square
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +63,17 @@ def read_features(path: Path, shape: Shape) -> Features:
         raise DataError("there is no such file", str(path))
     reader = _reader(path)
     try:
+        if path.stat().st_size > MOST_BYTES:
+            raise _too_large(path)
         found = list(reader(path))
     except UnicodeDecodeError as error:
         raise DataError(f"the text is not UTF-8: {error.reason}", str(path)) from error
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror or error}", str(path)) from error
+    except csv.Error as error:
+        raise DataError(f"this is not a table: {error}", str(path)) from None
+    except RecursionError:
+        raise DataError("the JSON is nested too deeply to be GeoJSON", str(path)) from None
     if not found:
         raise DataError("the file has no places", str(path))
     notes: list[str] = []
@@ -73,6 +81,9 @@ def read_features(path: Path, shape: Shape) -> Features:
     for number, feature in enumerate(found):
         geometries[number] = _accept(feature, shape, path, notes)
     names = tuple(feature.name or "" for feature in found)
+    for number, name in enumerate(names, 1):
+        if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
+            raise DataError(f"the name of place {number} is not text: it holds half a character", str(path))
     keys = dict.fromkeys(key for feature in found for key in feature.columns)
     columns = {key: _typed([feature.columns.get(key) for feature in found]) for key in keys}
     return Features(geometries, names, columns, tuple(notes))
@@ -94,6 +105,14 @@ def _reader(path: Path) -> Callable[[Path], Iterator[Feature]]:
                 str(path),
                 hint="known are .csv, .geojson, .wkt and .parquet",
             )
+
+
+def _too_large(path: Path) -> DataError:
+    return DataError(
+        f"the file holds more than {MOST_BYTES >> 30} GB, which is the most that is read",
+        str(path),
+        hint="leave out what the patterns do not ask for, or make its lines simpler",
+    )
 
 
 # Formats.
@@ -169,14 +188,22 @@ def _read_geojson(path: Path) -> Iterator[Feature]:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise DataError(f"this is not JSON: {error.msg}", str(path), error.lineno) from None
+    except ValueError:
+        raise DataError("a number has more digits than can be read", str(path)) from None
     if not isinstance(data, dict):
         raise DataError("this is JSON, but not GeoJSON", str(path))
     _refuse_other_degrees(json.dumps(data.get("crs", "")), path)
     features = data.get("features", []) if data.get("type") == "FeatureCollection" else [data]
+    if not isinstance(features, list):
+        raise DataError("this is JSON, but not GeoJSON: the features are not a list", str(path))
     for number, feature in enumerate(features, 1):
         where = f"feature {number}"
-        is_feature = isinstance(feature, dict) and feature.get("type") == "Feature"
-        properties = (feature.get("properties") or {}) if is_feature else {}
+        if not isinstance(feature, dict):
+            raise DataError(f"{where} has no geometry", str(path))
+        is_feature = feature.get("type") == "Feature"
+        properties = feature.get("properties") if is_feature else {}
+        if not isinstance(properties, dict):
+            properties = {}
         geometry = feature.get("geometry") if is_feature else feature
         if not isinstance(geometry, dict) or "type" not in geometry:
             raise DataError(f"{where} has no geometry", str(path))
@@ -222,12 +249,11 @@ def _read_wkt(path: Path) -> Iterator[Feature]:
 
 def _read_geoparquet(path: Path) -> Iterator[Feature]:
     import pyarrow as pa
-    import pyarrow.parquet as pq
     import shapely
 
     try:
-        table = pq.read_table(path)
-    except pa.ArrowInvalid as error:
+        table = _read_parquet(path)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, OSError) as error:
         raise DataError(f"this is not Parquet: {error}", str(path)) from None
     described = json.loads((table.schema.metadata or {}).get(b"geo", b"{}"))
     key = described.get("primary_column")
@@ -247,6 +273,21 @@ def _read_geoparquet(path: Path) -> Iterator[Feature]:
         except (shapely.errors.GEOSException, TypeError):
             raise DataError("the geometry cannot be read", str(path), row) from None
         yield Feature(shaped, None if called is None else str(called), columns, "this row", row)
+
+
+def _read_parquet(path: Path) -> Any:
+    """The table; read by parts, since a file of a few bytes may hold any amount."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        parts, n_bytes = [], 0
+        for part in file.iter_batches(batch_size=1024):
+            parts.append(part)
+            n_bytes += part.nbytes
+            if n_bytes > MOST_BYTES:
+                raise _too_large(path)
+        return pa.Table.from_batches(parts, file.schema_arrow)
 
 
 def _refuse_other_degrees(crs: str, path: Path) -> None:
@@ -303,6 +344,13 @@ def _place(path: Path, feature: Feature) -> str:
 def _repair(geometry: Any, feature: Feature, path: Path) -> Any:
     import shapely
 
+    if _crosses_too_often(geometry):
+        raise DataError(
+            f"{feature.where} crosses itself, or has parts that overlap, more than {MOST_CROSSINGS:,} times",
+            str(path),
+            feature.row,
+            "write its parts as areas of their own, or repair it with a tool for maps first",
+        )
     whole = shapely.make_valid(geometry)
     areas = [part for part in shapely.get_parts(whole) if part.geom_type in GEOMETRIES["areas"]]
     if not areas:
@@ -310,22 +358,46 @@ def _repair(geometry: Any, feature: Feature, path: Path) -> Any:
     return areas[0] if len(areas) == 1 else shapely.union_all(areas)
 
 
+def _crosses_too_often(geometry: Any) -> bool:
+    """Whether it has more than MOST_CROSSINGS rings and crossings; told without finding all of them."""
+    import numpy as np
+    import shapely
+
+    rings = shapely.get_rings(shapely.get_parts(geometry))
+    vertices, ring = shapely.get_coordinates(rings, return_index=True)
+    edges = shapely.linestrings(np.stack([vertices[:-1], vertices[1:]], axis=1)[ring[1:] == ring[:-1]])
+    tree = shapely.STRtree(edges)
+    # Two edges on one line are neighbours; of more than two each is compared with each.
+    _, times = np.unique(shapely.to_wkb(shapely.normalize(edges)), return_counts=True)
+    n_found, begin, n_asked = len(rings) + int(((times - 1) * (times - 2)).sum()) // 2, 0, 1
+    while begin < len(edges) and n_found <= MOST_CROSSINGS:
+        # Few at first: one edge may cross all others, and every answer is listed before it is counted.
+        asked, _ = tree.query(edges[begin : begin + n_asked], predicate="crosses")
+        n_found += (len(asked) + 1) // 2
+        begin += n_asked
+        n_asked = min(2 * n_asked, 1024) if len(asked) <= MOST_CROSSINGS // 8 else max(1, n_asked // 4)
+    return n_found > MOST_CROSSINGS
+
+
 def _check_degrees(geometry: Any, feature: Feature, path: Path) -> None:
     import numpy as np
     import shapely
 
-    for lon, lat in shapely.get_coordinates(geometry).tolist():
-        if not (np.isfinite(lon) and np.isfinite(lat)):
-            raise DataError(f"{feature.where} has a coordinate that is not a number", str(path), feature.row)
-        if abs(lat) > 90 or abs(lon) > 360:
-            what = f"the latitude {lat:g}" if abs(lat) > 90 else f"the longitude {lon:g}"
-            swapped = abs(lon) <= 90 and abs(lat) <= 360
-            raise DataError(
-                f"{feature.where} has {what}, which is not on the earth",
-                str(path),
-                feature.row,
-                "longitude and latitude look swapped: the longitude comes first" if swapped else None,
-            )
+    at = shapely.get_coordinates(geometry)
+    off = np.flatnonzero(~((np.abs(at[:, 1]) <= 90) & (np.abs(at[:, 0]) <= 360)))
+    if not len(off):
+        return
+    lon, lat = at[off[0]].tolist()
+    if not (np.isfinite(lon) and np.isfinite(lat)):
+        raise DataError(f"{feature.where} has a coordinate that is not a number", str(path), feature.row)
+    what = f"the latitude {lat:g}" if abs(lat) > 90 else f"the longitude {lon:g}"
+    swapped = abs(lon) <= 90 and abs(lat) <= 360
+    raise DataError(
+        f"{feature.where} has {what}, which is not on the earth",
+        str(path),
+        feature.row,
+        "longitude and latitude look swapped: the longitude comes first" if swapped else None,
+    )
 
 
 def _typed(values: list[Any]) -> tuple[Any, ...]:
