@@ -170,7 +170,8 @@ class Lattice:
             np.concatenate([entry[1] for entry in self._entries]), entry_begin, leaf_edges,
             cover_first, np.concatenate(self._covers), self._edges, self._edge_first,
         )  # fmt: skip
-        del self._course, self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers, self._live_of
+        del self._course, self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers
+        del self._live_of
 
 
 def lay_out_nodes(boxes: F64, sizes: I64) -> F64:
