@@ -32,6 +32,7 @@ from wayeb_py.parallel.packing import cut_stretches, pack_stretch
 from wayeb_py.parallel.parcel import DDL, to_batch
 from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.snapshots import Epoch, Point
+from wayeb_py.parallel.spark_log import SparkLog
 from wayeb_py.parallel.stretch import Errand, Setting, recognise_stretch
 
 SOURCE = "wayeb_chained"
@@ -209,6 +210,7 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         faults.reach("commit")
         done = Mark.from_json(end)
         setting = self._chain.setting
+        SparkLog(setting.folder / "spark").sync_commits()  # what is cleared away cannot be done again
         for group in range(setting.n_groups(done.epoch.era)):
             for partition, offset in done.at.items():
                 setting.snapshots.collect(group, partition, Point(done.epoch, offset))

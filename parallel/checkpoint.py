@@ -2,6 +2,7 @@
 
     stream.json   source, key and time, scheme, where reading began, the eras of patterns     lock    one run at a time
     spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
+    batches.ndjson   the same and the manifest once more (`ledger`), to make one from the other (`mending`)
     snapshots/    states by group, partition and point        eras/   patterns by era         files.ndjson, aside/, …
     before/       what a restart without state gives up, until its own stream has begun
 
@@ -25,9 +26,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import WholeFile, telling_faults
+from wayeb_py.files.write import WholeFile, make_folder, telling_faults
 from wayeb_py.parallel.kafka_topic import without_servers
+from wayeb_py.parallel.ledger import FILE as LEDGER
+from wayeb_py.parallel.ledger import read_ledger
 from wayeb_py.parallel.log import Offsets
+from wayeb_py.parallel.sealed import seal, unseal
 from wayeb_py.patterns import Patterns
 
 VERSION = 2  # of this file and of the offsets below spark/
@@ -61,7 +65,7 @@ class Checkpoint:
     def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
         self.folder, self.restart = Path(folder).absolute(), restart
         with telling_faults(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
             self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -92,16 +96,24 @@ class Checkpoint:
     def read(self) -> Manifest | None:
         """The manifest of the stream that is kept here; None if none is."""
         path = self.folder / "stream.json"
+        damage: Exception | None = None
         try:
-            facts = json.loads(path.read_bytes())
+            facts = unseal(path.read_bytes(), must=False)
             version = facts["version"]
             manifest = Manifest(**facts) if version == VERSION else None
-        except FileNotFoundError:
-            if self.spark_folder.exists():
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            damage = error
+        if damage is not None:
+            copy = read_ledger(self.folder / LEDGER).manifest
+            if copy is not None:  # which is sealed
+                version = copy["version"]
+                manifest = Manifest(**copy) if version == VERSION else None
+            elif not isinstance(damage, FileNotFoundError):
+                raise DataError(f"the checkpoint cannot be read: {damage}", str(path), hint=_CHOICE) from damage
+            elif self.spark_folder.exists():
                 raise DataError("this is a checkpoint, but not one of wayeb", str(self.folder), hint=_CHOICE) from None
-            return None
-        except (ValueError, KeyError, TypeError) as error:
-            raise DataError(f"the checkpoint cannot be read: {error}", str(path), hint=_CHOICE) from error
+            else:
+                return None
         if manifest is None:
             raise DataError(
                 f"the checkpoint has version {version}, and this release reads version {VERSION}", str(path),
@@ -112,7 +124,7 @@ class Checkpoint:
     def write(self, manifest: Manifest) -> None:
         whole = WholeFile(self.folder / "stream.json")
         try:
-            whole.write(json.dumps(asdict(manifest), indent=2).encode())
+            whole.write(seal(json.dumps(asdict(manifest), indent=2)).encode())
             whole.commit()
         finally:
             whole.discard()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import MANIFEST, telling_faults
+from wayeb_py.files.write import MANIFEST, sync, telling_faults
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
@@ -103,15 +103,6 @@ class OutputFolder:
                 str(self.path),
                 hint="name a new folder, or an empty one; a single file ends in .parquet, .csv or .ndjson",
             )
-
-
-def sync(path: Path) -> None:
-    """What a file, or a folder's list of files, holds is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _exchange(one: Path, other: Path) -> None:

@@ -41,8 +41,9 @@ from wayeb_py.files.block import Block
 from wayeb_py.files.find import EventFile, partitions_of, told_by_name
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.write import WholeFile, make_folder, sync
 from wayeb_py.parallel.log import NoEventsError, Offsets, Stretch
+from wayeb_py.parallel.mending import CHOICE
 from wayeb_py.parallel.piece_rows import read_piece
 from wayeb_py.parallel.pieces import (
     PIECE_BYTES,
@@ -56,6 +57,7 @@ from wayeb_py.parallel.pieces import (
     merge,
     name_fault,
 )
+from wayeb_py.parallel.sealed import seal, unseal
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read
@@ -80,7 +82,7 @@ class _Journal:
 
     def add(self, lines: bytes) -> None:
         for line in lines.splitlines():
-            facts = json.loads(line)
+            facts = unseal(line, must=False)
             if "journal" not in facts:
                 piece = Piece(**facts)
                 self.pieces.setdefault(piece.partition, []).append(piece)
@@ -302,17 +304,38 @@ class FolderLog:
                 known.add(content[: content.rfind(b"\n") + 1])  # half a line is of a writer that died
         except FileNotFoundError:
             return _Journal(b"")
+        except (ValueError, TypeError) as error:
+            _journals.pop(self.journal, None)
+            raise DataError(
+                f"the journal of the files that were read is damaged: {error}", str(self.journal), hint=CHOICE
+            ) from None
         return known
+
+    def refuse_lost(self, taken: Offsets) -> None:
+        """Raises DataError where the journal ends before what was read: in which order files came is not known."""
+        _journals.pop(self.journal, None)  # this process may remember what has gone since
+        pieces = self._load().pieces
+        for partition, offset in sorted(taken.items()):
+            end = pieces[partition][-1].end if partition in pieces else 0
+            if end < offset:
+                raise DataError(
+                    f"the journal of the files that were read ends at row {end:,}, and {offset:,} were read: it was "
+                    "cut short or lost, and with it the order of the files",
+                    str(self.journal),
+                    hint=CHOICE,
+                )
 
     def _write(self, found: list[Piece]) -> None:
         """Adds pieces to the journal, on the disk before anybody hears of their offsets."""
         known = self._load()
-        self.journal.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(self.journal.parent)
         with open(self.journal, "ab") as file:
             file.truncate(known.n_bytes)
             file.write(_lines(found, is_new=not known.n_bytes).encode())
             file.flush()
             os.fsync(file.fileno())
+        if not known.n_bytes:
+            sync(self.journal.parent)
 
     # The folder.
 
@@ -468,7 +491,7 @@ def _partition_of(path: str) -> str:
 def _lines(pieces: list[Piece], is_new: bool) -> str:
     """Pieces as lines of a journal; a new one begins with a name of its own, by which readers notice it."""
     facts = [{"journal": secrets.token_hex(8)}] if is_new else []
-    return "".join(json.dumps(line) + "\n" for line in [*facts, *map(asdict, pieces)])
+    return "".join(seal(json.dumps(line)) + "\n" for line in [*facts, *map(asdict, pieces)])
 
 
 def _put(path: Path, text: str) -> None:

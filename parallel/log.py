@@ -81,3 +81,16 @@ def settle(log: Log) -> None:
 def identity_of(log: Log | Identified) -> dict[str, str]:
     """What tells a log from others of its name; nothing where it does not say."""
     return log.identity() if hasattr(log, "identity") else {}
+
+
+class Recorded(Protocol):
+    """A log that keeps a record of its own in the checkpoint, which offsets mean nothing without."""
+
+    def refuse_lost(self, taken: Offsets) -> None:
+        """Raises DataError where the record is damaged, or ends before what was read; looks at nothing else."""
+
+
+def refuse_lost(log: Log | Recorded, taken: Offsets) -> None:
+    """Raises DataError where what a log's offsets mean is not known any more."""
+    if hasattr(log, "refuse_lost"):
+        log.refuse_lost(taken)

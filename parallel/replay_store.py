@@ -38,8 +38,7 @@ from wayeb_py.files.find import STDIN, EventFile, find_files
 from wayeb_py.files.read import open_found
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.files.write import WholeFile
-from wayeb_py.parallel.folder import sync
+from wayeb_py.files.write import WholeFile, make_folder, sync
 from wayeb_py.parallel.shards import cut_by_shard
 
 DUE, NOTE = "__due", "__note"
@@ -78,7 +77,7 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
             raise _changed(known.data, data, folder)
         if set(wanted.names) <= set(known.columns) and known.time_unit == wanted.time_unit:
             return known
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     unfinished = folder / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()

@@ -15,7 +15,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.kinds import plain
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch, identity_of, settle
+from wayeb_py.parallel.log import Log, NoEventsError, Offsets, Stretch, identity_of, refuse_lost, settle
 
 
 class SeveralLogs:
@@ -70,8 +70,11 @@ class SeveralLogs:
 
     def forget(self, before: Offsets) -> None:
         for number, log in enumerate(self.logs):
-            own = f"{number}/"
-            log.forget({name.removeprefix(own): offset for name, offset in before.items() if name.startswith(own)})
+            log.forget(_own(number, before))
+
+    def refuse_lost(self, taken: Offsets) -> None:
+        for number, log in enumerate(self.logs):
+            refuse_lost(log, _own(number, taken))
 
     def _joined(self, offsets: Sequence[Offsets]) -> Offsets:
         return {f"{number}/{name}": offset for number, own in enumerate(offsets) for name, offset in own.items()}
@@ -79,6 +82,12 @@ class SeveralLogs:
     def _find(self, partition: str) -> tuple[Log, str]:
         number, _, name = partition.partition("/")
         return self.logs[int(number)], name
+
+
+def _own(number: int, offsets: Offsets) -> Offsets:
+    """The offsets of one of the logs."""
+    own = f"{number}/"
+    return {name.removeprefix(own): offset for name, offset in offsets.items() if name.startswith(own)}
 
 
 def _common_type(name: str, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.DataType:

@@ -12,14 +12,15 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Protocol
+from typing import IO, Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.render import render_ndjson
-from wayeb_py.files.write import ParquetOutput, WholeFile, telling_faults
+from wayeb_py.files.write import ParquetOutput, WholeFile, make_folder, telling_faults
 from wayeb_py.parallel import faults
+from wayeb_py.parallel.mending import last_batch, put_away
 
 
 @dataclass(slots=True)
@@ -33,7 +34,10 @@ class Batch:
 
 
 class Sink(Protocol):
-    """Takes batches in the order of their numbers; the last one may come again after a restart."""
+    """Takes batches in the order of their numbers; the last one may come again after a restart.
+
+    A sink that can take back what it wrote is also `Replaceable`.
+    """
 
     exactly_once: bool
 
@@ -47,6 +51,17 @@ class Sink(Protocol):
         """Is called once, after the last batch."""
 
 
+@runtime_checkable
+class Replaceable(Protocol):
+    """A sink whose batches can be told apart by their numbers, and be put away."""
+
+    def last(self, stream_id: str) -> int:
+        """The last batch of the stream that is there, -1 if none is."""
+
+    def put_away(self, stream_id: str, after: int) -> Path | None:
+        """Takes the batches after one out of readers' sight; where to, or None if there are none."""
+
+
 class ParquetSink:
     """A folder of Parquet files, one for each batch that found something; anybody can read it as one table."""
 
@@ -58,7 +73,7 @@ class ParquetSink:
 
     def open(self, stream_id: str, is_new: bool) -> None:
         with telling_faults(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         if is_new and any(path.suffix == ".parquet" for path in self.folder.iterdir()):
             raise DataError(
                 "the folder already holds Parquet files, and this stream has just begun: its detections would be "
@@ -69,6 +84,12 @@ class ParquetSink:
         self._stream_id = stream_id
         for left in self.folder.glob(f".{self.stem}-{stream_id}-*.tmp"):  # of a run that was killed
             left.unlink(missing_ok=True)
+
+    def last(self, stream_id: str) -> int:
+        return last_batch(self.folder, self.stem, stream_id)
+
+    def put_away(self, stream_id: str, after: int) -> Path | None:
+        return put_away(self.folder, self.stem, stream_id, after)
 
     def write(self, batch: Batch) -> None:
         path = self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet"
@@ -139,13 +160,17 @@ class AsideFolder:
         for left in self.folder.glob(f".aside-{stream_id}-*.tmp"):
             left.unlink(missing_ok=True)
 
+    def put_away(self, stream_id: str, after: int) -> Path | None:
+        """Takes what later batches have set aside out of readers' sight."""
+        return put_away(self.folder, "aside", stream_id, after)
+
     def write(self, stream_id: str, number: int, lines: bytes) -> None:
         path = self.folder / f"aside-{stream_id}-{number:09}.ndjson"
         if not lines:
             path.unlink(missing_ok=True)
             return
         with telling_faults(self.folder):
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_folder(self.folder)
         whole = WholeFile(path)
         try:
             whole.write(lines)

@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -33,10 +33,12 @@ from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import find_cause
+from wayeb_py.parallel.ledger import Entry, Ledger
 from wayeb_py.parallel.log import Log, NoEventsError, identity_of, settle
 from wayeb_py.parallel.parcel import unpack, unpack_lines
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.private import require_private
+from wayeb_py.parallel.recovery import recover
 from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream_schemes import Asked, Spread, make_frame, spread_stream
@@ -147,8 +149,12 @@ def stream(
     _mind_functions(patterns, checkpoint, no_pickle, say)
     manifest = begin(log.name, patterns, episodes, identity_of(log))
     known = checkpoint.read()
+    ledger = Ledger(checkpoint.folder)
+    entries: tuple[Entry, ...] = ()
+    aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
     if known is not None:
         refuse_other(known, manifest, checkpoint.folder)
+        entries = recover(checkpoint.folder, ledger, known, log, sink, aside_folder, say)
         manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
     sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
     try:
@@ -170,6 +176,7 @@ def stream(
         say(str(spread))
         manifest.spread = spread.to_json()
         _begin_era(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
+        ledger.begin(asdict(manifest), entries)
         setting = Setting(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
         ends = final and (once or isinstance(log, ReplayLog))
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
@@ -184,9 +191,9 @@ def stream(
             readers=spread.n_readers if spread.n_shards else 0,
             gauge=gauge,
         )
-        aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
         aside_folder.open(manifest.stream_id)
-        run = _Run(sink, aside_folder, manifest.stream_id, _columns(patterns, schema, episodes), summary, watchers)
+        columns = _columns(patterns, schema, episodes)
+        run = _Run(sink, aside_folder, ledger, manifest.stream_id, columns, summary, watchers)
         for note in patterns.knowledge.notes:
             say(note)
         # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
@@ -330,6 +337,7 @@ class _Run:
 
     sink: Sink
     aside: AsideFolder
+    ledger: Ledger
     stream_id: str
     columns: pa.Schema
     summary: StreamSummary
@@ -338,7 +346,9 @@ class _Run:
 
     def take(self, parcels: DataFrame, number: int) -> None:
         try:
+            self.ledger.note(number)
             batch = gather(parcels, number, self.columns)
+            self.ledger.spark.settle_state()
             faults.reach("sink:before")
             self.aside.write(self.stream_id, number, batch.aside)
             self.sink.write(batch)

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.write import WholeFile, make_folder
+from wayeb_py.parallel.sealed import seal, unseal
 
 FILE = "totals.json"
 
@@ -83,7 +84,7 @@ def load_totals(folder: Path) -> Totals:
     """The totals so far, none if there are none."""
     path = folder / FILE
     try:
-        return Totals(**json.loads(path.read_text()))
+        return Totals(**unseal(path.read_bytes(), must=False))
     except FileNotFoundError:
         return Totals()
     except (ValueError, TypeError) as error:
@@ -96,10 +97,10 @@ def load_totals(folder: Path) -> Totals:
 
 def save_totals(folder: Path, totals: Totals) -> None:
     """Puts the totals in their place, whole or not at all."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     whole = WholeFile(folder / FILE)
     try:
-        whole.write(json.dumps(asdict(totals)).encode())
+        whole.write(seal(json.dumps(asdict(totals))).encode())
         whole.commit()
     finally:
         whole.discard()

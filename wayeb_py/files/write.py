@@ -99,6 +99,23 @@ def telling_faults(path: Path | None) -> Iterator[None]:
         raise DataError(f"cannot write {where}: {error.strerror or error}") from error
 
 
+def sync(path: Path) -> None:
+    """What a file, or a folder's list of files, holds is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those that it lies in, their names on the disk: a file in them could vanish with them."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync(folder.parent)
+
+
 class WholeFile:
     """A file that takes its name only when it is complete.
 
@@ -131,11 +148,7 @@ class WholeFile:
             os.fsync(file.fileno())
             file.close()
             os.replace(self._temporary, self.path)
-            folder = os.open(self.path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+            sync(self.path.parent)
 
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""

@@ -1,0 +1,189 @@
+"""What Spark writes down about a query, read and mended as files: which offsets a batch covers, which batches are done.
+
+    spark/metadata         the query's id
+    spark/offsets/N        before batch N begins            spark/commits/N    when it is done
+    spark/.metadata.crc    checksums that Hadoop's file system writes beside each
+
+Spark never forces these files to the disk: after a power cut they have their names, and nothing in them. A file is
+*proven* if its checksum fits, *plausible* if it can be read and nothing contradicts it, and otherwise damaged.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import struct
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from wayeb_py.files.write import WholeFile, make_folder, sync
+
+Kind = Literal["offsets", "commits"]
+_CRC_HEAD = b"crc\0"
+CHECKED_BYTES = 512  # by one checksum
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file of Spark's; without a text it is damaged."""
+
+    text: str | None
+    is_proven: bool
+
+
+class SparkLog:
+    """The files of one query."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._settled: set[Path] = set()  # files of the state that are on the disk
+
+    def batches(self, kind: Kind) -> list[int]:
+        """The batches that have a file, damaged or not."""
+        try:
+            names = [path.name for path in (self.folder / kind).iterdir()]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+        return sorted(int(name) for name in names if name.isdecimal())
+
+    def read(self, kind: Kind, batch: int) -> Found | None:
+        """The file of a batch; None if there is none."""
+        return _read(self.path(kind, batch), offset_of if kind == "offsets" else _commit)
+
+    def read_query(self) -> Found | None:
+        """The file with the query's id."""
+        return _read(self.folder / "metadata", _query)
+
+    def path(self, kind: Kind, batch: int) -> Path:
+        return self.folder / kind / str(batch)
+
+    def write(self, kind: Kind, batch: int, text: str) -> None:
+        """Puts a file in its place, on the disk."""
+        self._put(self.path(kind, batch), text)
+
+    def write_query(self, text: str) -> None:
+        self._put(self.folder / "metadata", text)
+
+    def _put(self, path: Path, text: str) -> None:
+        make_folder(path.parent)
+        drop_checksum(path)  # of what was there before
+        whole = WholeFile(path)
+        try:
+            whole.write(text.encode())
+            whole.commit()
+        finally:
+            whole.discard()
+
+    def remove(self, kind: Kind, batch: int) -> None:
+        path = self.path(kind, batch)
+        path.unlink(missing_ok=True)
+        drop_checksum(path)
+
+    def sync_commits(self) -> None:
+        """The newest batch that is done is known to be done after a power cut too."""
+        done = self.batches("commits")
+        if done:
+            sync(self.path("commits", done[-1]))
+            sync(self.folder / "commits")
+
+    def clear_temporary(self) -> None:
+        """Removes what a killed query was writing."""
+        for folder in (self.folder, self.folder / "offsets", self.folder / "commits"):
+            for left in folder.glob(".*.tmp*"):
+                left.unlink(missing_ok=True)
+
+    # The state of shards, which Spark keeps by operator, shard and version: version N + 1 is after batch N.
+
+    @property
+    def state_folder(self) -> Path:
+        return self.folder / "state"
+
+    def states(self) -> Iterator[tuple[int, Path]]:
+        """Version and file of everything that holds the state of a shard."""
+        for path in self.state_folder.glob("*/*/*"):
+            version = re.fullmatch(r"\.?(\d+)[._].*", path.name)
+            if version is not None and path.is_file():
+                yield int(version[1]), path
+
+    def settle_state(self) -> None:
+        """What shards have written since the last time is on the disk."""
+        new = {path for path in self.state_folder.rglob("*") if path not in self._settled}
+        for path in sorted(new):
+            with contextlib.suppress(FileNotFoundError):  # Spark clears old versions away
+                sync(path)
+        for folder in {path.parent for path in new}:
+            sync(folder)
+        self._settled |= {path for path in new if path.is_file()}
+
+    def is_complete(self, path: Path) -> bool:
+        """Whether a file of the state is as long as its checksums say."""
+        n_bytes, sums = path.stat().st_size, checksum_of(path)
+        n_sums = sums.stat().st_size if sums.is_file() else 0
+        return n_bytes > 0 and n_sums in (0, 8 + 4 * -(-n_bytes // CHECKED_BYTES))
+
+
+def _read(path: Path, parse: Any) -> Found | None:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    fits = _checksum_fits(path, content)
+    try:
+        text = content.decode()
+        parse(text)
+    except (ValueError, KeyError, TypeError, AttributeError, IndexError):
+        return Found(None, False)
+    return Found(text if fits is not False else None, fits is True)
+
+
+def offset_of(text: str) -> dict[str, Any]:
+    """Our own offset, of the one source that there is, in what Spark wrote of a batch."""
+    version, about, offset = text.split("\n")
+    if re.fullmatch(r"v\d+", version) is None or not isinstance(json.loads(about), dict):
+        raise ValueError("it is no entry of Spark's")
+    ours = json.loads(offset)
+    numbers = [ours["era"], ours["tick"], ours["ended_at"], ours["clock_s"], *ours["at"].values()]
+    if not all(type(number) is int for number in numbers):
+        raise ValueError("it is no offset of ours")
+    return dict(ours)
+
+
+def _commit(text: str) -> None:
+    version, about = text.split("\n")
+    if re.fullmatch(r"v\d+", version) is None or not isinstance(json.loads(about), dict):
+        raise ValueError("it is no entry of Spark's")
+
+
+def _query(text: str) -> None:
+    if not isinstance(json.loads(text)["id"], str):
+        raise ValueError("it is no id of Spark's")
+
+
+def checksum_of(path: Path) -> Path:
+    """Where Hadoop keeps the checksums of a file."""
+    return path.with_name(f".{path.name}.crc")
+
+
+def drop_checksum(path: Path) -> None:
+    checksum_of(path).unlink(missing_ok=True)
+
+
+def _checksum_fits(path: Path, content: bytes) -> bool | None:
+    """Whether the checksums beside a file fit; None where there are none that could be compared."""
+    try:
+        sums = checksum_of(path).read_bytes()
+    except OSError:
+        return None
+    if len(sums) < 8 or not sums.startswith(_CRC_HEAD):
+        return None
+    (step,) = struct.unpack(">i", sums[4:8])
+    if step <= 0:
+        return None
+    mine = b"".join(
+        struct.pack(">I", zlib.crc32(content[start : start + step])) for start in range(0, len(content), step)
+    )
+    return sums[8:] == mine
