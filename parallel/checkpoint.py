@@ -31,7 +31,7 @@ from wayeb_py.parallel.kafka_topic import without_servers
 from wayeb_py.parallel.ledger import FILE as LEDGER
 from wayeb_py.parallel.ledger import read_ledger
 from wayeb_py.parallel.log import Offsets
-from wayeb_py.parallel.sealed import seal, unseal
+from wayeb_py.parallel.sealed_json import seal, unseal
 from wayeb_py.patterns import Patterns
 
 VERSION = 2  # of this file and of the offsets below spark/

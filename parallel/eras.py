@@ -32,6 +32,7 @@ import pyarrow as pa
 import wayeb_py
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.write import make_folder
 from wayeb_py.functions import UserFunction
 from wayeb_py.parallel.bundle import pack_functions, select
 from wayeb_py.parallel.private import require_private
@@ -82,7 +83,7 @@ def keep_era(
 ) -> None:
     """Writes an era beside the checkpoint; groups are lists of patterns' names."""
     stored = store_patterns(patterns)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     if patterns.functions:
         require_private(folder)
         put_sealed(_path(folder, number, "functions"), _what("functions", stream_id, number), pack_functions(patterns))

@@ -57,7 +57,7 @@ from wayeb_py.parallel.pieces import (
     merge,
     name_fault,
 )
-from wayeb_py.parallel.sealed import seal, unseal
+from wayeb_py.parallel.sealed_json import seal, unseal
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read

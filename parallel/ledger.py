@@ -21,7 +21,7 @@ from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.write import WholeFile, telling_faults
-from wayeb_py.parallel.sealed import seal, unseal
+from wayeb_py.parallel.sealed_json import seal, unseal
 from wayeb_py.parallel.spark_log import Found, SparkLog
 
 FILE = "batches.ndjson"

@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from wayeb_py.errors import DamagedError
+from wayeb_py.files.write import make_folder
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.seal import open_sealed, write_sealed
 
@@ -80,7 +81,7 @@ class Snapshots:
     def write(self, group: int, partition: str, point: Point, snapshot: Snapshot) -> None:
         """Puts the state of a point in its place."""
         folder = self._folder(group, partition)
-        folder.mkdir(parents=True, exist_ok=True)
+        make_folder(folder)
         n_heard = len(snapshot.heard).to_bytes(8, "little")
         what = self._what(group, partition, point)
         whole = write_sealed(folder / f"{point}.state", what, n_heard, snapshot.heard, snapshot.saved)

@@ -15,7 +15,7 @@ from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.write import WholeFile, make_folder
-from wayeb_py.parallel.sealed import seal, unseal
+from wayeb_py.parallel.sealed_json import seal, unseal
 
 FILE = "totals.json"
 

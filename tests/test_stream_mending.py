@@ -25,7 +25,7 @@ from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.health import Health
 from wayeb_py.parallel.ledger import read_ledger
 from wayeb_py.parallel.pressure import Capacity
-from wayeb_py.parallel.sealed import seal, unseal
+from wayeb_py.parallel.sealed_json import seal, unseal
 from wayeb_py.parallel.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream import StreamSummary, stream
 
