@@ -8,6 +8,7 @@
 #              BENCH=--quick within 3 minutes, BENCH="latency places" some of them
 # make soak    kills the processes of a stream at random for SOAK_S seconds (600), then compares its detections with those
 #              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (tests/soak.py --help)
+# make docs    the documentation as one site, out/site/index.html, which needs no network to be read
 # make clean   removes what the others made, .venv included
 #
 # The first call sets up the virtual environment; the following ones only look at two stamp files.
@@ -18,7 +19,7 @@ BIN    := $(VENV)/bin
 WORKERS ?= 2
 SOAK_S ?= 600
 
-.PHONY: demo demo-fleet demo-maritime test lint bench soak clean
+.PHONY: docs demo demo-fleet demo-maritime test lint bench soak clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -61,6 +62,10 @@ bench: $(VENV)/.installed-test
 	@echo "==> benchmarks: ratios, each with its bound"
 	@$(BIN)/python -m benchmarks $(BENCH)
 
+docs: $(VENV)/.installed-docs
+	@echo "==> the documentation: out/site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
 soak: $(VENV)/.installed-test
 	@echo "==> a stream under fire for $(SOAK_S) s"
 	@$(BIN)/python tests/soak.py --seconds $(SOAK_S) $(SOAK)
@@ -84,6 +89,11 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
 	@VENV=$(VENV) sh .ci/kafka
 	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
 	@$(BIN)/python -m wayeb_py.parallel.class_archive || true
+	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
+	@echo "==> installing what the documentation needs into $(VENV) (once)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
 	@touch $@
 
 $(VENV)/bin/pip:

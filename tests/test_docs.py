@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 
 import wayeb_py
+from tools.commands_page import PAGE, render_commands
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -111,6 +112,22 @@ def test_sessions_answer_what_the_page_shows(
 def test_files_on_the_page_are_taken_by_the_checker(page: Path) -> None:
     for _, block in blocks(page, "sre"):
         wayeb_py.compile(block)
+
+
+def test_the_page_of_commands_is_what_the_commands_say() -> None:
+    assert PAGE.read_text() == render_commands() + "\n", "python -m tools.commands_page writes it anew"
+
+
+def test_the_site_is_whole_and_asks_nobody_for_anything(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(site)]
+    built = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert built.returncode == 0, built.stderr
+    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= {page.stem for page in site.glob("*.html")}
+    loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]*)""")
+    assert [address for page in site.glob("*.html") for address in loaded.findall(page.read_text())] == []
 
 
 def targets(page: Path) -> Iterator[str]:

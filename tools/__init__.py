@@ -1,0 +1,1 @@
+"""What serves the project and is no part of the product."""
