@@ -16,9 +16,8 @@ import typer
 PAGE = Path(__file__).parent.parent / "docs" / "commands.md"
 HEAD = """# Commands
 
-Every command with its arguments and options, as `wayeb COMMAND --help` tells them. [The command line](cli.md) shows them at
-work.
-This page is made from the commands: `python -m tools.commands_page`.
+Every command with its arguments and options, as `wayeb COMMAND --help` tells them. [The command line](cli.md)
+shows them at work. This page is made from the commands: `python -m tools.commands_page`.
 """
 
 
