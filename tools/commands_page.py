@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import typer
 
@@ -29,7 +30,7 @@ def render_commands() -> str:
     return "\n".join([HEAD, *_sections(command, "wayeb")])
 
 
-def _sections(command: typer.core.click.Command, name: str) -> Iterator[str]:
+def _sections(command: Any, name: str) -> Iterator[str]:
     inner = getattr(command, "commands", None)
     if inner is not None:
         for word in sorted(inner):
@@ -45,7 +46,7 @@ def _sections(command: typer.core.click.Command, name: str) -> Iterator[str]:
         yield ""
 
 
-def _row(parameter: typer.core.click.Parameter) -> str:
+def _row(parameter: Any) -> str:
     if parameter.param_type_name == "argument":
         form = f"`{parameter.metavar or (parameter.name or '').upper()}`"
     else:
