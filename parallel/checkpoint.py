@@ -25,7 +25,7 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 from wayeb_py.files.write import WholeFile, make_folder, telling_faults
 from wayeb_py.parallel.kafka_topic import without_servers
 from wayeb_py.parallel.ledger import FILE as LEDGER
@@ -71,7 +71,7 @@ class Checkpoint:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             os.close(self._lock)
-            raise DataError("another stream is using this checkpoint", str(self.folder)) from error
+            raise PassingError("another stream is using this checkpoint", str(self.folder)) from error
         self.stop_file.unlink(missing_ok=True)
         for folder in (self.folder, self.folder / "eras", self.folder / "health"):
             for left in folder.glob(".*.tmp"):  # of a run that was killed

@@ -87,7 +87,7 @@ class KafkaSink:
 
     def _refused(self, batch: Batch) -> DataError:
         fault = self.topic.fault(self._failed[0])
-        return DataError(
+        return type(fault)(
             f"detections of batch {batch.number} could not be sent: {fault.message}",
             fault.file,
             hint=fault.hint or "after a restart the batch is sent again",

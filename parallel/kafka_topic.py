@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, PassingError
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer
@@ -209,7 +209,7 @@ class KafkaTopic:
                 self.url,
                 hint="look at security.protocol, sasl.… and ssl.… in the URL or in its config file",
             )
-        return DataError(
+        return PassingError(
             f"no Kafka broker has answered for {self.timeout_s:g} s: {why if said is None else said.str()}",
             self.url,
             hint=f"is {self.servers} right, and running? ?timeout=SECONDS waits longer",

@@ -13,41 +13,53 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wayeb_py.errors import WayebError
+from wayeb_py.errors import DataError, PassingError, WayebError
 from wayeb_py.parallel.lines import Form, Lines
 
-# What Spark's text has in it, what happened, and the remedy; the first that is found holds.
+# What Spark's text has in it, what happened, the remedy, and whether the fault may be gone at the next start; the first
+# that is found holds.
 _KNOWN = (
-    (r"No space left on device", "the disk is full", "make room, then start the stream again: it goes on where it was"),
+    (
+        r"No space left on device",
+        "the disk is full",
+        "make room, then start the stream again: it goes on where it was",
+        True,
+    ),
     (
         r"OutOfMemoryError|GC overhead limit",
         "Java ran out of memory",
         "give it more with --memory 4g, and start again; --max-events makes later batches smaller, not the one planned",
+        False,
     ),
     (
         r"Python worker exited unexpectedly|EOFException.*PythonRunner|ExecutorLostFailure|Worker died",
         "a worker process was killed, by the system if memory was short",
         "look for it in the system's log; fewer events a batch (--max-events) need less memory; then start again",
+        True,
     ),
     (
         r"Py4JNetworkError|Answer from Java side is empty",
         "Spark's Java process is gone: it was killed, by the system if memory was short",
         "start the stream again: it goes on where it was",
+        True,
     ),
     (
         r"Connection to node .* (?:could not|was dis)|Broker transport failure|_ALL_BROKERS_DOWN|LEADER_NOT_AVAILABLE",
         "the Kafka broker cannot be reached",
         "check the address in --source and that the broker runs, then start again: it goes on where it was",
+        True,
     ),
     (
         r"Permission denied: '?([^'\n]*)",
         "a file may not be read or written",
         "check the permissions of the source, the output and the checkpoint",
+        False,
     ),
     (
         r"\(no cause message\)",  # the process that plans batches does not answer any more
         "a process of Spark's ended without a word: it was killed, by the system if memory was short",
         "start the stream again: it goes on where it was",
+        True,
     ),
 )
 _ERROR_LINE = re.compile(
@@ -65,10 +77,12 @@ _WRAPPERS = (
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What ended a stream, and what to do."""
+    """What ended a stream, what to do, and whether a start as it is may do better: what is `passing` is not our
+    patterns' or our data's fault, and nobody need change anything."""
 
     message: str
     hint: str | None = None
+    passing: bool = False
 
     def line(self, log_file: Path | None = None) -> str:
         """All of it in one line."""
@@ -79,26 +93,34 @@ class Cause:
 def find_cause(error: BaseException) -> Cause:
     """What began it all."""
     if isinstance(error, WayebError):
-        return _told(str(error))
+        return _told(str(error), isinstance(error, PassingError))
     if isinstance(error, KeyboardInterrupt):
-        return Cause("interrupted", "start it again: it goes on where it was")
+        return Cause("interrupted", "start it again: it goes on where it was", passing=True)
     text = _text(error)
     # What was lost is the connection to the JVM: nothing else in the driver's thread keeps one.
     is_lost = isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)
     if is_lost or type(error).__name__ == "Py4JNetworkError":
         text += "\nPy4JNetworkError"
     ours = re.search(
-        r"wayeb_py\.errors\.\w+: (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
+        r"wayeb_py\.errors\.(\w+): (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
     )
     if ours is not None:
-        return _told(ours[1])
-    for pattern, message, hint in _KNOWN:
+        return _told(ours[2], ours[1] == PassingError.__name__)
+    for pattern, message, hint, passing in _KNOWN:
         if re.search(pattern, text):
-            return Cause(message, hint)
+            return Cause(message, hint, passing)
     given_up = re.search(r"Job aborted due to stage failure: ([^\n]+)", text)
     if given_up is not None and _innermost(text) is None:
-        return Cause(f"Spark gave up: {given_up[1]}", "start the stream again: it goes on where it was")
+        return Cause(f"Spark gave up: {given_up[1]}", "start the stream again: it goes on where it was", passing=True)
     return Cause(_innermost(text) or f"{type(error).__name__}: {_first_line(text)}", None)
+
+
+def as_error(error: BaseException) -> DataError:
+    """What began it all as an error of ours, whose remedy says of what stays that it does."""
+    cause = find_cause(error)
+    if cause.passing:
+        return PassingError(cause.message, hint=cause.hint or "start it again with the same --checkpoint: it goes on")
+    return DataError(cause.message, hint=cause.hint or "a start repeats the batch: the cause has to be mended before")
 
 
 def _text(error: BaseException) -> str:
@@ -113,7 +135,7 @@ def _text(error: BaseException) -> str:
     return "\n".join(parts)
 
 
-def _told(text: str) -> Cause:
+def _told(text: str, passing: bool) -> Cause:
     """The message, the place and the hint of an error of ours, from how it is shown."""
     message, place, hint = "", None, None
     for line in text.splitlines():
@@ -124,7 +146,7 @@ def _told(text: str) -> Cause:
             hint = stripped[8:]
         elif not message and stripped:
             message = stripped
-    return Cause(f"{message} [{place}]" if place else message, hint)
+    return Cause(f"{message} [{place}]" if place else message, hint, passing)
 
 
 def _innermost(text: str) -> str | None:
@@ -153,12 +175,13 @@ def keep_details(folder: Path, error: BaseException) -> Path | None:
     return path
 
 
-def say_last(error: BaseException, folder: Path, form: Form = "text") -> None:
+def say_last(error: BaseException, folder: Path, form: Form = "text") -> Cause:
     """Says why a stream died, in one line on standard error; what is not said is kept in a file below the folder."""
     is_whole = isinstance(error, WayebError) and error.__cause__ is None
     details = None if is_whole else keep_details(folder, error)
     cause = find_cause(error)
     if form == "json":
-        Lines("json").tell("died", cause.message, "error", remedy=cause.hint, details=details)
+        Lines("json").tell("died", cause.message, "error", remedy=cause.hint, passing=cause.passing, details=details)
     else:
         print(cause.line(details), file=sys.stderr, flush=True)
+    return cause

@@ -32,7 +32,7 @@ from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, d
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.gauge import gauge_of, has_ended
-from wayeb_py.parallel.last_words import find_cause
+from wayeb_py.parallel.last_words import as_error
 from wayeb_py.parallel.ledger import Entry, Ledger
 from wayeb_py.parallel.log import Log, NoEventsError, identity_of, settle
 from wayeb_py.parallel.parcel import unpack, unpack_lines
@@ -212,7 +212,7 @@ def stream(
             raise run.fault
         failure = query.exception()
         if failure is not None:
-            raise explained(failure) from failure
+            raise as_error(failure) from failure
         return summary
     except WayebError as error:
         summary.end = str(error)
@@ -433,9 +433,3 @@ def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None
     finally:
         for number in numbers:
             signal.signal(number, before[number])
-
-
-def explained(failure: Exception) -> DataError:
-    """What made a query fail: our own message if it is one of ours, else what Spark's text says began it."""
-    cause = find_cause(failure)
-    return DataError(cause.message, hint=cause.hint or "start it again with the same --checkpoint: it goes on")

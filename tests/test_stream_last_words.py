@@ -12,8 +12,9 @@ import pytest
 from py4j.protocol import Py4JNetworkError
 
 from wayeb_py.cli_stream import dying_in_one_line, memory_settings
-from wayeb_py.errors import DataError, EventsError
-from wayeb_py.parallel.last_words import find_cause, say_last
+from wayeb_py.errors import DataError, EventsError, PassingError
+from wayeb_py.parallel.checkpoint import Checkpoint
+from wayeb_py.parallel.last_words import as_error, find_cause, say_last
 
 SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: \
 Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (127.0.0.1 executor driver): \
@@ -69,6 +70,65 @@ def test_the_cause_is_found_in_what_spark_says(error: BaseException, message: st
     assert "\n" not in cause.line(Path("x.log"))
 
 
+STAYS, PASSES = 3, 75
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (spark_error("OSError: [Errno 28] No space left on device"), PASSES),
+        (spark_error("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)"), PASSES),
+        (spark_error("wayeb_py.errors.PassingError: no Kafka broker has answered for 30 s"), PASSES),
+        (PassingError("no Kafka broker has answered for 30 s"), PASSES),
+        (ConnectionRefusedError(111, "Connection refused"), PASSES),
+        (Py4JNetworkError("Error while sending or receiving"), PASSES),
+        (RuntimeError("Job aborted due to stage failure: output was lost"), PASSES),
+        # The batch that is planned is repeated as it is.
+        (spark_error("x\nCaused by: java.lang.OutOfMemoryError: Java heap space"), STAYS),
+        (spark_error("PermissionError: [Errno 13] Permission denied: '/out/a'"), STAYS),
+        (spark_error("wayeb_py.errors.DataError: the file has shrunk"), STAYS),
+        (spark_error("wayeb_py.errors.EventsError: the function `f` failed: ValueError: bad"), STAYS),
+        (spark_error("ZeroDivisionError: division by zero"), STAYS),
+        (DataError("too many bad rows"), STAYS),
+        (RuntimeError("nobody foresaw this"), STAYS),
+    ],
+)
+def test_a_supervisor_can_tell_what_passes_from_what_stays(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], error: Exception, code: int
+) -> None:
+    with pytest.raises(SystemExit) as ended, dying_in_one_line(tmp_path, "json", lambda: None):
+        raise error
+    assert ended.value.code == code
+    told = json.loads(capsys.readouterr().err.splitlines()[-1])
+    assert told["passing"] is (code == PASSES)
+    # What a query failed of is told by `stream` as the same kind of error.
+    made = as_error(error)
+    assert isinstance(made, PassingError) is (code == PASSES)
+    assert find_cause(made).passing is (code == PASSES)
+
+
+def test_nobody_is_told_to_start_again_what_stays() -> None:
+    assert as_error(spark_error("ZeroDivisionError: division by zero")).hint == (
+        "a start repeats the batch: the cause has to be mended before"
+    )
+    assert as_error(PassingError("somebody else is at it")).hint == (
+        "start it again with the same --checkpoint: it goes on"
+    )
+
+
+def test_a_checkpoint_in_use_is_a_fault_that_passes(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "p.sre").write_text("stream s { key id time ts in s }\npattern P := (v > 0)\n")
+    arguments = ["stream", "p.sre", "--source", "in", "--out", "found", "--checkpoint", "state"]
+    with Checkpoint(tmp_path / "state"):
+        done = subprocess.run(
+            [sys.executable, "-m", "wayeb_py.cli", *arguments],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+    assert done.returncode == PASSES
+    assert done.stderr.startswith("another stream is using this checkpoint")
+
+
 def test_the_memory_that_the_remedy_speaks_of_can_be_given(capsys: pytest.CaptureFixture[str]) -> None:
     assert memory_settings(None) == {}
     assert memory_settings("4G") == {"spark.driver.memory": "4g", "spark.executor.memory": "4g"}
@@ -94,7 +154,7 @@ def test_the_last_line_names_cause_remedy_and_the_file_with_the_rest(
     assert "BasePythonRunner" in Path(line.rpartition("details: ")[2]).read_text()
     assert json.loads(as_json) | {"at": "", "details": ""} == {
         "at": "", "level": "error", "event": "died", "message": "the disk is full",
-        "remedy": "make room", "details": "",
+        "remedy": "make room", "passing": False, "details": "",
     }  # fmt: skip
 
 
@@ -111,7 +171,7 @@ def test_the_command_ends_with_that_line(
     stopped: list[str] = []
     with pytest.raises(SystemExit) as ended, dying_in_one_line(tmp_path, form, lambda: stopped.append("Spark")):
         raise spark_error("OSError: [Errno 28] No space left on device")
-    assert ended.value.code == 3
+    assert ended.value.code == 75
     assert stopped == ["Spark"]
     last = capsys.readouterr().err.splitlines()[-1]
     assert "the disk is full" in last

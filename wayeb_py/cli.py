@@ -1,7 +1,8 @@
 """The command `wayeb`: arguments become calls, errors become messages, outcomes become exit codes.
 
     0 done    1 the patterns are at fault (errors, failing tests, warnings with --strict, files that `fmt --check` would
-    change)    2 the command line is    3 the data is    4 a limit was reached    130 interrupted    143 terminated
+    change)    2 the command line is    3 the data is    4 a limit was reached    75 a fault that may pass by itself
+    130 interrupted    143 terminated
 
 Messages go to standard error, results to standard output. Everything heavy is imported by the command that needs it.
 """

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from wayeb_py.errors import DataError, EventsError, LimitError, MissingColumnError, PatternError, UsageError
+from wayeb_py.errors import (
+    DataError,
+    EventsError,
+    LimitError,
+    MissingColumnError,
+    PassingError,
+    PatternError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from wayeb_py.functions import UserFunction
@@ -24,6 +32,7 @@ if TYPE_CHECKING:
 
 FEW = 5  # names that a message can list
 PATTERN_FAULT, USAGE_FAULT, DATA_FAULT, LIMIT_FAULT, INTERRUPTED, PIPE_CLOSED = 1, 2, 3, 4, 130, 141
+PASSING_FAULT = 75  # what sysexits.h calls EX_TEMPFAIL: the same call may do better later
 
 
 class Unit(StrEnum):
@@ -86,6 +95,8 @@ def explained(skipping: str = "") -> Iterator[None]:
         fail(error, USAGE_FAULT)
     except MissingColumnError as error:
         fail(f"{error}{skipping}", DATA_FAULT)
+    except PassingError as error:
+        fail(error, PASSING_FAULT)
     except (EventsError, DataError) as error:
         fail(error, DATA_FAULT)
     except LimitError as error:

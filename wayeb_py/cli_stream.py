@@ -22,6 +22,7 @@ import typer
 
 from wayeb_py.cli_options import (
     DATA_FAULT,
+    PASSING_FAULT,
     AsJson,
     Chosen,
     CleanOption,
@@ -274,8 +275,8 @@ def dying_in_one_line(folder: Path, form: Literal["text", "json"], stop_spark: C
 
         with suppress(Exception):  # Spark may be what has died
             stop_spark()  # which has words of its own
-        say_last(error, folder, form)
-        raise SystemExit(DATA_FAULT) from None
+        cause = say_last(error, folder, form)
+        raise SystemExit(PASSING_FAULT if cause.passing else DATA_FAULT) from None
 
 
 def render(summary: StreamSummary) -> str:

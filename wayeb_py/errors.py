@@ -166,6 +166,10 @@ class DamagedError(DataError):
     """A file that this package wrote itself is not what it wrote: bits have flipped, it was cut short, or renamed."""
 
 
+class PassingError(DataError):
+    """What is at fault may be gone the next time: a broker that does not answer, a folder that somebody else uses."""
+
+
 class LimitError(WayebError):
     """Something needs more than a limit allows: what, how much, the limit, and what to change."""
 
