@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow.parquet as pq
 import pytest
 from browser import Browser, browser  # noqa: F401 (a fixture)
@@ -20,6 +23,7 @@ from wayeb_py.view.found import Episode
 from wayeb_py.view.page import render_page
 from wayeb_py.view.scene import Place, build_scene
 from wayeb_py.view.tracks import Tracks
+from wayeb_py.view.world import outline_around
 
 ROOT = Path(__file__).parent.parent
 
@@ -210,4 +214,135 @@ def test_the_fleet_sample_is_shown_with_its_places_and_reasons(browser: Browser,
     browser.show((tmp_path / "map.html").read_text(encoding="utf-8"), "#episode=0")
     assert browser.driver.find_elements(By.CSS_SELECTOR, "#detail .why li")
     assert browser.driver.find_elements(By.CSS_SELECTOR, "#knowledge input")
+    assert browser.faults() == []
+
+
+def many_patterns_page(n: int = 34) -> str:
+    tracks = made_tracks(40, 60)
+    begin, end = float(tracks.time_s[0]), float(tracks.time_s[9])
+    episodes = [
+        Episode(f"Pattern{i % n:02}", None, tracks.entities[i % 40], begin, end, 1, 0.0) for i in range(3 * n)
+    ]
+    scene, _ = build_scene("Many", tracks, episodes, [Place("port", "points", "Brest", (((-4.5, 48.4),),))])
+    return render_page(scene)
+
+
+def oklab(colour: str) -> npt.NDArray[np.float64]:
+    """A colour where distances are as an eye sees them (Björn Ottosson's OKLab)."""
+    c = np.array([int(colour[i : i + 2], 16) for i in (1, 3, 5)]) / 255
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    cones = np.array(
+        [[0.4122214708, 0.5363325363, 0.0514459929], [0.2119034982, 0.6806995451, 0.1073969566],
+         [0.0883024619, 0.2817188376, 0.6299787005]]
+    ) @ linear  # fmt: skip
+    axes = [[0.2104542553, 0.7936177850, -0.0040720468], [1.9779984951, -2.4285922050, 0.4505937099],
+            [0.0259040371, 0.7827717662, -0.8086757660]]  # fmt: skip
+    lab: npt.NDArray[np.float64] = np.array(axes) @ np.cbrt(cones)
+    return lab
+
+
+def test_the_colours_of_many_patterns_are_told_apart(browser: Browser) -> None:  # noqa: F811
+    browser.show(many_patterns_page())
+    colours = browser.run("return wayebMap.colourOf")
+    assert len(colours) == 34
+    places = [oklab(colour) for colour in colours]
+    assert min(float(np.linalg.norm(a - b)) for a, b in combinations(places, 2)) > 0.07
+
+
+def test_many_patterns_leave_entities_and_episodes_in_sight(browser: Browser) -> None:  # noqa: F811
+    browser.show(many_patterns_page())
+    for list_name in ("patterns", "entities", "episodes"):
+        top, bottom = browser.run(
+            "const box = document.getElementById(arguments[0]).getBoundingClientRect(); return [box.top, box.bottom]",
+            list_name,
+        )
+        assert 0 < top < bottom <= browser.run("return innerHeight"), list_name
+        assert bottom - top >= 70, list_name
+    assert browser.run("const a = document.querySelector('aside'); return a.scrollHeight <= a.clientHeight + 1")
+
+
+def test_an_episode_that_is_clicked_is_in_the_address(page: Browser) -> None:
+    buttons = page.driver.find_elements(By.CSS_SELECTOR, "#episodes button")
+    buttons[3].click()
+    number = buttons[3].get_attribute("data-episode")
+    assert page.run("return location.hash") == f"#episode={number}"
+    page.run("location.hash = '#episode=5'")
+    page.wait(lambda: page.run("return wayebMap.chosen.episode") == 5)
+    page.driver.find_element(By.TAG_NAME, "body").send_keys(Keys.ESCAPE)
+    assert page.run("return [location.hash, wayebMap.chosen.episode]") == ["", -1]
+    assert page.faults() == []
+
+
+def test_dates_have_their_year(page: Browser) -> None:
+    when = page.text("#episodes .when")
+    assert re.fullmatch(r"2015-12-\d\d \d\d:\d\d", when)
+
+
+def labelled_page() -> str:
+    tracks = made_tracks(2, 120)
+    middle = (float(tracks.lon[60]), float(tracks.lat[60]))
+    labels = {tracks.entities[0]: "EVER GIVEN"}
+    tracks = Tracks(tracks.entities, tracks.first, tracks.time_s, tracks.lon, tracks.lat, tracks.shown, labels)
+    episode = Episode("P", None, tracks.entities[0], float(tracks.time_s[0]), float(tracks.time_s[119]), 1, 0.0)
+    places = [Place("port", "points", "XXXXXXXXXXXXXXXXXXXX", ((middle,),))]
+    outline = outline_around((middle[0] - 1, middle[1] - 1, middle[0] + 1, middle[1] + 1))
+    scene, _ = build_scene("Labels", tracks, [episode], places, outline=outline)
+    return render_page(scene)
+
+
+def test_an_entity_is_shown_by_its_name_and_found_by_it(browser: Browser) -> None:  # noqa: F811
+    browser.show(labelled_page(), "#episode=0")
+    key = browser.run("return wayebMap.scene.entities[0]")
+    assert browser.text("#entities .name") == f"EVER GIVEN ({key})"
+    assert browser.text("#episodes .name") == "P · EVER GIVEN"
+    assert "EVER GIVEN" in browser.text("#detail dl")
+    browser.driver.find_element(By.ID, "entity-search").send_keys("ever g")
+    assert len(browser.driver.find_elements(By.CSS_SELECTOR, "#entities input")) == 1
+
+
+INK_BY_THE_PORT = """
+const m = wayebMap;
+const canvas = document.getElementById("map");
+const ratio = canvas.width / canvas.clientWidth;
+const place = m.scene.places[0].lines[0];
+const x = m.pixelX((place[0] + 180) / 360);
+const s = Math.sin(place[1] * Math.PI / 180);
+const y = m.pixelY(0.5 - Math.log((1 + s) / (1 - s)) / (4 * Math.PI));
+const data = canvas.getContext("2d").getImageData((x + 8) * ratio, (y - 8) * ratio, 100 * ratio, 14 * ratio).data;
+let n = 0;
+for (let i = 0; i < data.length; i += 4) if (Math.max(data[i], data[i + 1], data[i + 2]) < 120) n++;
+return n;
+"""
+
+
+def test_labels_are_not_hidden_under_tracks(browser: Browser) -> None:  # noqa: F811
+    # The track goes to and fro over all of the label: drawn above it, nothing of it would be seen.
+    lon = np.tile([-5.0, -4.0, -4.0, -5.0], 100)
+    lat = 48.4 + np.repeat(np.arange(200), 2) * 0.0005
+    tracks = Tracks(["a"], np.array([0, 400]), np.arange(400.0), lon, lat, ())
+    places = [Place("port", "points", "MMMMMMMMMMMMMMMM", (((-4.7, 48.45),),))]
+    scene, _ = build_scene("Labels", tracks, [Episode("P", None, "a", 0.0, 399.0, 1, 0.0)], places)
+    browser.show(render_page(scene))
+    browser.run("wayebMap.drawNow()")
+    above = browser.run(INK_BY_THE_PORT)
+    browser.run("wayebMap.chosen.patterns.clear(); wayebMap.drawNow()")
+    assert above >= 0.8 * browser.run(INK_BY_THE_PORT) > 100
+
+
+def test_the_land_can_be_shown_and_hidden(browser: Browser) -> None:  # noqa: F811
+    browser.show(labelled_page())
+    land = browser.run("return getComputedStyle(document.documentElement).getPropertyValue('--land').trim()")
+    wanted = [int(land[i : i + 2], 16) for i in (1, 3, 5)]
+    count = """
+      wayebMap.drawNow();
+      const canvas = document.getElementById("map");
+      const data = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height).data;
+      let n = 0;
+      for (let i = 0; i < data.length; i += 4)
+        if (data[i] === arguments[0][0] && data[i + 1] === arguments[0][1] && data[i + 2] === arguments[0][2]) n++;
+      return n;"""
+    browser.run("wayebMap.view.scale = 3000")
+    assert browser.run(count, wanted) > 10_000
+    browser.driver.find_elements(By.CSS_SELECTOR, "#knowledge input")[-1].click()
+    assert browser.run(count, wanted) == 0
     assert browser.faults() == []

@@ -168,7 +168,7 @@ SILENT = [
         {"lon": "1", "lat": "0"},
         0,
         "not detected: 0 of at least 1 step; the event of 0 did not fit: near(point(0, 0), 100 km) was "
-        "distance(point(0, 0)) 111.195 km, needed near(point(0, 0), 100 km) (missed by 11.1951 km)",
+        "distance(point(0, 0)) 111.2 km, needed near(point(0, 0), 100 km) (missed by 11.2 km)",
     ),
     Case(
         SWINGS + " within 30 min",
@@ -284,7 +284,7 @@ def test_a_place_of_a_pattern_for_each_is_explained_by_its_name(tmp_path: Path) 
     assert explain(patterns, words, "P", "7", Fraction(0), "B").detected
     missed = explain(patterns, words, "P", "7", Fraction(0), "A")
     assert missed.stop is not None
-    assert missed.stop.misses[0].by == "110.195 km"
+    assert missed.stop.misses[0].by == "110.2 km"
     with pytest.raises(DataError, match="no place of `port` is called `C`"):
         explain(patterns, words, "P", "7", Fraction(0), "C")
     with pytest.raises(DataError, match="say which place"):

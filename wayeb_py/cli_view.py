@@ -53,7 +53,17 @@ def draw_map(
         list[Path] | None,
         typer.Option("--patterns", metavar="FILE.sre", help="The patterns: columns, places, and why each was found."),
     ] = None,
+    since: Annotated[str | None, typer.Option(metavar="TIME", help="Show only what is at or after this time.")] = None,
+    until: Annotated[str | None, typer.Option(metavar="TIME", help="Show only what is before this time.")] = None,
+    entity: Annotated[
+        list[str] | None, typer.Option(metavar="KEY...", help="Show only these entities, by their key.")
+    ] = None,
+    pattern: Annotated[list[str] | None, typer.Option(metavar="NAME...", help="Show only these patterns.")] = None,
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="What stands on top of the page.")] = None,
+    name: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The column with the entities' names; else it is guessed."),
+    ] = None,
     position: PositionOption = None,
     key: Key = None,
     time: Time = None,
@@ -80,6 +90,7 @@ def draw_map(
         )
     startup.spare_pandas()
     from wayeb_py.dsl import meaning as m
+    from wayeb_py.view.choice import Choice
     from wayeb_py.view.draw import draw_map as draw
     from wayeb_py.view.found import read_found
 
@@ -89,6 +100,13 @@ def draw_map(
         time_unit=None if time_unit is None else time_unit.value,
         clean=None if clean is None else clean.value,
     )
+    unit = stream.time_unit or "s" if compiled is None else compiled.meaning.stream.time_unit
+    choice = Choice(
+        _instant(since, unit),
+        _instant(until, unit),
+        None if entity is None else tuple(entity),
+        None if pattern is None else tuple(pattern),
+    )
     scene = draw(
         read_found(detections),
         data,
@@ -97,11 +115,22 @@ def draw_map(
         stream=stream,
         position=columns,
         title=title or detections.stem,
+        name=name,
+        choice=choice,
     )
     if not quiet:
         for note in scene["notes"]:
             print(note, file=sys.stderr)
         print(out)
+
+
+def _instant(text: str | None, unit: str | None) -> Fraction | None:
+    from wayeb_py.arguments import read_instant_s
+
+    try:
+        return None if text is None else read_instant_s(text, unit)
+    except ValueError as error:
+        misuse(str(error))
 
 
 def refuse_to_draw(data: list[str], out: str) -> None:
@@ -155,19 +184,14 @@ def explain_why(
     )
     patterns = select_patterns(patterns, [pattern])
     startup.spare_pandas()
-    from wayeb_py.arguments import read_instant_s
     from wayeb_py.why import explain
     from wayeb_py.why_table import output_width, render_why
     from wayeb_py.words import read_words
 
-    try:
-        unit = patterns.meaning.stream.time_unit
-        at_s = read_instant_s(at, unit)
-        since_s = None if since is None else read_instant_s(since, unit)
-        until_s = None if until is None else read_instant_s(until, unit)
-    except ValueError as error:
-        misuse(str(error))
-    words = read_words(patterns, data, entity, since_s, until_s)
+    unit = patterns.meaning.stream.time_unit
+    at_s = _instant(at, unit)
+    assert at_s is not None
+    words = read_words(patterns, data, entity, _instant(since, unit), _instant(until, unit))
     why = explain(patterns, words, pattern, entity, at_s, place)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))

@@ -41,7 +41,9 @@ def amount_text(number: float, unit: str) -> str:
             return f"{minutes:.4g} min"
         return f"{hours:.4g} h" if abs(number) < 172800 else f"{days:.4g} d"
     if unit == " m" and abs(number) >= 1000:
-        return f"{number / 1000:.6g} km"
+        return f"{number / 1000:.4g} km"
+    if unit == " m":
+        return f"{number:.4g} m"  # positions are not better than that
     return f"{number:.6g}{unit}"
 
 

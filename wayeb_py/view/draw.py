@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,13 +15,15 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import column_names
 from wayeb_py.files.write import WholeFile
 from wayeb_py.patterns import Need
+from wayeb_py.view.choice import EVERYTHING, Choice
 from wayeb_py.view.found import episodes_of
-from wayeb_py.view.layout import find_layout
+from wayeb_py.view.layout import find_layout, find_name
 from wayeb_py.view.page import render_page
-from wayeb_py.view.places import places_of
+from wayeb_py.view.places import box_of, places_of
 from wayeb_py.view.reasons import reasons_of
 from wayeb_py.view.scene import Json, build_scene
 from wayeb_py.view.tracks import read_events, tracks_of
+from wayeb_py.view.world import outline_around
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
@@ -39,30 +42,101 @@ def draw_map(
     title: str = "wayeb",
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
+    name: str | None = None,
+    choice: Choice = EVERYTHING,
 ) -> Json:
-    """Writes the map of detections or episodes and the events they are in; gives the scene that it shows."""
-    given = patterns.meaning.stream if patterns is not None else stream or m.Stream()
+    """Writes the map of detections or episodes and the events they are in; gives the scene that it shows.
+
+    Words begin at `since_s` and end at `until_s`, as in the run that found them; `choice` is what of it is shown.
+    """
     columns = column_names(paths)
-    layout = find_layout(given, columns, position)
-    attributes = _attributes(patterns, layout, columns)
-    needs = [Need(attribute.name, attribute.kind, "attribute") for attribute in attributes]
-    if patterns is not None:
-        needs = [need for need in patterns.needs if need.column in columns and need.role == "attribute"] + needs
-    events = read_events(paths, layout, needs, None, since_s, until_s)
-    tracks = tracks_of(events, layout, attributes)
-    places, notes = ([], []) if patterns is None else places_of(patterns, tracks)
-    episodes = episodes_of(found, layout.time_unit)
-    scene, drawn = build_scene(title, tracks, episodes, places, _texts(patterns))
-    scene["notes"] += notes
-    if patterns is not None and all(need.column in columns for need in patterns.needs):
-        scene["why"] = reasons_of(patterns, events, drawn)
+    plan = _plan(columns, patterns, stream, position, name)
+    events = read_events(
+        paths, plan.layout, plan.needs, None if choice.entities is None else set(choice.entities), since_s, until_s
+    )
+    scene = _scene(found, events, columns, plan, patterns, title, choice)
+    write_page(scene, out)
+    return scene
+
+
+def draw_table(
+    found: pa.Table, events: pa.Table, *, patterns: Patterns, title: str = "wayeb", name: str | None = None
+) -> Json:
+    """The scene of detections and the events they are in, both at hand as tables."""
+    plan = _plan(events.column_names, patterns, None, None, name)
+    return _scene(found, events, events.column_names, plan, patterns, title, EVERYTHING)
+
+
+def write_page(scene: Json, out: Path) -> None:
+    """Puts the page of a scene in its place, whole or not at all."""
     page = WholeFile(out)
     try:
         page.write(render_page(scene).encode())
         page.commit()
     finally:
         page.discard()
+
+
+@dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which columns of the events are what on the map."""
+
+    layout: m.Stream
+    label: str | None
+    attributes: list[m.Attribute]
+    needs: list[Need]
+
+
+def _plan(
+    columns: Sequence[str],
+    patterns: Patterns | None,
+    stream: m.Stream | None,
+    position: tuple[str, str] | None,
+    name: str | None,
+) -> _Plan:
+    given = patterns.meaning.stream if patterns is not None else stream or m.Stream()
+    layout = find_layout(given, columns, position)
+    label = find_name(layout, columns, name)
+    attributes = _attributes(patterns, layout, [column for column in columns if column != label])
+    needs = [Need(attribute.name, attribute.kind, "attribute") for attribute in attributes]
+    if patterns is not None:
+        needs = [need for need in patterns.needs if need.column in columns and need.role == "attribute"] + needs
+    if label is not None:
+        needs.append(Need(label, None, "emit"))
+    return _Plan(layout, label, attributes, needs)
+
+
+def _scene(
+    found: pa.Table,
+    events: pa.Table,
+    columns: Sequence[str],
+    plan: _Plan,
+    patterns: Patterns | None,
+    title: str,
+    choice: Choice,
+) -> Json:
+    tracks = choice.of_tracks(tracks_of(events, plan.layout, plan.attributes, plan.label))
+    places, notes = ([], []) if patterns is None else places_of(patterns, tracks)
+    known = () if patterns is None else patterns.names
+    episodes = choice.of_episodes(episodes_of(found, plan.layout.time_unit), known)
+    outline = outline_around(box_of(tracks))
+    scene, drawn = build_scene(title, tracks, episodes, places, _texts(patterns), outline)
+    scene["notes"] += notes
+    if not len(tracks.time_s):
+        scene["notes"].append("No event is in the part that was asked for.")
+    if patterns is not None:
+        lacking = [need.column for need in patterns.needs if need.column not in columns]
+        if lacking:
+            scene["notes"].append(f"No reasons are told: the events have no column {', '.join(map(_code, lacking))}.")
+        else:
+            scene["why"], left_out = reasons_of(patterns, events, drawn)
+            scene["notes"] += left_out
+            scene["whyNote"] = "The reason is not on this page; `wayeb why` tells it."
     return scene
+
+
+def _code(name: str) -> str:
+    return f"`{name}`"
 
 
 def _attributes(patterns: Patterns | None, layout: m.Stream, columns: Sequence[str]) -> list[m.Attribute]:
@@ -81,10 +155,4 @@ def _texts(patterns: Patterns | None) -> dict[str, str]:
     """Each pattern as its file writes it."""
     if patterns is None:
         return {}
-    return {pattern.name: pattern_text(pattern) for pattern in patterns.meaning.patterns}
-
-
-def pattern_text(pattern: m.Pattern) -> str:
-    """The regex of a pattern as it was written, on one line."""
-    span = pattern.regex.span
-    return " ".join(pattern.source.text[span.start : span.end].split())
+    return {pattern.name: pattern.text for pattern in patterns.meaning.patterns}

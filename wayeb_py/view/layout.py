@@ -17,6 +17,7 @@ KEYS = ("entity", "vehicle_id", "vehicle", "mmsi", "vessel_id", "sourcemmsi", "t
 TIMES = ("ts", "time", "timestamp", "basedatetime", "datetime", "t", "# timestamp")
 LONGITUDES = ("lon", "longitude", "lng", "long", "x", "longitude_degrees", "position_longitude")
 LATITUDES = ("lat", "latitude", "y", "latitude_degrees", "position_latitude")
+NAMES = ("vesselname", "vessel_name", "shipname", "ship_name", "vehicle_name", "entity_name", "name", "label")
 
 
 def find_layout(stream: m.Stream, columns: Sequence[str], position: tuple[str, str] | None = None) -> m.Stream:
@@ -39,6 +40,14 @@ def find_layout(stream: m.Stream, columns: Sequence[str], position: tuple[str, s
     assert lon is not None
     assert lat is not None
     return replace(stream, key=key, time=time, position=(lon, lat))
+
+
+def find_name(layout: m.Stream, columns: Sequence[str], given: str | None = None) -> str | None:
+    """The column by which a reader knows an entity, such as a ship's name; None where there is none beside the key."""
+    if given is not None and given not in columns:
+        raise EventsError(f"the events have no column `{given}`", hint=f"they have: {', '.join(columns)}")
+    found = given or _named(columns, NAMES)
+    return None if found == layout.key else found
 
 
 def _named(columns: Iterable[str], names: Sequence[str]) -> str | None:

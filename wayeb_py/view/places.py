@@ -8,6 +8,7 @@ import numpy as np
 
 from wayeb_py.view.scene import Place
 from wayeb_py.view.tracks import Tracks
+from wayeb_py.view.world import Box
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
@@ -42,11 +43,20 @@ def places_of(patterns: Patterns, tracks: Tracks) -> tuple[list[Place], list[str
     return [Place(name, shape, called, _lines(geometry)) for name, shape, called, geometry in found], notes
 
 
-def _around(tracks: Tracks) -> tuple[float, float, float, float] | None:
+def box_of(tracks: Tracks) -> Box | None:
+    """Where the tracks lie: west, south, east, north."""
     if np.isnan(tracks.lon).all():
         return None
     west, east = float(np.nanmin(tracks.lon)), float(np.nanmax(tracks.lon))
     south, north = float(np.nanmin(tracks.lat)), float(np.nanmax(tracks.lat))
+    return west, south, east, north
+
+
+def _around(tracks: Tracks) -> Box | None:
+    box = box_of(tracks)
+    if box is None:
+        return None
+    west, south, east, north = box
     margin = MARGIN_DEGREES + 0.2 * max(east - west, north - south)
     return west - margin, south - margin, east + margin, north + margin
 

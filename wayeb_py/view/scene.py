@@ -20,6 +20,8 @@ import numpy.typing as npt
 
 from wayeb_py.view.found import Episode
 from wayeb_py.view.tracks import Shown, Tracks
+from wayeb_py.view.world import PER_DEGREE as PER_DEGREE_OF_OUTLINE
+from wayeb_py.view.world import Outline
 
 MOST_POINTS = 50_000
 MOST_EPISODES = 2_000
@@ -46,6 +48,7 @@ def build_scene(
     episodes: Sequence[Episode],
     places: Sequence[Place] = (),
     pattern_texts: Mapping[str, str] | None = None,
+    outline: Outline | None = None,
     most_points: int = MOST_POINTS,
     most_episodes: int = MOST_EPISODES,
 ) -> tuple[Json, list[Episode]]:
@@ -76,6 +79,7 @@ def build_scene(
         "notes": notes,
         "patterns": [{"name": name, "text": texts.get(name)} for name in names],
         "entities": tracks.entities,
+        "labels": [tracks.labels.get(name) for name in tracks.entities],
         "first": _packed(new_row[tracks.first], np.int32),
         "time": _packed(tracks.time_s[keep], np.float64),
         "lon": _packed(_degrees(tracks.lon[keep]), np.int32),
@@ -94,6 +98,7 @@ def build_scene(
             "events": [end - begin for begin, end in rows],
         },
         "places": [_place(place) for place in places],
+        "world": None if outline is None else _world(outline, has_lines=any(p.shape == "lines" for p in places)),
         "why": {},
     }
     return scene, drawn
@@ -183,6 +188,23 @@ def _attribute(shown: Shown, keep: Mask) -> Json:
     used, codes = np.unique(shown.values[keep], return_inverse=True)
     words = [None if code < 0 else shown.words[code] for code in used.tolist()]
     return {"name": shown.name, "unit": shown.unit, "codes": _packed(codes, np.int32), "words": words}
+
+
+def _world(outline: Outline, has_lines: bool) -> Json:
+    """The outline of the land; it is not shown at first where the reader has lines of their own, such as a coast."""
+
+    def packed(rings: Sequence[npt.NDArray[np.int32]]) -> Json:
+        points = np.concatenate(rings) if rings else np.zeros((0, 2), dtype=np.int32)
+        ends = np.cumsum([len(ring) for ring in rings])
+        return {"ends": _packed(ends, np.int32), "points": _packed(points, np.int32)}
+
+    return {
+        "perDegree": PER_DEGREE_OF_OUTLINE,
+        "coarse": packed(outline.coarse),
+        "fine": packed(outline.fine),
+        "box": outline.box,
+        "shown": not has_lines,
+    }
 
 
 def _place(place: Place) -> Json:

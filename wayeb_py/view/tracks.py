@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import floor
 from typing import Any
@@ -49,6 +49,7 @@ class Tracks:
     lon: F64  # [row], NaN where there is none
     lat: F64
     shown: tuple[Shown, ...]
+    labels: dict[str, str] = field(default_factory=dict)  # what a reader calls an entity, where the events say it
 
     def rows(self, entity: int, begin_s: float, end_s: float) -> tuple[int, int]:
         """First row and row after the last of an entity between two times, both included."""
@@ -82,8 +83,22 @@ def read_events(
     return pa.Table.from_batches(batches, schema=reader.schema)
 
 
-def tracks_of(events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribute]) -> Tracks:
-    """The tracks of a table of events."""
+def labels_of(events: pa.Table, layout: m.Stream, column: str) -> dict[str, str]:
+    """For each entity the text that its events have most often in a column."""
+    assert layout.key is not None
+    texts = pc.utf8_trim_whitespace(texts_of(events.column(column)).fill_null(""))
+    pairs = pa.table({"key": texts_of(events.column(layout.key)), "text": texts})
+    pairs = pairs.filter(pc.and_(pc.is_valid(pairs.column("key")), pc.not_equal(texts, "")))
+    counted = pairs.group_by(["key", "text"]).aggregate([([], "count_all")]).sort_by(
+        [("count_all", "ascending"), ("text", "descending")]
+    )  # fmt: skip
+    return dict(zip(counted.column("key").to_pylist(), counted.column("text").to_pylist(), strict=True))
+
+
+def tracks_of(
+    events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribute], label: str | None = None
+) -> Tracks:
+    """The tracks of a table of events; `label` is the column with the entities' names."""
     assert layout.key is not None
     assert layout.time is not None
     assert layout.position is not None
@@ -123,6 +138,7 @@ def tracks_of(events: pa.Table, layout: m.Stream, attributes: Sequence[m.Attribu
             for attribute in attributes
             if attribute.name in batch.schema.names
         ),
+        {} if label is None else labels_of(events, layout, label),
     )
 
 

@@ -48,15 +48,27 @@ for (let row = 0; row < nPoints; row++) {
 if (!(earliest <= latest)) { earliest = 0; latest = 1; }
 if (earliest === latest) latest = earliest + 1;
 
-// Ten colours that stay apart on light and on dark ground and for most colour-blind eyes; then the circle of hues.
-const PALETTE = ["#d1495b", "#2f7fd1", "#e08e1b", "#2a9d6f", "#8e5bc7", "#12a3b4", "#c2569a", "#8a7d1f", "#e2653a", "#5d76d6"];
+// Forty colours that stay apart from each other, from the ground and from tracks, on light and on dark: each is as far as
+// possible, in OKLab, from all before it. Then the circle of hues, which no eye tells apart any more.
+const PALETTE = [
+  "#d1495b", "#2f7fd1", "#e08e1b", "#2a9d6f", "#8e5bc7", "#12a3b4", "#c2569a", "#72e418", "#3018c6", "#dea8fc",
+  "#783000", "#005a00", "#780672", "#00e4ba", "#fc9ca2", "#f666f6", "#423c84", "#c6cc54", "#8accfc", "#6600ae",
+  "#00ae12", "#a26c4e", "#6060fc", "#90003c", "#b41eba", "#724260", "#9096fc", "#fc5a00", "#665a0c", "#005a54",
+  "#fc3690", "#8aa200", "#fc7ec6", "#ccb48a", "#c08ab4", "#006090", "#ba5afc", "#3c8400", "#96d2ba", "#c0006c",
+];
 const colourOf = scene.patterns.map((_, i) =>
   i < PALETTE.length ? PALETTE[i] : `hsl(${(i * 137.5) % 360} ${i % 2 ? 45 : 65}% ${i % 3 ? 56 : 48}%)`);
+
+// What a reader calls an entity: its name, where the events tell one, and its key.
+const entityText = (entity) =>
+  scene.labels?.[entity] ? `${scene.labels[entity]} (${scene.entities[entity]})` : scene.entities[entity];
+const shortText = (entity) => scene.labels?.[entity] ?? scene.entities[entity];
 
 function timeText(seconds, parts = "full") {
   const text = new Date(seconds * 1000).toISOString();
   if (parts === "clock") return text.slice(11, 16);
-  if (parts === "day") return text.slice(5, 10);
+  if (parts === "day") return text.slice(0, 10);
+  if (parts === "minute") return `${text.slice(0, 10)} ${text.slice(11, 16)}`;
   return `${text.slice(0, 10)} ${text.slice(11, 19)}`;
 }
 
@@ -75,6 +87,7 @@ const chosen = {
   from: earliest,
   until: latest,
   episode: -1,
+  world: Boolean(scene.world?.shown),
 };
 
 const isEntityShown = (entity) => chosen.entities.size === 0 || chosen.entities.has(entity);

@@ -28,6 +28,8 @@ function changed() {
 
 function chooseEpisode(e) {
   chosen.episode = e;
+  // The address is a link to what is shown; where the page has none of its own (in a frame), it stays as it is.
+  try { history.replaceState(null, "", e < 0 ? location.pathname + location.search : `#episode=${e}`); } catch { /* as it is */ }
   showDetail();
   if (e >= 0) {
     const bounds = boundsOf(episodes.firstRow[e], episodes.endRow[e]);
@@ -129,7 +131,7 @@ timelineCanvas.addEventListener("pointermove", (event) => {
   const box = timelineCanvas.getBoundingClientRect();
   const e = episodeOnTimeline(event.clientX - box.left, event.clientY - box.top);
   timelineCanvas.style.cursor = e >= 0 ? "pointer" : "";
-  timelineCanvas.title = e < 0 ? "" : `${scene.patterns[episodes.pattern[e]].name} · ${scene.entities[episodes.entity[e]]}\n` +
+  timelineCanvas.title = e < 0 ? "" : `${scene.patterns[episodes.pattern[e]].name} · ${entityText(episodes.entity[e])}\n` +
     `${timeText(episodes.start[e])} – ${timeText(episodes.end[e])}`;
 });
 timelineScroll.addEventListener("scroll", redraw);
@@ -257,8 +259,12 @@ new ResizeObserver(resize).observe(mapArea);
 drawNow();
 
 // A link to one episode: map.html#episode=3.
-const linked = /^#episode=(\d+)$/.exec(location.hash);
-if (linked && Number(linked[1]) < nEpisodes) chooseEpisode(Number(linked[1]));
+function follow() {
+  const linked = /^#episode=(\d+)$/.exec(location.hash);
+  if (linked && Number(linked[1]) < nEpisodes) chooseEpisode(Number(linked[1]));
+}
+addEventListener("hashchange", follow);
+follow();
 
 // What a test or a curious reader may look at.
-window.wayebMap = { timelineHits: () => line.hits, scene, view, chosen, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };
+window.wayebMap = { timelineHits: () => line.hits, scene, view, chosen, colourOf, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };

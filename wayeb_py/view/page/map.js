@@ -6,7 +6,7 @@ let colours = {};
 
 function readColours() {
   const style = getComputedStyle(document.documentElement);
-  for (const name of ["ink", "soft", "line", "strong", "accent", "sea", "track", "grid", "area", "halo", "panel"]) {
+  for (const name of ["ink", "soft", "line", "strong", "accent", "sea", "track", "grid", "area", "halo", "panel", "land"]) {
     colours[name] = style.getPropertyValue(`--${name}`).trim();
   }
 }
@@ -69,10 +69,12 @@ function drawMap() {
   fitCanvas(mapCanvas, view.width, view.height);
   pen.fillStyle = colours.sea;
   pen.fillRect(0, 0, view.width, view.height);
+  drawWorld(pen);
   drawGraticule(pen);
-  drawPlaces(pen);
+  const labels = drawPlaces(pen);
   drawTracks(pen);
   drawEpisodes(pen);
+  drawLabels(pen, labels); // above the tracks, which would hide them
   drawScaleBar(pen);
 }
 
@@ -125,6 +127,7 @@ const placeShapes = scene.places.map((place) => {
   return { ...place, lines, bounds };
 });
 
+// Draws the places, and gives their labels: [x, y, text, alignment].
 function drawPlaces(pen) {
   const labels = [];
   for (const place of placeShapes) {
@@ -164,13 +167,18 @@ function drawPlaces(pen) {
     pen.stroke();
     pen.setLineDash([]);
   }
+  return labels;
+}
+
+function drawLabels(pen, labels) {
   pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   pen.lineWidth = 3;
   pen.strokeStyle = colours.halo;
-  pen.fillStyle = colours.soft;
+  pen.lineJoin = "round";
+  pen.fillStyle = colours.ink;
   const taken = [];
   for (const [x, y, text, align] of labels) {
-    if (!text) continue;
+    if (!text || x < -200 || y < 0 || x > view.width + 200 || y > view.height) continue;
     const width = text.length * 6.2;
     const left = align ? x - width / 2 : x;
     if (taken.some((t) => left < t[1] && left + width > t[0] && Math.abs(y - t[2]) < 13)) continue;
@@ -272,7 +280,13 @@ function drawChosen(pen, e) {
     pen.stroke();
   }
   const dots = new Path2D();
-  for (let row = begin; row < end; row++) if (worldX[row] === worldX[row]) addDot(dots, row, 3);
+  let [lastX, lastY] = [Infinity, Infinity];
+  for (let row = begin; row < end; row++) {
+    const [x, y] = [pixelX(worldX[row]), pixelY(worldY[row])];
+    if (x !== x || Math.abs(x - lastX) + Math.abs(y - lastY) < 12) continue; // dots side by side would hide the line
+    addDot(dots, row, 3);
+    [lastX, lastY] = [x, y];
+  }
   addDot(dots, lastPosition(begin, end), 6);
   pen.fillStyle = colourOf[episodes.pattern[e]];
   pen.strokeStyle = colours.halo;

@@ -39,14 +39,23 @@ function listPatterns() {
 
 function listKnowledge() {
   const names = [...new Set(scene.places.map((place) => place.knowledge))];
-  document.getElementById("knowledge-filter").hidden = !names.length;
-  document.getElementById("knowledge").replaceChildren(...names.map((name) => {
+  document.getElementById("knowledge-filter").hidden = !names.length && !scene.world;
+  const rows = names.map((name) => {
     const count = scene.places.filter((place) => place.knowledge === name).length;
     return choice(name, count.toLocaleString("en"), chosen.knowledge.has(name), null, (on) => {
       if (on) chosen.knowledge.add(name); else chosen.knowledge.delete(name);
       redraw();
     });
-  }));
+  });
+  if (scene.world) {
+    const row = choice("land (Natural Earth, coarse)", "", chosen.world, null, (on) => {
+      chosen.world = on;
+      redraw();
+    });
+    row.title = "An outline of the world, some hundred metres off: to look at, not to navigate by";
+    rows.push(row);
+  }
+  document.getElementById("knowledge").replaceChildren(...rows);
 }
 
 function listEntities() {
@@ -55,11 +64,11 @@ function listEntities() {
   const found = [];
   for (let entity = 0; entity < nEntities; entity++) {
     if (onlyDetected && !episodesOf[entity].length) continue;
-    if (!sought || scene.entities[entity].toLowerCase().includes(sought)) found.push(entity);
+    if (!sought || entityText(entity).toLowerCase().includes(sought)) found.push(entity);
   }
   found.sort((a, b) => chosen.entities.has(b) - chosen.entities.has(a) || episodesOf[b].length - episodesOf[a].length || a - b);
   const rows = found.slice(0, MOST_LISTED).map((entity) =>
-    choice(scene.entities[entity], episodesOf[entity].length || "", chosen.entities.has(entity), null, (on) => {
+    choice(entityText(entity), episodesOf[entity].length || "", chosen.entities.has(entity), null, (on) => {
       if (on) chosen.entities.add(entity); else chosen.entities.delete(entity);
       changed();
     }));
@@ -85,9 +94,10 @@ function listEpisodes() {
 function episodeButton(e) {
   const swatch = element("span", { className: "swatch" });
   swatch.style.background = colourOf[episodes.pattern[e]];
-  const name = `${scene.patterns[episodes.pattern[e]].name} · ${scene.entities[episodes.entity[e]]}`;
-  const button = element("button", { type: "button" }, swatch, element("span", { className: "name", textContent: name }),
-    element("span", { className: "when", textContent: `${timeText(episodes.start[e], "day")} ${timeText(episodes.start[e], "clock")}` }));
+  const name = `${scene.patterns[episodes.pattern[e]].name} · ${shortText(episodes.entity[e])}`;
+  const button = element("button", { type: "button", title: `${name}\n${entityText(episodes.entity[e])}` }, swatch,
+    element("span", { className: "name", textContent: name }),
+    element("span", { className: "when", textContent: timeText(episodes.start[e], "minute") }));
   button.dataset.episode = e;
   if (e === chosen.episode) button.setAttribute("aria-current", "true");
   button.addEventListener("click", () => chooseEpisode(e));
@@ -108,6 +118,7 @@ function showDetail() {
   close.addEventListener("click", () => chooseEpisode(-1));
   const facts = [
     ["entity", scene.entities[episodes.entity[e]]],
+    ["name", scene.labels?.[episodes.entity[e]] ?? null],
     ["place", episodes.place[e] < 0 ? null : scene.placeNames[episodes.place[e]]],
     ["from", timeText(episodes.start[e])],
     ["until", timeText(episodes.end[e])],
@@ -122,6 +133,7 @@ function showDetail() {
   if (pattern.text) parts.push(element("code", { textContent: pattern.text }));
   const why = scene.why[e];
   if (why) parts.push(element("h3", { textContent: why.summary }), whyList(why));
+  else if (scene.whyNote) parts.push(element("p", { className: "more", textContent: scene.whyNote }));
   parts.push(...eventTable(e));
   detail.replaceChildren(...parts);
 }
@@ -154,8 +166,9 @@ function eventTable(e) {
   const [begin, end] = [episodes.firstRow[e], episodes.endRow[e]];
   const head = [{ name: "time" }, ...attributes.map((a) => ({ name: a.name, kind: a.words ? "" : "number" }))];
   const rows = [];
+  const isOneDay = timeText(episodes.start[e], "day") === timeText(episodes.end[e], "day");
   for (let row = begin; row < Math.min(end, begin + MOST_LISTED); row++) {
-    rows.push([timeText(time[row]).slice(11), ...attributes.map((a) => attributeText(a, row))]);
+    rows.push([isOneDay ? timeText(time[row]).slice(11) : timeText(time[row]), ...attributes.map((a) => attributeText(a, row))]);
   }
   const shown = rows.length < episodes.events[e] ? `, ${rows.length} of them here` : "";
   const noun = episodes.events[e] === 1 ? "event" : "events";
@@ -171,7 +184,7 @@ function tipFor(found) {
       .map((e) => scene.patterns[episodes.pattern[e]].name);
     lines.push(strong([...new Set(names)].join(", ")), document.createElement("br"));
   }
-  lines.push(`${scene.entities[found.entity]} · ${timeText(time[found.row])}`);
+  lines.push(`${entityText(found.entity)} · ${timeText(time[found.row])}`);
   for (const attribute of attributes.slice(0, 8)) {
     lines.push(document.createElement("br"), `${attribute.name} ${attributeText(attribute, found.row)}`);
   }

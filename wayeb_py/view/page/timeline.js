@@ -53,7 +53,7 @@ function drawTimeline() {
 
 function drawTimeAxis(pen, width, height) {
   const perPixel = (latest - earliest) / Math.max(1, width - line.left - line.right);
-  const step = TIME_STEPS.find((s) => s / perPixel > 70) ?? 31536000;
+  const step = TIME_STEPS.find((s) => s / perPixel > 76) ?? 31536000;
   pen.font = "11px system-ui, 'DejaVu Sans', sans-serif";
   pen.fillStyle = colours.soft;
   pen.strokeStyle = colours.grid;
@@ -64,10 +64,14 @@ function drawTimeAxis(pen, width, height) {
     const x = Math.round(timeX(t, width)) + 0.5;
     pen.moveTo(x, AXIS - 4);
     pen.lineTo(x, height);
-    const text = step > 604800 ? timeText(t).slice(0, 10) : step < 60 ? timeText(t).slice(11) : t % 86400 === 0 ? timeText(t, "day") : timeText(t, "clock");
+    const text = t % 86400 === 0 ? timeText(t, "day") : step < 60 ? timeText(t).slice(11) : timeText(t, "clock");
     if (x > line.left + 8 && x < width - line.right - 8) pen.fillText(text, x, 12);
   }
   pen.stroke();
+  if (line.left > 60) { // the day of the first clock that is shown
+    pen.textAlign = "right";
+    pen.fillText(timeText(earliest, "day"), line.left - 8, 12);
+  }
   pen.textAlign = "left";
 }
 
@@ -76,7 +80,7 @@ function drawRow(pen, entity, y, width) {
   if (line.left > 60) {
     pen.fillStyle = chosen.entities.has(entity) ? colours.accent : colours.ink;
     pen.textAlign = "right";
-    const name = scene.entities[entity];
+    const name = shortText(entity);
     pen.fillText(name.length > 17 ? `${name.slice(0, 16)}…` : name, line.left - 8, middle + 4);
     pen.textAlign = "left";
   }
@@ -87,8 +91,8 @@ function drawRow(pen, entity, y, width) {
   }
   for (const e of episodesOf[entity]) {
     if (!isEpisodeShown(e)) continue;
-    const x = timeX(episodes.start[e], width);
-    const length = Math.max(4, timeX(episodes.end[e], width) - x);
+    const x = Math.max(line.left, timeX(episodes.start[e], width)); // what is shown may begin within an episode
+    const length = Math.max(4, Math.min(timeX(episodes.end[e], width), width - line.right) - x);
     pen.fillStyle = colourOf[episodes.pattern[e]];
     pen.globalAlpha = chosen.episode >= 0 && chosen.episode !== e ? 0.45 : 0.95;
     pen.fillRect(x, middle - 5, length, 10);
