@@ -318,7 +318,7 @@ return n;
 def test_labels_are_not_hidden_under_tracks(browser: Browser) -> None:  # noqa: F811
     # The track goes to and fro over all of the label: drawn above it, nothing of it would be seen.
     lon = np.tile([-5.0, -4.0, -4.0, -5.0], 100)
-    lat = 48.4 + np.repeat(np.arange(200), 2) * 0.0005
+    lat = np.repeat(np.linspace(48.4, 48.5, 200), 2)
     tracks = Tracks(["a"], np.array([0, 400]), np.arange(400.0), lon, lat, ())
     places = [Place("port", "points", "MMMMMMMMMMMMMMMM", (((-4.7, 48.45),),))]
     scene, _ = build_scene("Labels", tracks, [Episode("P", None, "a", 0.0, 399.0, 1, 0.0)], places)
