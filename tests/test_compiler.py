@@ -14,7 +14,8 @@ from oracle import Arrived, Column, Event, Settings, Stretcher, Word
 from strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes
 
 from wayeb_py.alphabet import Alphabet, build_alphabet
-from wayeb_py.derivatives import Derivatives, Dfa, Nfa, OverBudgetError, determinize, linearize
+from wayeb_py.budget import Budget, OverBudgetError
+from wayeb_py.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
 from wayeb_py.dsl import meaning as m
 from wayeb_py.limits import DEFAULT_LIMITS
 from wayeb_py.minimize import join_symbols, minimize
@@ -81,15 +82,18 @@ class Compiled:
     def __init__(self, regex: m.Regex) -> None:
         self.letters = list(dict.fromkeys(letter.predicate for letter in letters_of(regex)))
         self.alphabet = build_alphabet(self.letters, DEFAULT_LIMITS)
-        regexes = Regexes(self.alphabet.full)
+        self.budget = Budget()
+        regexes = Regexes(self.alphabet.full, self.budget)
         self.node = regexes.from_meaning(regex, self.alphabet.mask_of)
         self.derivatives = Derivatives(regexes)
 
     def dfa(self) -> Dfa:
-        return determinize(self.derivatives, self.node, self.alphabet.n_minterms, 2_000, 5.0)
+        self.budget.begin(2_000, 2_000_000)
+        return determinize(self.derivatives, self.node, self.alphabet.n_minterms)
 
     def nfa(self) -> Nfa:
-        return linearize(self.derivatives, self.node, self.alphabet.n_minterms, 2_000, 5.0)
+        self.budget.begin(2_000, 2_000_000)
+        return linearize(self.derivatives, self.node, self.alphabet.n_minterms)
 
 
 @settings(max_examples=400 * N_EXAMPLES_FACTOR)
@@ -137,7 +141,7 @@ def test_tracked_starts_are_those_of_the_shortest_and_the_longest_match(
 ) -> None:
     compiled, word = Compiled(regex), word_of(events)
     try:
-        tracker = track(minimize(compiled.dfa()), longest, known_age, 2_000)
+        tracker = track(minimize(compiled.dfa()), longest, known_age, Budget(2_000, 2_000_000))
     except OverBudgetError:
         return
     ends = Stretcher(word).stretches(regex)

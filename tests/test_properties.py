@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 from cases import KEY, TIME, stream_block
-from engines import SIMULATED, Job, assert_equal, fed, in_chunks, in_one_call
+from engines import SIMULATED, Found, Job, assert_equal, detections_of, episodes_of, fed, in_chunks, in_one_call
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
@@ -24,6 +24,8 @@ import wayeb_py
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Source
 from wayeb_py.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.regex import parts_of
+from wayeb_py.state import automaton_digest
 
 COLUMNS = {
     KEY: Column("text"),
@@ -261,3 +263,53 @@ def test_entities_are_told_apart_by_their_keys(seed: int, n_keys: int, stride: i
             expected.append(Detection("Second", key, row, len(rows), rows[-1], len(rows) - 1))
         rows.append(row)
     assert found.detections == sorted(expected, key=repr)
+
+
+def rewritten(regex: m.Regex, dice: random.Random, mildly: bool) -> m.Regex:
+    """The same meaning in other words; mildly: only in the order of parts and in how letters are written."""
+    parts = tuple(rewritten(part, dice, mildly) for part in parts_of(regex))
+    match regex:
+        case m.Letter(predicate):
+            other: m.Regex = m.Letter(m.Not(m.Not(predicate))) if dice.randrange(2) else regex
+        case m.Union():
+            other = m.Union(parts[::-1])
+        case m.Intersection():
+            other = m.Intersection(parts[::-1])
+        case m.Complement():
+            other = m.Complement(parts[0])
+        case m.Iteration(_, at_least, at_most):
+            (body,) = parts
+            other = m.Iteration(body, at_least, at_most)
+            if at_least and at_most is None and not mildly:
+                other = m.Sequence((*(body,) * at_least, m.Iteration(body, 0, None)))
+        case m.Sequence() | m.SkipAny() | m.SkipNext():
+            other = replace(regex, parts=parts)
+    if mildly or dice.randrange(3):
+        return other
+    return m.Complement(m.Complement(other)) if dice.randrange(2) else m.Union((other, m.Intersection((other, other))))
+
+
+@settings(max_examples=200 * N_EXAMPLES_FACTOR)
+@given(
+    scenes(),
+    st.data(),
+    st.sampled_from((DEFAULT_LIMITS, SIMULATED, SIMULATED, Limits(dfa_states=0))),
+    st.integers(0, 2**32),
+)
+def test_a_rewritten_pattern_goes_on_where_the_old_one_was(
+    scene: Scene, data: st.DataObject, limits: Limits, seed: int
+) -> None:
+    mildly = limits.dfa_states == 0  # without a minimal automaton nothing tells what an expression means
+    others = tuple(replace(p, regex=rewritten(p.regex, random.Random(seed), mildly)) for p in scene.patterns)
+    before, after = scene.job(), replace(scene, patterns=others).job()
+    old, new = before.compile(limits), after.compile(limits)
+    assume(mildly or all(p.dfa is not None for p in (*old.compiled, *new.compiled)))
+    assert [automaton_digest(p) for p in new.compiled] == [automaton_digest(p) for p in old.compiled]
+    table, order = before.fed()
+    cut = data.draw(st.integers(0, table.num_rows))
+    first = wayeb_py.Recogniser(old, order=order, episodes=True)
+    found = [first.feed(table.slice(0, cut))]
+    second = wayeb_py.Recogniser(new, order=order, episodes=True, saved=first.save())
+    found += [second.feed(table.slice(cut)), second.finish()]
+    both = Found(detections_of([part.to_arrow() for part in found], new), episodes_of([p.episodes() for p in found]))
+    assert_equal(both, scene.answer())

@@ -97,7 +97,7 @@ EXPRESSIONS = {
 @pytest.mark.parametrize("name", EXPRESSIONS)
 def test_a_constructed_expression_has_the_words_of_its_definition(name: str) -> None:
     expression = EXPRESSIONS[name]
-    automaton = determinize(Derivatives(r), expression.node, len(LETTERS), 1_000, 10.0)
+    automaton = determinize(Derivatives(r), expression.node, len(LETTERS))
     accepted = set()
     for word in WORDS:
         state = 0

@@ -11,6 +11,7 @@ checker.
 from __future__ import annotations
 
 import hashlib
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -18,21 +19,14 @@ import numpy as np
 
 from wayeb_py.alphabet import Alphabet, build_alphabet
 from wayeb_py.axes import Axis
-from wayeb_py.derivatives import (
-    Derivatives,
-    Dfa,
-    IntArray,
-    Nfa,
-    OverBudgetError,
-    deep_recursion,
-    determinize,
-    linearize,
-)
+from wayeb_py.budget import Budget, OverBudgetError
+from wayeb_py.derivatives import Derivatives, Dfa, IntArray, Nfa, determinize, linearize
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, LimitError
 from wayeb_py.limits import Limits
 from wayeb_py.minimize import join_symbols, minimize, renumber
-from wayeb_py.regex import Node, Regexes, letters_of
+from wayeb_py.regex import Node, Regexes, letters_of, parts_of
+from wayeb_py.simulated import join_symbols_of, nfa_of_dfa, numbered_by_looks, over_symbols, shortest_matches
 from wayeb_py.tracking import Tracker, track
 
 
@@ -64,152 +58,77 @@ class CompiledPattern:
 
 def compile_pattern(pattern: m.Pattern, longest: bool, limits: Limits) -> CompiledPattern:
     """The pattern in its normal form; raises LimitError where neither way of running it fits the limits."""
-    with deep_recursion():
-        try:
-            alphabet = build_alphabet((letter.predicate for letter in letters_of(pattern.regex)), limits)
-        except LimitError as error:
-            diagnostic = Diagnostic(
-                "error", f"{error.message}: it has {error.given}, the limit is {error.limit}",
-                pattern.source, pattern.span, hint=error.knob,
-            )  # fmt: skip
-            raise LimitError(error.message, error.given, error.limit, error.knob, diagnostic) from None
-        regexes = Regexes(alphabet.full)
-        node = regexes.from_meaning(pattern.regex, alphabet.mask_of)
-    derivatives = Derivatives(regexes)
     try:
-        dfa = minimize(determinize(derivatives, node, alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds))
+        alphabet = build_alphabet((letter.predicate for letter in letters_of(pattern.regex)), limits)
+    except LimitError as error:
+        diagnostic = Diagnostic(
+            "error", f"{error.message}: it has {error.given}, the limit is {error.limit}",
+            pattern.source, pattern.span, hint=error.knob,
+        )  # fmt: skip
+        raise LimitError(error.message, error.given, error.limit, error.knob, diagnostic) from None
+    budget = Budget()
+    regexes = Regexes(alphabet.full, budget)
+    node = regexes.from_meaning(pattern.regex, alphabet.mask_of)
+    derivatives = Derivatives(regexes)
+    budget.begin(limits.dfa_states, limits.dfa_steps)
+    try:
+        dfa = minimize(determinize(derivatives, node, alphabet.n_minterms))
     except OverBudgetError:
         return _simulate(pattern, alphabet, derivatives, node, longest, limits)
-    return _tabulate(pattern, alphabet, derivatives, node, dfa, longest, limits)
+    return _tabulate(pattern, alphabet, dfa, longest, limits)
 
 
-def _tabulate(
-    pattern: m.Pattern,
-    alphabet: Alphabet,
-    derivatives: Derivatives,
-    node: Node,
-    dfa: Dfa,
-    longest: bool,
-    limits: Limits,
-) -> CompiledPattern:
+def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, limits: Limits) -> CompiledPattern:
     """The pattern by tables, or simulated where tracking its starts would take too many states."""
     joined, class_of_minterm = join_symbols(dfa)
-    shape = tuple(axis.n_cells for axis in alphabet.axes)
-    axes, symbols = _normalize_axes(alphabet.axes, class_of_minterm[alphabet.minterm_of_cell].reshape(shape))
-    symbol_of_cell, representatives = _number_by_appearance(symbols)
+    axes, symbol_of_cell, representatives = _normalize_symbols(alphabet, class_of_minterm)
     joined = renumber(Dfa(joined.next_state[:, representatives], joined.accepting), 0)
     fingerprint = _fingerprint(
         axes, symbol_of_cell.tobytes(), joined.next_state.tobytes(), joined.accepting.tobytes(), pattern.window, longest
     )
+    looked_for = joined
+    if not longest:
+        with suppress(OverBudgetError):
+            looked_for = minimize(shortest_matches(joined, Budget(limits.dfa_states, limits.dfa_steps)))
     tracker = None
-    nfa = None
     # With a window the earliest start may fall out of it while a later one is still inside: runs cannot be joined then.
     if not (longest and pattern.window is not None):
-        try:
-            tracked = joined
-            if not longest:
-                tracked = _without_leading_any(
-                    derivatives, node, alphabet, class_of_minterm, representatives, joined, limits
-                )
-            tracker = track(tracked, longest, limits.known_age, limits.table_states)
-        except OverBudgetError:
-            tracker = None
-    if tracker is None:
-        nfa = _nfa_of_dfa(joined)
-        try:
-            smaller = _linearize(derivatives, node, alphabet, limits)
-            if smaller.n_states < nfa.n_states:
-                class_symbols = np.array(
-                    [int(np.flatnonzero(class_of_minterm == r)[0]) for r in representatives.tolist()], dtype=np.int64
-                )
-                nfa = _over_symbols(smaller, class_symbols)
-        except OverBudgetError:
-            pass
+        with suppress(OverBudgetError):
+            tracker = track(looked_for, longest, limits.known_age, Budget(limits.table_states, limits.table_steps))
     return CompiledPattern(
         pattern.name, axes, symbol_of_cell, joined.n_symbols, pattern.window, longest, pattern.emit,
-        tracker, nfa, joined, fingerprint,
+        tracker, None if tracker is not None else nfa_of_dfa(looked_for), joined, fingerprint,
     )  # fmt: skip
-
-
-def _without_leading_any(
-    derivatives: Derivatives,
-    node: Node,
-    alphabet: Alphabet,
-    class_of_minterm: IntArray,
-    representatives: IntArray,
-    dfa: Dfa,
-    limits: Limits,
-) -> Dfa:
-    """The automaton of R for a pattern `any* ; R`: its shortest matches are those of R, from fewer runs.
-
-    Not so where R may be empty, since then one event of the `any*` is the shortest match.
-    """
-    if node.shape != "sequence" or node.parts[0] is not derivatives.regexes.everything or node.parts[1].nullable:
-        return dfa
-    rest = minimize(determinize(derivatives, node.parts[1], alphabet.n_minterms, limits.dfa_states, limits.dfa_seconds))
-    first = [int(np.flatnonzero(class_of_minterm == r)[0]) for r in representatives.tolist()]
-    # Minterms that act alike in `any* ; R` might differ in R; then R gains nothing and the whole is tracked.
-    for symbol, r in enumerate(representatives.tolist()):
-        members = np.flatnonzero(class_of_minterm == r)
-        if (rest.next_state[:, members] != rest.next_state[:, [first[symbol]]]).any():
-            return dfa
-    return renumber(Dfa(rest.next_state[:, first], rest.accepting), 0)
 
 
 def _simulate(
     pattern: m.Pattern, alphabet: Alphabet, derivatives: Derivatives, node: Node, longest: bool, limits: Limits
 ) -> CompiledPattern:
+    budget = derivatives.regexes.budget
+    budget.begin(limits.nfa_states, limits.nfa_steps)
     try:
-        nfa = _linearize(derivatives, node, alphabet, limits)
+        nfa = linearize(derivatives, node, alphabet.n_minterms)
     except OverBudgetError as error:
-        raise _limit_error(pattern, error.n_states, limits) from None
-    shape = tuple(axis.n_cells for axis in alphabet.axes)
+        raise _limit_error(pattern, error, limits) from None
+    class_of_minterm = join_symbols_of(nfa)
+    axes, symbol_of_cell, representatives = _normalize_symbols(alphabet, class_of_minterm)
+    minterm_of_class = np.unique(class_of_minterm, return_index=True)[1]
+    nfa = numbered_by_looks(over_symbols(nfa, minterm_of_class[representatives]))
+    fingerprint = _fingerprint(
+        axes, symbol_of_cell.tobytes(), nfa.first.tobytes() + nfa.successors.tobytes(), nfa.accepting.tobytes(),
+        pattern.window, longest,
+    )  # fmt: skip
     return CompiledPattern(
-        pattern.name,
-        alphabet.axes,
-        alphabet.minterm_of_cell.reshape(shape),
-        alphabet.n_minterms,
-        pattern.window,
-        longest,
-        pattern.emit,
-        None,
-        nfa,
-        None,
-        _fingerprint(alphabet.axes, repr(pattern.regex).encode(), b"", b"", pattern.window, longest),
-    )
+        pattern.name, axes, symbol_of_cell, len(representatives), pattern.window, longest, pattern.emit,
+        None, nfa, None, fingerprint,
+    )  # fmt: skip
 
 
-def _linearize(derivatives: Derivatives, node: Node, alphabet: Alphabet, limits: Limits) -> Nfa:
-    return linearize(derivatives, node, alphabet.n_minterms, limits.nfa_states, limits.nfa_seconds)
-
-
-def _nfa_of_dfa(dfa: Dfa) -> Nfa:
-    """The same automaton as one whose runs may die: transitions to hopeless states are left out."""
-    alive = dfa.accepting.copy()
-    while (more := alive | alive[dfa.next_state].any(axis=1)).sum() > alive.sum():
-        alive = more
-    lives = alive[dfa.next_state]
-    first = np.zeros((dfa.n_states, dfa.n_symbols + 1), dtype=np.int64)
-    counts = np.cumsum(lives.reshape(-1))
-    first.reshape(-1)[:] = 0
-    first[:, 1:] = counts.reshape(dfa.n_states, dfa.n_symbols)
-    first[1:, 0] = first[:-1, -1]
-    return Nfa(first, dfa.next_state[lives], dfa.accepting)
-
-
-def _over_symbols(nfa: Nfa, minterm_of_symbol: IntArray) -> Nfa:
-    """The automaton over symbols, each acting as one of its minterms."""
-    rows = [
-        [nfa.successors[nfa.first[state, minterm] : nfa.first[state, minterm + 1]] for minterm in minterm_of_symbol]
-        for state in range(nfa.n_states)
-    ]
-    first = np.zeros((nfa.n_states, len(minterm_of_symbol) + 1), dtype=np.int64)
-    lengths = np.array([[len(part) for part in row] for row in rows], dtype=np.int64)
-    ends = np.cumsum(lengths.reshape(-1)).reshape(lengths.shape)
-    first[:, 1:] = ends
-    first[1:, 0] = ends[:-1, -1]
-    successors = np.concatenate([part for row in rows for part in row]) if rows else np.zeros(0, dtype=np.int64)
-    return Nfa(first, successors, nfa.accepting)
+def _normalize_symbols(alphabet: Alphabet, class_of_minterm: IntArray) -> tuple[tuple[Axis, ...], IntArray, IntArray]:
+    """Axes, the symbol of each combination of their cells, and for each symbol its class of minterms."""
+    shape = tuple(axis.n_cells for axis in alphabet.axes)
+    axes, symbols = _normalize_axes(alphabet.axes, class_of_minterm[alphabet.minterm_of_cell].reshape(shape))
+    return axes, *_number_by_appearance(symbols)
 
 
 def _normalize_axes(axes: tuple[Axis, ...], symbols: IntArray) -> tuple[tuple[Axis, ...], IntArray]:
@@ -277,44 +196,40 @@ def _fingerprint(
     return digest.hexdigest()[:32]
 
 
-def _limit_error(pattern: m.Pattern, n_states: int, limits: Limits) -> LimitError:
+def _limit_error(pattern: m.Pattern, over: OverBudgetError, limits: Limits) -> LimitError:
     """The error for a pattern that fits no limit, at the smallest sub-expression that alone is too large."""
-    small = replace(limits, nfa_seconds=1.0, dfa_seconds=1.0)
-    culprit: m.Regex = pattern.regex
-    while True:
-        inner = next((part for part in _parts(culprit) if _is_too_large(part, small)), None)
-        if inner is None:
-            break
-        culprit = inner
-    message = "this expression needs more states than the limit allows"
+    culprit = _find_too_large(pattern.regex, limits)
+    by_states = over.n_states > limits.nfa_states
+    what, given, limit, knob = (
+        ("states", over.n_states, limits.nfa_states, "Limits.nfa_states")
+        if by_states
+        else ("steps", over.n_steps, limits.nfa_steps, "Limits.nfa_steps")
+    )
+    message = f"this expression needs more {what} than the limit allows"
     diagnostic = Diagnostic(
         "error",
-        f"{message}: at least {n_states:,} were found, the limit is {limits.nfa_states:,} in {limits.nfa_seconds:g} s",
+        f"{message}: {over.n_states:,} states were found in {over.n_steps:,} steps, the limit is {limit:,} {what}",
         pattern.source,
         culprit.span,
         label=f"in pattern `{pattern.name}`",
-        hint="use smaller bounds, or letters that exclude each other; or raise Limits.nfa_states and nfa_seconds",
+        hint=f"use smaller bounds, or letters that exclude each other; or raise {knob}",
     )
-    return LimitError(message, n_states, limits.nfa_states, "Limits.nfa_states", diagnostic)
+    return LimitError(message, given, limit, knob, diagnostic)
 
 
-def _parts(regex: m.Regex) -> tuple[m.Regex, ...]:
-    match regex:
-        case m.Letter():
-            return ()
-        case m.Complement(body) | m.Iteration(body):
-            return (body,)
-        case _:
-            return regex.parts
-
-
-def _is_too_large(regex: m.Regex, limits: Limits) -> bool:
-    with deep_recursion():
-        alphabet = build_alphabet((letter.predicate for letter in letters_of(regex)), limits)
-        regexes = Regexes(alphabet.full)
-        node = regexes.from_meaning(regex, alphabet.mask_of)
-    try:
-        linearize(Derivatives(regexes), node, alphabet.n_minterms, limits.nfa_states, limits.nfa_seconds)
-    except OverBudgetError:
-        return True
-    return False
+def _find_too_large(regex: m.Regex, limits: Limits) -> m.Regex:
+    """The smallest sub-expression that alone is too large, as far as the search for it stays small itself."""
+    n_steps_left = 2 * limits.nfa_steps
+    waiting = list(parts_of(regex))
+    while waiting and n_steps_left > 0:
+        part = waiting.pop(0)
+        budget = Budget(limits.nfa_states, min(limits.nfa_steps, n_steps_left))
+        try:
+            alphabet = build_alphabet((letter.predicate for letter in letters_of(part)), limits)
+            regexes = Regexes(alphabet.full, budget)
+            linearize(Derivatives(regexes), regexes.from_meaning(part, alphabet.mask_of), alphabet.n_minterms)
+        except OverBudgetError:
+            if budget.max_steps == limits.nfa_steps or budget.n_states > limits.nfa_states:
+                regex, waiting = part, list(parts_of(part))
+        n_steps_left -= budget.n_steps
+    return regex

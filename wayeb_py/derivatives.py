@@ -10,8 +10,7 @@ patterns are simulated on whose deterministic one is too large.
 from __future__ import annotations
 
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -55,14 +54,6 @@ class Nfa:
         return int(self.accepting.shape[0])
 
 
-class OverBudgetError(Exception):
-    """A construction passed its bound of states or seconds; says how far it had come."""
-
-    def __init__(self, n_states: int) -> None:
-        self.n_states = n_states
-        super().__init__(n_states)
-
-
 @contextmanager
 def deep_recursion() -> Iterator[None]:
     """Room for the passes below, whose depth is that of a sequence of letters; Python frames need no C stack."""
@@ -79,16 +70,34 @@ class Derivatives:
 
     def __init__(self, regexes: Regexes) -> None:
         self.regexes = regexes
+        self._mask_steps = 1 + regexes.full.bit_length() // 1024  # what it costs to make a mask of so many minterms
         self._derived: dict[int, Pairs] = {}
         self._partial: dict[int, Pairs] = {}
 
     def derive(self, node: Node) -> Pairs:
         """Disjoint (mask, remainder); minterms that lead nowhere are left out."""
-        pairs = self._derived.get(node.number)
-        if pairs is None:
-            pairs = self._derive(node)
-            self._derived[node.number] = pairs
-        return pairs
+        self._derive_below(node, self._derived, self._derive, _derived_first)
+        return self._derived[node.number]
+
+    @staticmethod
+    def _derive_below(
+        node: Node,
+        derived: dict[int, Pairs],
+        derive: Callable[[Node], Pairs],
+        needed: Callable[[Node], tuple[Node, ...]],
+    ) -> None:
+        """Derives a node after those that its derivative is made of: a sequence may be longer than Python's stack."""
+        waiting = [node]
+        while waiting:
+            item = waiting[-1]
+            missing = [part for part in needed(item) if part.number not in derived]
+            if item.number in derived:
+                waiting.pop()
+            elif missing:
+                waiting += missing
+            else:
+                derived[item.number] = derive(item)
+                waiting.pop()
 
     def _derive(self, node: Node) -> Pairs:
         r = self.regexes
@@ -99,14 +108,14 @@ class Derivatives:
                 return ((node.mask, r.empty),)
             case "sequence":
                 head, tail = node.parts
-                first = tuple((mask, r.sequence(rest, tail)) for mask, rest in self.derive(head))
-                return self._unite((first, self.derive(tail))) if head.nullable else self._unite((first,))
+                first = tuple((mask, r.sequence(rest, tail)) for mask, rest in self._derived[head.number])
+                return self._unite((first, self._derived[tail.number])) if head.nullable else self._unite((first,))
             case "union":
-                return self._unite(tuple(self.derive(part) for part in node.parts))
+                return self._unite(tuple(self._derived[part.number] for part in node.parts))
             case "intersection":
-                return self._intersect(tuple(self.derive(part) for part in node.parts))
+                return self._intersect(tuple(self._derived[part.number] for part in node.parts))
             case "complement":
-                pairs = self.derive(node.parts[0])
+                pairs = self._derived[node.parts[0].number]
                 covered = 0
                 for mask, _ in pairs:
                     covered |= mask
@@ -117,13 +126,16 @@ class Derivatives:
             case "iteration":
                 at_most = None if node.at_most is None else node.at_most - 1
                 again = r.iteration(node.parts[0], max(0, node.at_least - 1), at_most)
-                return self._gather([(mask, r.sequence(rest, again)) for mask, rest in self.derive(node.parts[0])])
+                return self._gather(
+                    [(mask, r.sequence(rest, again)) for mask, rest in self._derived[node.parts[0].number]]
+                )
 
     def _unite(self, lists: tuple[Pairs, ...]) -> Pairs:
         if len(lists) == 1:
             return self._gather(list(lists[0]))
         blocks: list[tuple[int, tuple[Node, ...]]] = [(self.regexes.full, ())]
         for pairs in lists:
+            self.regexes.budget.spend(len(blocks) * (len(pairs) + 1) * self._mask_steps)
             blocks = [
                 (mask & other, (*nodes, rest) if rest is not None else nodes)
                 for mask, nodes in blocks
@@ -135,11 +147,13 @@ class Derivatives:
     def _intersect(self, lists: tuple[Pairs, ...]) -> Pairs:
         blocks: list[tuple[int, tuple[Node, ...]]] = [(self.regexes.full, ())]
         for pairs in lists:
+            self.regexes.budget.spend(len(blocks) * len(pairs) * self._mask_steps)
             blocks = [(mask & other, (*nodes, rest)) for mask, nodes in blocks for other, rest in pairs if mask & other]
         return self._gather([(mask, self.regexes.intersection(nodes)) for mask, nodes in blocks])
 
     def _gather(self, pairs: list[tuple[int, Node]]) -> Pairs:
         """Pairs with the same remainder are one pair."""
+        self.regexes.budget.spend(len(pairs) * self._mask_steps)
         masks: dict[int, int] = {}
         nodes: dict[int, Node] = {}
         for mask, node in pairs:
@@ -150,31 +164,43 @@ class Derivatives:
 
     def derive_partially(self, node: Node) -> Pairs:
         """Overlapping (mask, remainder), no remainder a union; together they are what `derive` gives."""
-        pairs = self._partial.get(node.number)
-        if pairs is None:
-            r = self.regexes
-            found: list[tuple[int, Node]]
-            match node.shape:
-                case "nothing" | "empty":
-                    found = []
-                case "letter":
-                    found = [(node.mask, r.empty)]
-                case "sequence":
-                    head, tail = node.parts
-                    found = [(mask, r.sequence(rest, tail)) for mask, rest in self.derive_partially(head)]
-                    if head.nullable:
-                        found += self.derive_partially(tail)
-                case "union":
-                    found = [pair for part in node.parts for pair in self.derive_partially(part)]
-                case "iteration":
-                    at_most = None if node.at_most is None else node.at_most - 1
-                    again = r.iteration(node.parts[0], max(0, node.at_least - 1), at_most)
-                    found = [(mask, r.sequence(rest, again)) for mask, rest in self.derive_partially(node.parts[0])]
-                case "intersection" | "complement":
-                    found = [(mask, part) for mask, rest in self.derive(node) for part in _members(rest)]
-            pairs = self._gather(found)
-            self._partial[node.number] = pairs
-        return pairs
+        self._derive_below(node, self._partial, self._derive_partially, _derived_partially_first)
+        return self._partial[node.number]
+
+    def _derive_partially(self, node: Node) -> Pairs:
+        r = self.regexes
+        found: list[tuple[int, Node]]
+        match node.shape:
+            case "nothing" | "empty":
+                found = []
+            case "letter":
+                found = [(node.mask, r.empty)]
+            case "sequence":
+                head, tail = node.parts
+                found = [(mask, r.sequence(rest, tail)) for mask, rest in self._partial[head.number]]
+                if head.nullable:
+                    found += self._partial[tail.number]
+            case "union":
+                found = [pair for part in node.parts for pair in self._partial[part.number]]
+            case "iteration":
+                at_most = None if node.at_most is None else node.at_most - 1
+                again = r.iteration(node.parts[0], max(0, node.at_least - 1), at_most)
+                found = [(mask, r.sequence(rest, again)) for mask, rest in self._partial[node.parts[0].number]]
+            case "intersection" | "complement":
+                found = [(mask, part) for mask, rest in self.derive(node) for part in _members(rest)]
+        return self._gather(found)
+
+
+def _derived_first(node: Node) -> tuple[Node, ...]:
+    """The nodes whose derivatives that of a node is made of."""
+    if node.shape == "sequence":
+        head, tail = node.parts
+        return (head, tail) if head.nullable else (head,)
+    return node.parts
+
+
+def _derived_partially_first(node: Node) -> tuple[Node, ...]:
+    return () if node.shape in ("intersection", "complement") else _derived_first(node)
 
 
 def _members(node: Node) -> tuple[Node, ...]:
@@ -190,32 +216,27 @@ def _with_remainder(pairs: Pairs, full: int) -> Iterator[tuple[int, Node | None]
         yield full & ~covered, None
 
 
-def minterms_of(mask: int) -> list[int]:
+def minterms_of(mask: int) -> IntArray:
     """The minterms of a mask, ascending."""
-    minterms = []
-    while mask:
-        low = mask & -mask
-        minterms.append(low.bit_length() - 1)
-        mask ^= low
-    return minterms
+    raw = np.frombuffer(mask.to_bytes((mask.bit_length() + 7) // 8, "little"), dtype=np.uint8)
+    return np.flatnonzero(np.unpackbits(raw, bitorder="little"))
 
 
-def determinize(derivatives: Derivatives, node: Node, n_symbols: int, max_states: int, max_seconds: float) -> Dfa:
-    """The automaton whose states are the derivatives of a regex, the dead one last."""
-    deadline = time.monotonic() + max_seconds
-    with deep_recursion():
-        number_of = {node.number: 0}
-        nodes = [node]
-        rows: list[Pairs] = []
-        for state in nodes:  # grows while it is walked
-            pairs = derivatives.derive(state)
-            rows.append(pairs)
-            for _, rest in pairs:
-                if rest.number not in number_of:
-                    number_of[rest.number] = len(nodes)
-                    nodes.append(rest)
-            if len(nodes) > max_states or time.monotonic() > deadline:
-                raise OverBudgetError(len(nodes))
+def determinize(derivatives: Derivatives, node: Node, n_symbols: int) -> Dfa:
+    """The automaton whose states are the derivatives of a regex, the dead one last; OverBudgetError past the budget."""
+    budget = derivatives.regexes.budget
+    number_of = {node.number: 0}
+    nodes = [node]
+    rows: list[Pairs] = []
+    for state in nodes:  # grows while it is walked
+        budget.spend(1 + n_symbols // 4)  # the room of a row
+        pairs = derivatives.derive(state)
+        rows.append(pairs)
+        for _, rest in pairs:
+            if rest.number not in number_of:
+                number_of[rest.number] = len(nodes)
+                nodes.append(rest)
+        budget.reach(len(nodes))
     dead = len(nodes)
     next_state = np.full((dead + 1, n_symbols), dead, dtype=np.int64)
     for number, pairs in enumerate(rows):
@@ -224,29 +245,32 @@ def determinize(derivatives: Derivatives, node: Node, n_symbols: int, max_states
     return Dfa(next_state, np.array([*(state.nullable for state in nodes), False]))
 
 
-def linearize(derivatives: Derivatives, node: Node, n_symbols: int, max_states: int, max_seconds: float) -> Nfa:
+def linearize(derivatives: Derivatives, node: Node, n_symbols: int) -> Nfa:
     """The nondeterministic automaton whose states are the partial derivatives of a regex."""
-    deadline = time.monotonic() + max_seconds
-    with deep_recursion():
-        number_of = {node.number: 0}
-        nodes = [node]
-        rows: list[list[list[int]]] = []
-        for state in nodes:  # grows while it is walked
-            row: list[list[int]] = [[] for _ in range(n_symbols)]
-            for mask, rest in derivatives.derive_partially(state):
-                number = number_of.setdefault(rest.number, len(nodes))
-                if number == len(nodes):
-                    nodes.append(rest)
-                for symbol in minterms_of(mask):
-                    row[symbol].append(number)
-            rows.append(row)
-            if len(nodes) > max_states or time.monotonic() > deadline:
-                raise OverBudgetError(len(nodes))
+    budget = derivatives.regexes.budget
+    number_of = {node.number: 0}
+    nodes = [node]
+    rows: list[list[tuple[int, int]]] = []
+    for state in nodes:  # grows while it is walked
+        row = []
+        for mask, rest in derivatives.derive_partially(state):
+            number = number_of.setdefault(rest.number, len(nodes))
+            if number == len(nodes):
+                nodes.append(rest)
+            row.append((mask, number))
+            budget.spend(1 + mask.bit_count() // 4)
+        rows.append(row)
+        budget.spend(1 + n_symbols // 4)
+        budget.reach(len(nodes))
     first = np.zeros((len(nodes), n_symbols + 1), dtype=np.int64)
-    successors: list[int] = []
+    successors: list[IntArray] = []
+    n_before = 0
     for number, row in enumerate(rows):
-        for symbol in range(n_symbols):
-            first[number, symbol] = len(successors)
-            successors += row[symbol]
-        first[number, n_symbols] = len(successors)
-    return Nfa(first, np.array(successors, dtype=np.int64), np.array([state.nullable for state in nodes]))
+        symbols = np.concatenate([np.zeros(0, dtype=np.int64), *(minterms_of(mask) for mask, _ in row)])
+        targets = np.repeat([target for _, target in row], [mask.bit_count() for mask, _ in row]).astype(np.int64)
+        order = np.argsort(symbols, kind="stable")
+        first[number, 0] = n_before
+        first[number, 1:] = n_before + np.cumsum(np.bincount(symbols, minlength=n_symbols))
+        successors.append(targets[order])
+        n_before += len(targets)
+    return Nfa(first, np.concatenate(successors), np.array([state.nullable for state in nodes]))

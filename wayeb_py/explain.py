@@ -9,6 +9,7 @@ from wayeb_py.compiled import CompiledPattern
 from wayeb_py.describe import predicate_text, symbol_texts
 from wayeb_py.patterns import Patterns
 from wayeb_py.regex import letters_of
+from wayeb_py.tracking import hopeless_states
 
 MOST_STATES = 60
 
@@ -99,9 +100,7 @@ def _shown_states(compiled: CompiledPattern) -> dict[int, int]:
     """The states from which a match is possible, and the numbers they are shown under."""
     dfa = compiled.dfa
     assert dfa is not None
-    alive = dfa.accepting.copy()
-    while (more := alive | alive[dfa.next_state].any(axis=1)).sum() > alive.sum():
-        alive = more
+    alive = ~hopeless_states(dfa)
     alive[0] = True
     return {state: number for number, state in enumerate(alive.nonzero()[0].tolist())}
 

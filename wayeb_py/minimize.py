@@ -6,14 +6,17 @@ Moore's refinement is shorter and quadratic on chains: seconds on `a{5000,}`.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import numpy.typing as npt
 
 from wayeb_py.derivatives import Dfa, IntArray
 
 
 def minimize(dfa: Dfa) -> Dfa:
     """The minimal complete automaton over the same symbols, states in breadth-first order from 0."""
-    blocks = _refine(dfa)
+    blocks = coarsest_partition(dfa.next_state, dfa.accepting)
     n_blocks = int(blocks.max()) + 1
     next_block = np.zeros((n_blocks, dfa.n_symbols), dtype=np.int64)
     accepting = np.zeros(n_blocks, dtype=bool)
@@ -22,28 +25,33 @@ def minimize(dfa: Dfa) -> Dfa:
     return renumber(Dfa(next_block, accepting), int(blocks[0]))
 
 
-def _refine(dfa: Dfa) -> IntArray:
-    """The block of each state in the coarsest partition that transitions and acceptance respect."""
-    n_states, n_symbols = dfa.next_state.shape
-    before: list[list[list[int]]] = [[[] for _ in range(n_states)] for _ in range(n_symbols)]
-    for state, row in enumerate(dfa.next_state.tolist()):
+def coarsest_partition(next_state: IntArray, label: npt.NDArray[Any]) -> IntArray:
+    """The block of each state in the coarsest partition that transitions and labels respect."""
+    n_states = len(next_state)
+    # Symbols that act alike split nothing that one of them does not split.
+    columns = next_state if next_state.shape[1] < 64 else np.unique(next_state, axis=1)
+    n_symbols = columns.shape[1]
+    before: list[dict[int, list[int]]] = [{} for _ in range(n_symbols)]
+    for state, row in enumerate(columns.tolist()):
         for symbol, target in enumerate(row):
-            before[symbol][target].append(state)
-    accepting = set(np.flatnonzero(dfa.accepting).tolist())
-    blocks = [block for block in (accepting, set(range(n_states)) - accepting) if block]
+            before[symbol].setdefault(target, []).append(state)
+    by_label: dict[Any, set[int]] = {}
+    for state, name in enumerate(label.tolist()):
+        by_label.setdefault(name, set()).add(state)
+    blocks = list(by_label.values())
     block_of = [0] * n_states
     for number, block in enumerate(blocks):
         for state in block:
             block_of[state] = number
-    # The smaller of two blocks as splitter suffices, since transitions are total.
-    waiting = {min(range(len(blocks)), key=lambda number: len(blocks[number]))}
+    # All blocks but one as splitters suffice, since transitions are total: the largest is spared.
+    waiting = set(range(len(blocks))) - {max(range(len(blocks)), key=lambda number: len(blocks[number]))}
     while waiting:
         splitter = list(blocks[waiting.pop()])
         for symbol in range(n_symbols):
             sources = before[symbol]
             hit: dict[int, list[int]] = {}
             for target in splitter:
-                for state in sources[target]:
+                for state in sources.get(target, ()):
                     hit.setdefault(block_of[state], []).append(state)
             for number, states in hit.items():
                 block = blocks[number]

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
+from wayeb_py.budget import Budget
 from wayeb_py.dsl import meaning as m
 
 Shape = Literal["nothing", "empty", "letter", "sequence", "union", "intersection", "complement", "iteration"]
@@ -33,10 +34,11 @@ class Node:
 
 
 class Regexes:
-    """Makes the nodes of one alphabet."""
+    """Makes the nodes of one alphabet; what that costs is counted by the budget."""
 
-    def __init__(self, full: int) -> None:
+    def __init__(self, full: int, budget: Budget | None = None) -> None:
         self.full = full
+        self.budget = budget or Budget()
         self._nodes: dict[tuple[object, ...], Node] = {}
         self.nothing = self._node("nothing", False)
         self.empty = self._node("empty", True)
@@ -74,6 +76,7 @@ class Regexes:
             heads.append(head.parts[0])
             head = head.parts[1]
         heads.append(head)
+        self.budget.spend(len(heads))
         for part in reversed(heads):
             tail = self._join(part, tail)
         return tail
@@ -116,6 +119,7 @@ class Regexes:
             return self.nothing
         if len(members) == 1:
             return next(iter(members.values()))
+        self.budget.spend(len(members))
         ordered = tuple(members[number] for number in sorted(members))
         return self._node("union", any(p.nullable for p in ordered), ordered)
 
@@ -132,6 +136,7 @@ class Regexes:
         for part in list(members.values()):
             suffix = part
             while True:
+                self.budget.spend(1)
                 absorber = absorbing.get(suffix.number, suffix.number if suffix.number in absorbers else None)
                 if absorber is not None and absorber != part.number:
                     del members[part.number]
@@ -187,6 +192,7 @@ class Regexes:
             return self.nothing
         if len(members) == 1:
             return next(iter(members.values()))
+        self.budget.spend(len(members))
         ordered = tuple(members[number] for number in sorted(members))
         return self._node("intersection", all(p.nullable for p in ordered), ordered)
 
@@ -214,27 +220,40 @@ class Regexes:
 
     def from_meaning(self, regex: m.Regex, mask_of: dict[m.Predicate, int]) -> Node:
         """The node of a checked regex, its policies spelt out as they are defined."""
+        made: list[Node] = []
+        waiting: list[tuple[m.Regex, bool]] = [(regex, False)]  # (regex, whether its parts are made)
+        while waiting:
+            item, is_ready = waiting.pop()
+            parts = parts_of(item)
+            if is_ready or not parts:
+                nodes = made[len(made) - len(parts) :]
+                del made[len(made) - len(parts) :]
+                made.append(self._from_parts(item, nodes, mask_of))
+            else:
+                waiting.append((item, True))
+                waiting += [(part, False) for part in reversed(parts)]
+        return made[0]
+
+    def _from_parts(self, regex: m.Regex, nodes: list[Node], mask_of: dict[m.Predicate, int]) -> Node:
         match regex:
             case m.Letter(predicate):
                 return self.letter(mask_of[predicate])
-            case m.Sequence(parts):
-                return self.sequences(self.from_meaning(part, mask_of) for part in parts)
-            case m.Union(parts):
-                return self.union(self.from_meaning(part, mask_of) for part in parts)
-            case m.Intersection(parts):
-                return self.intersection(self.from_meaning(part, mask_of) for part in parts)
-            case m.Complement(body):
-                return self.complement(self.from_meaning(body, mask_of))
-            case m.Iteration(body, at_least, at_most):
-                return self.iteration(self.from_meaning(body, mask_of), at_least, at_most)
-            case m.SkipAny(parts):
-                nodes = [self.from_meaning(part, mask_of) for part in parts]
+            case m.Sequence():
+                return self.sequences(nodes)
+            case m.Union():
+                return self.union(nodes)
+            case m.Intersection():
+                return self.intersection(nodes)
+            case m.Complement():
+                return self.complement(nodes[0])
+            case m.Iteration(_, at_least, at_most):
+                return self.iteration(nodes[0], at_least, at_most)
+            case m.SkipAny():
                 skipped = [nodes[0]]
                 for node in nodes[1:]:
                     skipped += [self.everything, node]
                 return self.sequences(skipped)
-            case m.SkipNext(parts):
-                nodes = [self.from_meaning(part, mask_of) for part in parts]
+            case m.SkipNext():
                 skipped = [nodes[0]]
                 for node in nodes[1:]:
                     before = self.complement(self.sequences([self.everything, node, self.everything]))
@@ -242,12 +261,24 @@ class Regexes:
                 return self.sequences(skipped)
 
 
-def letters_of(regex: m.Regex) -> list[m.Letter]:
-    """The letters of a checked regex, from left to right."""
+def parts_of(regex: m.Regex) -> tuple[m.Regex, ...]:
+    """What a regex is directly made of."""
     match regex:
         case m.Letter():
-            return [regex]
+            return ()
         case m.Complement(body) | m.Iteration(body):
-            return letters_of(body)
+            return (body,)
         case _:
-            return [letter for part in regex.parts for letter in letters_of(part)]
+            return regex.parts
+
+
+def letters_of(regex: m.Regex) -> list[m.Letter]:
+    """The letters of a checked regex, from left to right."""
+    letters = []
+    waiting = [regex]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, m.Letter):
+            letters.append(item)
+        waiting += reversed(parts_of(item))
+    return letters

@@ -17,7 +17,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wayeb_py.derivatives import BoolArray, Dfa, IntArray, OverBudgetError
+from wayeb_py.budget import Budget
+from wayeb_py.derivatives import BoolArray, Dfa, IntArray
+from wayeb_py.minimize import coarsest_partition
 
 Moves = tuple[tuple[int, int], ...]
 """(register, source) in the order in which they are made; a source below 0 is the event that is -source events old,
@@ -54,77 +56,104 @@ class _Step:
     origins: tuple[int, ...]  # for each run of the target its index in the state before, -1 for the new run
 
 
+@dataclass(slots=True)
+class _Row:
+    """The steps of a state: the different ones, and which of them each symbol makes."""
+
+    steps: list[_Step]
+    of_symbol: list[int]
+
+
 VARIES = 0
+INCLUSION_STATES = 256  # of larger automata too much time would go into what each state accepts of another's
 
 
-def track(dfa: Dfa, longest: bool, known_age: int, max_states: int) -> Tracker:
-    """The tracking automaton of a minimal automaton."""
-    holds = _inclusion(dfa)
-    hopeless = _hopeless(dfa)
-    tuples, steps = _walk(dfa, longest, holds, hopeless, max_states)
-    ages = _settle_ages(tuples, steps, known_age)
-    return _minimize(_assemble(dfa, tuples, steps, ages))
+def track(dfa: Dfa, longest: bool, known_age: int, budget: Budget) -> Tracker:
+    """The tracking automaton of a minimal automaton; OverBudgetError past the budget."""
+    holds = inclusion(dfa, budget) if dfa.n_states <= INCLUSION_STATES else np.eye(dfa.n_states, dtype=bool)
+    tuples, rows = _walk(dfa, longest, holds, hopeless_states(dfa), budget)
+    ages = _settle_ages(tuples, rows, known_age, budget)
+    return _minimize(_assemble(dfa, tuples, rows, ages))
 
 
-def _hopeless(dfa: Dfa) -> BoolArray:
+def hopeless_states(dfa: Dfa) -> BoolArray:
     """States from which no accepting one is reached."""
-    alive = dfa.accepting.copy()
-    while True:
-        more = alive | alive[dfa.next_state].any(axis=1)
-        if (more == alive).all():
-            return ~alive
-        alive = more
+    before: list[set[int]] = [set() for _ in range(dfa.n_states)]
+    for state, row in enumerate(dfa.next_state.tolist()):
+        for target in set(row):
+            before[target].add(state)
+    waiting = np.flatnonzero(dfa.accepting).tolist()
+    hopeless = ~dfa.accepting
+    while waiting:
+        for state in before[waiting.pop()]:
+            if hopeless[state]:
+                hopeless[state] = False
+                waiting.append(state)
+    return hopeless
 
 
-def _inclusion(dfa: Dfa) -> BoolArray:
-    """holds[p, q]: all that q accepts, p accepts; only what is cheap to know for large automata."""
-    n = dfa.n_states
-    if n > 256:
-        return np.eye(n, dtype=bool)
+def inclusion(dfa: Dfa, budget: Budget) -> BoolArray:
+    """holds[p, q]: all that q accepts, p accepts."""
+    n_pairs = dfa.n_states**2
     holds = dfa.accepting[:, None] | ~dfa.accepting[None, :]
-    while True:
-        still = holds.copy()
+    n_holding = -1
+    while (n_now := int(holds.sum())) != n_holding:
+        n_holding = n_now
+        # What one symbol rules out, the next one looks at already: a chain of letters takes a few rounds.
         for symbol in range(dfa.n_symbols):
+            budget.spend(1 + n_pairs // 256)
             target = dfa.next_state[:, symbol]
-            still &= holds[np.ix_(target, target)]
-        if (still == holds).all():
-            return holds
-        holds = still
+            holds &= holds[target[:, None], target]
+    return holds
 
 
 def _walk(
-    dfa: Dfa, longest: bool, holds: BoolArray, hopeless: BoolArray, max_states: int
-) -> tuple[list[tuple[int, ...]], list[list[_Step]]]:
+    dfa: Dfa, longest: bool, holds: BoolArray, hopeless: BoolArray, budget: Budget
+) -> tuple[list[tuple[int, ...]], list[_Row]]:
     next_state = dfa.next_state.tolist()
-    holds_rows = holds.tolist()
     hopeless_list = hopeless.tolist()
+    holders = _as_bits(holds)  # [state]: the states that accept all that it accepts
     number_of: dict[tuple[int, ...], int] = {(): 0}
     tuples: list[tuple[int, ...]] = [()]
-    steps: list[list[_Step]] = []
+    rows: list[_Row] = []
     for runs in tuples:  # grows while it is walked
-        row = []
-        order = [*enumerate(runs), (-1, 0)] if longest else [(-1, 0), *enumerate(runs)]
-        for symbol in range(dfa.n_symbols):
-            states: list[int] = []
-            origins: list[int] = []
-            for origin, before in order:
-                state = next_state[before][symbol]
-                if hopeless_list[state] or any(holds_rows[kept][state] for kept in states):
-                    continue
-                states.append(state)
-                origins.append(origin)
-            key = tuple(states)
-            number = number_of.setdefault(key, len(tuples))
-            if number == len(tuples):
-                if number >= max_states:
-                    raise OverBudgetError(number)
-                tuples.append(key)
-            row.append(_Step(number, tuple(origins)))
-        steps.append(row)
-    return tuples, steps
+        before = (*runs, 0) if longest else (0, *runs)
+        run_of = (*range(len(runs)), -1) if longest else (-1, *range(len(runs)))
+        budget.spend(dfa.n_symbols * (1 + len(before) // 16))
+        steps: list[_Step] = []
+        of_symbol: list[int] = []
+        step_of: dict[tuple[int, ...], int] = {}
+        for reached in zip(*[next_state[state] for state in before], strict=True):  # by symbol
+            made = step_of.get(reached)
+            if made is None:
+                budget.spend(len(reached))
+                states: list[int] = []
+                origins: list[int] = []
+                kept = 0
+                for state, origin in zip(reached, run_of, strict=True):
+                    if not hopeless_list[state] and not kept & holders[state]:
+                        kept |= 1 << state
+                        states.append(state)
+                        origins.append(origin)
+                key = tuple(states)
+                number = number_of.setdefault(key, len(tuples))
+                if number == len(tuples):
+                    tuples.append(key)
+                    budget.reach(len(tuples))
+                made = step_of[reached] = len(steps)
+                steps.append(_Step(number, tuple(origins)))
+            of_symbol.append(made)
+        rows.append(_Row(steps, of_symbol))
+    return tuples, rows
 
 
-def _settle_ages(tuples: list[tuple[int, ...]], steps: list[list[_Step]], known_age: int) -> list[list[int]]:
+def _as_bits(holds: BoolArray) -> list[int]:
+    """[q]: the p with holds[p, q], as bits of one number."""
+    packed = np.packbits(holds.T, axis=1, bitorder="little")
+    return [int.from_bytes(row.tobytes(), "little") for row in packed]
+
+
+def _settle_ages(tuples: list[tuple[int, ...]], rows: list[_Row], known_age: int, budget: Budget) -> list[list[int]]:
     """The age in events of each run of each state where it is always the same and at most `known_age`, else VARIES."""
     unknown = -1
     ages = [[unknown] * len(runs) for runs in tuples]
@@ -134,7 +163,8 @@ def _settle_ages(tuples: list[tuple[int, ...]], steps: list[list[_Step]], known_
         before = ages[state]
         if unknown in before:
             continue  # not reached yet: whoever reaches it puts it back
-        for step in steps[state]:
+        for step in rows[state].steps:
+            budget.spend(1 + len(step.origins))
             target = ages[step.target]
             changed = False
             for run, origin in enumerate(step.origins):
@@ -152,16 +182,16 @@ def _settle_ages(tuples: list[tuple[int, ...]], steps: list[list[_Step]], known_
     return ages
 
 
-def _assemble(dfa: Dfa, tuples: list[tuple[int, ...]], steps: list[list[_Step]], ages: list[list[int]]) -> Tracker:
+def _assemble(dfa: Dfa, tuples: list[tuple[int, ...]], rows: list[_Row], ages: list[list[int]]) -> Tracker:
     registers = [_registers(state_ages) for state_ages in ages]
     lists: dict[Moves, int] = {(): 0}
     next_state = np.zeros((len(tuples), dfa.n_symbols), dtype=np.int64)
     moves = np.zeros_like(next_state)
-    for state, row in enumerate(steps):
-        for symbol, step in enumerate(row):
-            next_state[state, symbol] = step.target
-            made = _moves(ages[state], registers[state], step.origins, registers[step.target])
-            moves[state, symbol] = lists.setdefault(made, len(lists))
+    for state, row in enumerate(rows):
+        made = [_moves(ages[state], registers[state], step.origins, registers[step.target]) for step in row.steps]
+        numbers = [lists.setdefault(list_, len(lists)) for list_ in made]
+        next_state[state] = np.array([step.target for step in row.steps])[row.of_symbol]
+        moves[state] = np.array(numbers)[row.of_symbol]
     start = np.zeros(len(tuples), dtype=np.int64)
     for state, runs in enumerate(tuples):
         accepting = next((run for run, reached in enumerate(runs) if dfa.accepting[reached]), None)
@@ -206,15 +236,9 @@ def _moves(ages: list[int], before: list[int], origins: tuple[int, ...], after: 
 
 def _minimize(tracker: Tracker) -> Tracker:
     """States that detect, move and go on alike are one; numbered as a breadth-first walk meets them."""
-    _, block_of = np.unique(tracker.start, return_inverse=True)
-    block_of = block_of.reshape(-1)
+    acts = np.unique(np.column_stack([tracker.start, tracker.moves]), axis=0, return_inverse=True)[1].reshape(-1)
+    block_of = coarsest_partition(tracker.next_state, acts)
     n_blocks = int(block_of.max()) + 1
-    while True:
-        signature = np.column_stack([block_of, block_of[tracker.next_state], tracker.moves])
-        block_of = np.unique(signature, axis=0, return_inverse=True)[1].reshape(-1)
-        if int(block_of.max()) + 1 == n_blocks:
-            break
-        n_blocks = int(block_of.max()) + 1
     representative = np.zeros(n_blocks, dtype=np.int64)
     representative[block_of[::-1]] = np.arange(tracker.n_states)[::-1]
     rows = block_of[tracker.next_state[representative]].tolist()
