@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.block import AsideRow
 from wayeb_py.providers.source import find_provider_files, open_source, shared_schema
 
@@ -52,6 +52,7 @@ def test_noaa_courses_are_unwrapped_and_codes_are_words(tmp_path: Path) -> None:
     assert events[0] == {
         "mmsi": 367000140, "ts": at("2020-06-30T00:00:00"), "lon": -74.07157, "lat": 40.64409, "speed": 0.0,
         "course": 349.0, "heading": 246.0, "type": "passenger", "name": "SAMUEL", "status": "moored",
+        "IMO": "IMO7702774", "CallSign": "WYR3371", "Length": 94.0,
     }  # fmt: skip
     assert (events[1]["type"], events[1]["speed"], events[1]["status"]) == ("sar", None, None)
     assert unreadable == {"SOG": 1}
@@ -70,6 +71,7 @@ def test_dma_days_come_first_and_its_words_are_ours(tmp_path: Path) -> None:
     assert events[0] == {
         "mmsi": 219000001, "ts": at("2015-12-31T23:59:59"), "lon": 11.2, "lat": 56.1, "speed": 10.3, "course": 48.1,
         "heading": 47.0, "type": "cargo", "name": "FRIDA", "status": "under way",
+        "Type of mobile": "Class A", "ROT": 0.0,
     }  # fmt: skip
     assert (events[1]["ts"], events[1]["type"], events[1]["name"]) == (at("2016-02-01T00:00:00"), "fishing", None)
     assert events[1]["status"] == "fishing"
@@ -111,6 +113,90 @@ def test_a_plain_table_is_read_by_usual_names_and_a_mapping(tmp_path: Path) -> N
             "crew": 8.0,
         }
     ]  # fmt: skip
+
+
+def test_every_column_of_a_provider_is_kept_under_its_own_name(tmp_path: Path) -> None:
+    rows = "1443650402,228186700,-4.45,48.38,0.0,511,36.5,stopped\n1443650403,228186700,-4.45,48.38,0.1,511,36.5,\n"
+    for header in ("", "t,mmsi,lon,lat,speed,heading,cog,annotation\n"):
+        events, aside, unreadable = read(written(tmp_path, "brest.csv", header + rows), "brest")
+        assert [one["annotation"] for one in events] == ["stopped", None]
+        assert (aside, unreadable) == ([], {})
+    path = written(
+        tmp_path,
+        "buses.csv",
+        "vehicle_id,timestamp,time,latitude,longitude,speed,trip_id,trip_headsign,status,current_status\n"
+        "8929,1425708022,07:00,30.25,-97.75,10,1391220,1-North,late,2\n",
+    )
+    (event,) = read(path, "gtfs")[0]
+    assert (event["trip_headsign"], event["trip"], event["speed"], event["time"]) == (
+        "1-North",
+        "1391220",
+        36.0,
+        "07:00",
+    )
+    assert (event["status"], event["gtfs_status"]) == ("2", "late")  # the word of the vocabulary is taken
+
+
+def test_further_columns_that_differ_between_files_become_text(tmp_path: Path) -> None:
+    for name, note in (("a", "7"), ("b", "seven")):
+        written(tmp_path, f"{name}.csv", f"t,mmsi,lon,lat,note\n1443650402,1,-4.4,48.3,{note}\n")
+    sources = [open_source(file, "brest") for file in find_provider_files([tmp_path], "brest")]
+    schema = shared_schema(sources)
+    batches = [batch for source in sources for block in source.blocks() for batch in block.batches]
+    assert pa.Table.from_batches(batches, schema)["note"].to_pylist() == ["7", "seven"]
+
+
+@pytest.mark.parametrize(
+    ("scale", "speeds"), [("SOG*0.1", [0.3, 12.3]), ("SOG / 10", [0.3, 12.3]), ("SOG*3.6", [10.8, 442.8])]
+)
+def test_a_mapping_may_scale(tmp_path: Path, scale: str, speeds: list[float]) -> None:
+    path = written(tmp_path, "tenths.csv", "mmsi,ts,SOG\n7,2016-01-12T00:00:00Z,3\n7,2016-01-12T00:00:01Z,123\n")
+    events, _, _ = read(path, "csv", {"speed": scale})
+    assert [one["speed"] for one in events] == speeds  # exactly: 3 tenths are 0.3
+
+
+def test_a_column_whose_name_looks_like_a_scale_is_a_column(tmp_path: Path) -> None:
+    path = written(tmp_path, "odd.csv", "mmsi,ts,SOG*10\n7,2016-01-12T00:00:00Z,3\n")
+    assert read(path, "csv", {"speed": "SOG*10"})[0][0]["speed"] == 3.0
+
+
+@pytest.mark.parametrize(
+    ("mapping", "message"),
+    [
+        ({"speed": "SOG*0"}, "scales by 0"),
+        ({"ts": "when*0.001"}, "a key or a time is not scaled"),
+        ({"speed": "SIG*0.1"}, "there is no column `SIG`"),
+    ],
+)
+def test_a_scale_that_cannot_be_meant_is_told(tmp_path: Path, mapping: dict[str, str], message: str) -> None:
+    path = written(tmp_path, "tenths.csv", "mmsi,when,SOG\n7,2016-01-12T00:00:00Z,3\n")
+    with pytest.raises(DataError, match=message):
+        read(path, "csv", {"ts": "when"} | mapping)
+
+
+def test_a_table_without_a_header_is_told_its_columns(tmp_path: Path) -> None:
+    path = written(tmp_path, "bare.csv", "7,2016-01-12T00:00:00Z,5,5\n8,2016-01-12T00:00:01Z,5,6\n")
+    with pytest.raises(DataError, match="begins with a row") as caught:
+        read(path, "csv")
+    assert "--header t,mmsi,lon,lat" in str(caught.value)
+    (file,) = find_provider_files([path], "csv")
+    source = open_source(file, "csv", header=["mmsi", "t", "lon", "lat"])
+    events = [row for block in source.blocks() for batch in block.batches for row in batch.to_pylist()]
+    assert [(one["mmsi"], one["lat"]) for one in events] == [(7, 5.0), (8, 6.0)]
+    with pytest.raises(UsageError, match="the file has 4 columns, and --header names 3"):
+        open_source(file, "csv", header=["mmsi", "t", "lon"])
+    with pytest.raises(UsageError, match="names one of them twice"):
+        open_source(file, "csv", header=["mmsi", "t", "lon", "lon"])
+
+
+@pytest.mark.parametrize("type_", [pa.string(), pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+@pytest.mark.parametrize("provider", ["csv", "noaa"])
+def test_text_times_in_parquet_are_times(tmp_path: Path, provider: str, type_: pa.DataType) -> None:
+    times = pa.array(["2020-06-30T00:00:00", "2020-06-30 00:01:00.5", "yesterday"]).cast(type_)
+    pq.write_table(pa.table({"MMSI": [1, 1, 1], "BaseDateTime": times, "SOG": [1.0, 2.0, 3.0]}), tmp_path / "t.parquet")
+    events, aside, _ = read(tmp_path / "t.parquet", provider)
+    assert [one["ts"] for one in events] == [at("2020-06-30T00:00:00"), at("2020-06-30T00:01:00.500")]
+    assert [row.reason for row in aside] == ["the time cannot be read"]
 
 
 def test_a_table_whose_key_nobody_knows_says_what_to_write(tmp_path: Path) -> None:
@@ -185,16 +271,53 @@ def test_sentences_that_cannot_be_read_are_counted_by_reason(tmp_path: Path) -> 
     ]  # fmt: skip
 
 
+def told(text: str) -> str:
+    """A `$PGHP` sentence with this time."""
+    body = f"PGHP,1,{text},219,,2190047,1,5C"
+    checksum = 0
+    for letter in body.encode():
+        checksum ^= letter
+    return f"${body}*{checksum:02X}"
+
+
+def test_danish_logs_tell_the_time_of_reception_on_the_line_before(tmp_path: Path) -> None:
+    static = sentences({"type": 5, "mmsi": 366053209, "shipname": "GOLDEN GATE", "ship_type": 60})
+    lines = [
+        told("2008,5,9,0,0,0,10"), POSITION,
+        told("2008,5,9,0,0,1,20"), static[0], told("2008,5,9,0,0,1,20"), static[1],
+        told("2008,12,31,23,59,59,999"), POSITION,
+    ]  # fmt: skip
+    events, aside, _ = read(written(tmp_path, "danish.nmea", "\n".join(lines) + "\n"), "nmea")
+    assert aside == []
+    assert [(one["ts"], one["name"]) for one in events] == [
+        (at("2008-05-09T00:00:00.010"), None), (at("2008-12-31T23:59:59.999"), "GOLDEN GATE")
+    ]  # fmt: skip
+
+
+def test_a_time_of_reception_is_that_of_one_sentence_and_is_believed_only_whole(tmp_path: Path) -> None:
+    lines = [
+        told("2008,5,9,0,0,0,10"), POSITION, POSITION,
+        told("2008,13,9,0,0,0,10"), POSITION,
+        told("2008,5,9,0,0,0,10")[:-2] + "00", POSITION,
+    ]  # fmt: skip
+    events, aside, _ = read(written(tmp_path, "danish.nmea", "\n".join(lines) + "\n"), "nmea")
+    assert len(events) == 1
+    assert [(row.row, row.reason) for row in aside] == [
+        (3, "no time"), (4, "the time cannot be read"), (5, "no time"), (6, "bad checksum"), (7, "no time"),
+    ]  # fmt: skip
+
+
 FEED = {
     "header": {"gtfs_realtime_version": "2.0", "timestamp": 1425708030},
     "entity": [
         {
             "id": "a",
             "vehicle": {
-                "trip": {"trip_id": "1391220", "route_id": "411"},
+                "trip": {"trip_id": "1391220", "route_id": "411", "direction_id": 0},
                 "position": {"latitude": 30.25, "longitude": -97.75, "bearing": 90.0, "speed": 10.0},
                 "timestamp": 1425708022,
-                "vehicle": {"id": "8929"},
+                "vehicle": {"id": "8929", "label": "Bus 8929"},
+                "current_stop_sequence": 3,
                 "current_status": "STOPPED_AT",
             },
         },
@@ -217,7 +340,8 @@ def test_a_feed_is_one_event_a_vehicle(form: str, tmp_path: Path) -> None:
     path.write_bytes(json.dumps(FEED).encode() if form == "json" else protobuf(FEED))
     events, aside, _ = read(path, "gtfs")
     assert aside == []
-    assert events[0] == {
+    assert {name: value for name, value in events[0].items() if value is not None} == {
+        "label": "Bus 8929", "current_stop_sequence": 3, "direction_id": 0,
         "vehicle_id": "8929", "ts": at("2015-03-07T06:00:22"), "lon": -97.75, "lat": 30.25, "speed": 36.0,
         "heading": 90.0, "route": "411", "trip": "1391220", "status": "stopped at",
     }  # fmt: skip

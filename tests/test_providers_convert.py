@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import json
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -11,14 +13,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import wayeb_py
 from wayeb_py.cli import app
 from wayeb_py.errors import DataError
 from wayeb_py.providers.convert import convert, partition_of
+from wayeb_py.providers.formats import told_by_columns
 from wayeb_py.providers.generate_maritime import generate_maritime
-from wayeb_py.providers.survey import survey
+from wayeb_py.providers.intervals import Intervals, interval_text
+from wayeb_py.providers.survey import render_survey, survey
 
 ROOT = Path(__file__).parent.parent
 HEADER = "MMSI,BaseDateTime,LAT,LON,SOG,COG,Heading,VesselName,VesselType,Status\n"
@@ -191,12 +197,98 @@ def test_a_survey_counts_what_is_in_the_sample() -> None:
     found = survey([ROOT / "data/maritime_sample.parquet"])
     lies = json.loads(pq.read_metadata(ROOT / "data/maritime_sample.parquet").metadata[b"lies"])
     assert (found.events, found.entities, found.disordered) == (16_000, 36, 0)
-    assert found.interval_s == pytest.approx(60, rel=0.03)
+    table = pq.read_table(ROOT / "data/maritime_sample.parquet")
+    order = np.lexsort((table["ts"].cast(pa.int64()).to_numpy(), table["mmsi"].to_numpy()))
+    elapsed = np.diff(table["ts"].cast(pa.timestamp("us")).cast(pa.int64()).to_numpy()[order])
+    elapsed = elapsed[np.diff(table["mmsi"].to_numpy()[order]) == 0]
+    assert (found.interval_s, found.interval_is_exact) == (np.median(elapsed) / 1e6, True)
     assert found.impossible["speed not available"] == lies["speed"]
     assert found.impossible["position not available"] == lies["position"]
     assert found.gaps == 3
     heading = next(facts for facts in found.columns if facts.name == "heading")
     assert (heading.missing > 0, heading.least, heading.greatest) == (True, 0, 511)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(1, 3), st.integers(0, 10_000)), min_size=1, max_size=40),
+    st.integers(1, 7),
+)
+def test_an_interval_is_called_a_median_only_if_it_is_one(events: list[tuple[int, int]], n_at_once: int) -> None:
+    exact, about = Intervals(), Intervals(exact_events=0)
+    for begin in range(0, len(events), n_at_once):
+        some = events[begin : begin + n_at_once]
+        entity, ts = np.array([who for who, _ in some], np.int32), np.array([s * 10**6 for _, s in some], np.int64)
+        exact.take(entity, ts)
+        about.take(entity, ts)
+    between = []
+    for who in {who for who, _ in events}:
+        times = sorted(s for one, s in events if one == who)
+        between += [later - earlier for earlier, later in itertools.pairwise(times)]
+    told, guessed = exact.tell(), about.tell()
+    assert (told.median_s, told.is_exact) == (statistics.median(between) if between else None, True)
+    assert told.gaps == sum(one > 1800 for one in between)
+    assert told.longest_s == max(between, default=0)
+    assert not guessed.is_exact
+    if exact.disordered:
+        assert guessed.median_s is None
+    elif between:
+        assert guessed.median_s == pytest.approx(sorted(between)[(len(between) - 1) // 2], rel=0.03)
+    assert interval_text(60.0, True) == ("60 s", "between two events of an entity, median")
+    assert interval_text(60.4, False) == ("about 60 s", "between two events of an entity")
+
+
+NOAA_COLUMNS = "MMSI,BaseDateTime,LAT,LON,SOG,COG,Heading\n"
+
+
+def test_a_survey_tells_whose_columns_it_sees_and_suggests_no_clean_that_loses_good_courses(tmp_path: Path) -> None:
+    rows = [f"366000001,2020-06-30T00:{n:02}:00,40.6,-74.0,9.0,{'-60.2' if n < 2 else 120},511\n" for n in range(60)]
+    (tmp_path / "x.csv").write_text(NOAA_COLUMNS + "".join(rows))
+    found = survey([tmp_path / "x.csv"])
+    assert found.provider == "noaa"
+    assert "those of MarineCadastre (NOAA) CSV: add --from noaa" in render_survey(found)
+    assert "    clean " not in found.stream_block
+    assert "no `clean ais`: 2 courses below 0 have overflowed and are good; `--from noaa`" in found.stream_block
+    wayeb_py.compile(found.stream_block + "pattern P := (COG > 1)\n")
+    as_noaa = survey([tmp_path / "x.csv"], "noaa")
+    assert as_noaa.provider is None
+    assert "    clean    ais\n" in as_noaa.stream_block  # for the headings of 511, which say nothing
+
+
+@pytest.mark.parametrize(
+    ("columns", "provider"),
+    [
+        ("mmsi,base_date_time,longitude,latitude,sog,cog", "noaa"),
+        ("# Timestamp,Type of mobile,MMSI,Latitude,Longitude,SOG", "dma"),
+        ("t,mmsi,lon,lat,speed,heading,cog,annotation", "brest"),
+        ("sourcemmsi,navigationalstatus,speedoverground,lon,lat,t", "brest"),
+        ("vehicle_id,timestamp,speed,trip_id,latitude,longitude", "gtfs"),
+        ("Time,MMSI,Latitude_degrees,Longitude_degrees,COG_degrees,SOG_knots", None),
+    ],
+)
+def test_providers_are_told_by_their_columns(columns: str, provider: str | None) -> None:
+    assert told_by_columns(columns.split(",")) == provider
+
+
+def test_a_clean_that_would_take_much_is_not_suggested(tmp_path: Path) -> None:
+    rows = [f"7,2020-06-30T00:{n:02}:00,40.6,-74.0,{400 if n < 10 else 40}\n" for n in range(60)]
+    (tmp_path / "x.csv").write_text("vehicle,ts,lat,lon,speed\n" + "".join(rows))
+    block = survey([tmp_path / "x.csv"]).stream_block
+    assert "no `clean gps`: it would take a value of 17% of the events (speed out of range); look at some" in block
+    assert "attr     speed number  // in km/h, m/s or kn? write it" in block
+
+
+def test_describe_and_convert_take_a_header_and_scales(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("7,2020-06-30T00:00:00,123\n7,2020-06-30T00:01:00,3\n")
+    given = ["--header", "mmsi,t,v", "--map", "speed=v*0.1"]
+    ran = CliRunner().invoke(app, ["data", "describe", str(tmp_path / "x.csv"), *given])
+    assert (ran.exit_code, "number, 0.3 to 12.3" in ran.stdout) == (0, True), ran.output
+    arguments = ["data", "convert", str(tmp_path / "x.csv"), "--from", "csv", "--out", str(tmp_path / "out")]
+    ran = CliRunner().invoke(app, [*arguments, *given])
+    assert ran.exit_code == 0, ran.output
+    assert pq.read_table(tmp_path / "out/part-00000.parquet")["speed"].to_pylist() == [12.3, 0.3]
+    for wrong in (["--header", "mmsi,,v"], ["--header", "mmsi,t"]):
+        assert CliRunner().invoke(app, [*arguments[:-1], str(tmp_path / "other"), *wrong]).exit_code == 2
 
 
 def test_a_survey_sees_disorder_and_repeated_times(tmp_path: Path) -> None:

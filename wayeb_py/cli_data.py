@@ -40,7 +40,13 @@ class Traffic(StrEnum):
 Paths = Annotated[list[str], typer.Argument(metavar="PATH...", help="Files, folders, globs.")]
 Map = Annotated[
     list[str] | None,
-    typer.Option("--map", metavar="NAME=COLUMN", help="With csv: which column is what, such as speed=SOG."),
+    typer.Option(
+        "--map", metavar="NAME=COLUMN", help="With csv: which column is what, such as speed=SOG, or speed=SOG*0.1."
+    ),
+]
+Header = Annotated[
+    str | None,
+    typer.Option("--header", metavar="NAME,NAME", help="With csv: the columns of files that begin with a row."),
 ]
 
 
@@ -54,6 +60,7 @@ def convert_files(
         int | None, typer.Option(metavar="N", min=1, help="How many files; by default one for every 128 MB.")
     ] = None,
     columns: Map = None,
+    header: Header = None,
     time_unit: TimeUnit = None,
     max_bad: Annotated[
         str | None,
@@ -83,6 +90,7 @@ def convert_files(
             partitions=partitions,
             mapping=_mapping(columns, provider),
             time_unit=None if time_unit is None else time_unit.value,
+            header=_header(header, provider),
             max_bad=limit,
             on_progress=tell,
         )
@@ -110,6 +118,7 @@ def describe_files(
     paths: Paths,
     provider: Annotated[Provider | None, typer.Option("--from", help="Whose files they are.")] = None,
     columns: Map = None,
+    header: Header = None,
     time_unit: TimeUnit = None,
     as_json: AsJson = False,
 ) -> None:
@@ -122,6 +131,7 @@ def describe_files(
         None if provider is None else provider.value,
         _mapping(columns, provider),
         None if time_unit is None else time_unit.value,
+        _header(header, provider),
     )
     if as_json:
         print(json.dumps(found.to_json(), ensure_ascii=False, indent=2, default=str))
@@ -167,6 +177,18 @@ def generate_events(
         width = max(map(len, occurring), default=0)
         for name, count in occurring.items():
             print(f"  {name:<{width}} {count:>9,}")
+
+
+def _header(text: str | None, provider: Provider | None) -> list[str]:
+    """The names of `--header t,mmsi,lon,lat`."""
+    if text is None:
+        return []
+    if provider not in (None, Provider.CSV):
+        misuse("--header is for `--from csv`: the other providers' columns are known")
+    names = [name.strip() for name in text.split(",")]
+    if not all(names):
+        misuse(f"`--header {text}` leaves a column without a name; write --header t,mmsi,lon,lat")
+    return names
 
 
 def _mapping(columns: list[str] | None, provider: Provider | None) -> dict[str, str]:

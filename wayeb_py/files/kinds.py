@@ -77,6 +77,10 @@ def served_type(column: Column, arrow_type: pa.DataType, time_unit: TimeUnit | N
 def _require(column: Column, value: pa.DataType, fits: bool, needed: str, file: str) -> None:
     if not fits:
         hint = "write one value for each row, or name another column" if pt.is_nested(value) else None
+        if column.role == "time" and is_text(value):
+            hint = (
+                "`wayeb data convert FILE --from csv --out DIR` makes times of texts, and the columns keep their values"
+            )
         raise column.fault(
             f"column `{column.name}` of {file} is {describe(value)}, not {needed}", f"needs {needed}", hint
         )

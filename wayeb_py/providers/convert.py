@@ -73,6 +73,7 @@ def convert(
     partitions: int | None = None,
     mapping: Mapping[str, str] | None = None,
     time_unit: TimeUnit | None = None,
+    header: Sequence[str] = (),
     max_bad: BadLimit | None = None,
     on_progress: OnProgress | None = None,
 ) -> Conversion:
@@ -84,12 +85,13 @@ def convert(
         "partitions": n_partitions,
         "mapping": dict(mapping or {}),
         "time_unit": time_unit,
+        "header": list(header),
         "inputs": [_fingerprint(file) for file in files],
     }
     done = _done_before(out, plan)
     if done is not None:
         return done
-    sources = [open_source(file, provider, mapping, time_unit) for file in files]
+    sources = [open_source(file, provider, mapping, time_unit, header) for file in files]
     schema = shared_schema(sources)  # a column that is not there is told before a folder is made for a conversion
     work = out / WORK
     resumed = _begin(out, work, plan)

@@ -3,6 +3,8 @@
     vessels    mmsi, ts, lon, lat, speed (knots), course, heading (degrees), type, name, status
     vehicles   vehicle_id, ts, lon, lat, speed (km/h), heading (degrees), route, trip, status
 
+What else a file has keeps its own name behind these: nobody here knows what a pattern will ask for.
+
 A format is data: for each word of the vocabulary the spellings that the provider has used over the years, compared
 without regard to case. Only what a table of columns cannot say (raw NMEA, feeds) has code of its own. The alternative,
 patterns that know every provider's columns, would need each pattern once a provider.
@@ -10,8 +12,9 @@ patterns that know every provider's columns, would need each pattern once a prov
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Literal
 
 import pyarrow as pa
@@ -71,7 +74,8 @@ class ProviderFormat:
     time_spelling: TimeSpelling = "any"
     codes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # numbers that stand for words
     words: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # words that are others here
-    factors: Mapping[str, float] = field(default_factory=dict)  # units: times this gives ours
+    factors: Mapping[str, Fraction] = field(default_factory=dict)  # units: times this gives ours
+    signatures: tuple[tuple[str, ...], ...] = ()  # columns that together tell its files
     wraps_course: bool = False  # negative courses have overflowed 12 bits of tenths of a degree
 
     @property
@@ -115,6 +119,7 @@ NOAA = ProviderFormat(
     },
     time_spelling="iso",
     codes={"type": SHIP_TYPES, "status": STATUSES},
+    signatures=(("mmsi", "basedatetime", "sog"), ("mmsi", "base_date_time", "sog")),
     wraps_course=True,
 )
 
@@ -135,6 +140,7 @@ DMA = ProviderFormat(
         "status": ("Navigational status",),
     },
     time_spelling="day first",
+    signatures=(("mmsi", "# timestamp"), ("mmsi", "timestamp", "type of mobile")),
     words={
         "type": {"undefined": None, "unknown value": None},
         "name": {"unknown": None},
@@ -165,6 +171,7 @@ BREST = ProviderFormat(
     },
     header=("t", "mmsi", "lon", "lat", "speed", "heading", "cog", "annotation"),
     codes={"status": STATUSES},
+    signatures=(("sourcemmsi", "speedoverground", "t"), ("t", "mmsi", "cog", "annotation")),
 )
 
 NMEA = ProviderFormat("nmea", "raw AIS sentences (!AIVDM), by pyais", VESSEL_SCHEMA, {}, reader="nmea")
@@ -185,7 +192,8 @@ GTFS = ProviderFormat(
         "status": ("current_status", "status"),
     },
     reader="gtfs",
-    factors={"speed": 3.6},  # metres a second
+    signatures=(("vehicle_id", "trip_id", "latitude", "timestamp"), ("vehicle_id", "trip_id", "lat", "timestamp")),
+    factors={"speed": Fraction("3.6")},  # metres a second
 )
 
 # Columns as people name them; `describe` and the format `csv` go by these.
@@ -210,3 +218,9 @@ def find_spelling(columns: tuple[str, ...], spellings: tuple[str, ...]) -> str |
     """The column that is spelt in one of these ways, the first of them first."""
     by_folded = {column.strip().casefold(): column for column in reversed(columns)}
     return next((by_folded[one.casefold()] for one in spellings if one.casefold() in by_folded), None)
+
+
+def told_by_columns(columns: Iterable[str]) -> str | None:
+    """The provider whose files have such columns."""
+    folded = {column.strip().casefold() for column in columns}
+    return next((form.name for form in FORMATS.values() if any(folded >= set(one) for one in form.signatures)), None)

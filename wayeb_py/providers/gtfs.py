@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,24 @@ from wayeb_py.providers.formats import GTFS, TS
 PROTOBUF_SUFFIXES = (".pb", ".pbf", ".protobuf")
 _STATUSES = {0: "incoming at", 1: "stopped at", 2: "in transit to"}
 _STATUS_NAMES = {"INCOMING_AT": 0, "STOPPED_AT": 1, "IN_TRANSIT_TO": 2}
+
+
+# What a feed says besides the words of the vocabulary: the message it is in, its name there, and its type.
+_FURTHER: tuple[tuple[str, str, pa.DataType], ...] = (
+    ("trip", "direction_id", pa.int64()),
+    ("trip", "start_time", pa.string()),
+    ("trip", "start_date", pa.string()),
+    ("trip", "schedule_relationship", pa.string()),
+    ("vehicle", "label", pa.string()),
+    ("vehicle", "license_plate", pa.string()),
+    ("position", "odometer", pa.float64()),
+    ("", "current_stop_sequence", pa.int64()),
+    ("", "stop_id", pa.string()),
+    ("", "congestion_level", pa.string()),
+    ("", "occupancy_status", pa.string()),
+    ("", "occupancy_percentage", pa.int64()),
+)
+FEED_SCHEMA = pa.schema([*GTFS.schema, *(pa.field(name, type_) for _, name, type_ in _FURTHER)])
 
 
 def is_feed(path: str) -> bool:
@@ -37,7 +56,7 @@ def is_feed(path: str) -> bool:
 class FeedReader:
     """Reads one feed."""
 
-    schema = GTFS.schema
+    schema = FEED_SCHEMA
 
     def __init__(self, path: str) -> None:
         self.path = path
@@ -75,7 +94,7 @@ def _event(entity: dict[str, Any], vehicle: dict[str, Any], feed_time: Any) -> d
     time_s = vehicle.get("timestamp") or feed_time
     status = vehicle.get("currentStatus", vehicle.get("current_status"))
     speed_m_s = position.get("speed")
-    return {
+    return _further(vehicle) | {
         "vehicle_id": (vehicle.get("vehicle") or {}).get("id") or entity.get("id"),
         "ts": None if not time_s else pa.scalar(int(time_s) * 1000, TS).as_py(),
         "lon": position.get("longitude"),
@@ -86,6 +105,19 @@ def _event(entity: dict[str, Any], vehicle: dict[str, Any], feed_time: Any) -> d
         "trip": trip.get("tripId", trip.get("trip_id")),
         "status": _STATUSES.get(_STATUS_NAMES.get(status, status) if status is not None else -1),
     }
+
+
+def _further(vehicle: dict[str, Any]) -> dict[str, Any]:
+    """What the vehicle's messages say besides, by the names of the specification; JSON may have camel case."""
+    found: dict[str, Any] = {}
+    for part, name, type_ in _FURTHER:
+        message = vehicle if not part else vehicle.get(part) or {}
+        head, *tail = name.split("_")
+        value = message.get(name, message.get(head + "".join(word.capitalize() for word in tail)))
+        as_type = str if pa.types.is_string(type_) else float if pa.types.is_floating(type_) else int
+        with suppress(TypeError, ValueError):  # a position is not lost for the sake of its label
+            found[name] = None if value is None else as_type(value)
+    return found
 
 
 def _json(data: bytes, path: str) -> dict[str, Any]:

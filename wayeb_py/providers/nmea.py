@@ -1,7 +1,8 @@
 """Raw AIS sentences become blocks of events: fragments joined across lines, bad checksums counted.
 
 A line is a sentence `!AIVDM,…*hh`, after a tag block (`\\s:station,c:1443650402*5C\\`) or a number that tells when it
-was received, or before one. AIS itself sends only the second of the minute, so a sentence without a time of reception
+was received, or before one; or the line before it is a `$PGHP` sentence with the time, as the receivers of the Danish
+authority write it. AIS itself sends only the second of the minute, so a sentence without a time of reception
 cannot be an event. Position reports (types 1, 2, 3, 18, 19, 27) are events; what types 5, 19 and 24 say of a vessel's
 name and type goes with the positions that follow. Sentences are taken apart here and decoded by pyais, whose own
 stream reader drops the time of reception and bad sentences without a word.
@@ -13,6 +14,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -27,6 +29,10 @@ STATICS = frozenset((5, 19, 24))
 MOST_UNFINISHED = 1000  # messages whose other fragments are still awaited
 
 _SENTENCE = re.compile(rb"[!$][A-Z]{2}VD[MO],[^*\r\n]*\*[0-9A-Fa-f]{2}")
+# $PGHP,1,YYYY,M,D,h,m,s,ms,country,region,transponder,…*hh
+_RECEIVED = re.compile(
+    rb"\$PGHP,1,(\d{4}),(\d{1,2}),(\d{1,2}),(\d{1,2}),(\d{1,2}),(\d{1,2}),(\d{1,3}),[^*\r\n]*\*[0-9A-Fa-f]{2}"
+)
 _TAG_TIME = re.compile(rb"[\\,]c:(\d{9,16})")
 _BARE_TIME = re.compile(rb"(?<![\d.])(\d{9,13}(?:\.\d+)?)(?![\d.])")
 
@@ -53,6 +59,7 @@ class SentenceReader:
     file: EventFile
     unfinished: OrderedDict[tuple[bytes, ...], _Unfinished] = field(default_factory=OrderedDict)
     vessels: dict[int, _Vessel] = field(default_factory=dict)
+    received_ms: int | None = None  # what a `$PGHP` said of the sentence that comes next
 
     schema = NMEA.schema
 
@@ -81,21 +88,40 @@ class SentenceReader:
 
     def _take(self, line: bytes, number: int, block: Block, rows: list[dict[str, Any]]) -> None:
         found = _SENTENCE.search(line)
+        told = _RECEIVED.search(line) if b"$PGHP" in line else None
+        if told is not None:
+            self.received_ms = self._told_ms(told, line, number, block)
+            if found is None:
+                return
         if found is None:
             self._set_aside(block, number, "not an AIS sentence", line)
             return
         sentence = found[0]
+        before_ms, self.received_ms = self.received_ms, None
         if _checksum(sentence) != int(sentence[-2:], 16):
             self._set_aside(block, number, "bad checksum", line)
             return
         fields = sentence.split(b",")
-        time_ms = _received_ms(line, found.start(), found.end())
+        time_ms = before_ms if before_ms is not None else _received_ms(line, found.start(), found.end())
         if len(fields) != 7 or not fields[1].isdigit() or not fields[2].isdigit():
             self._set_aside(block, number, "not an AIS sentence", line)
         elif fields[1] == b"1":
             self._decode([sentence], number, time_ms, block, rows)
         else:
             self._join(fields, sentence, number, time_ms, block, rows)
+
+    def _told_ms(self, told: re.Match[bytes], line: bytes, number: int, block: Block) -> int | None:
+        """The time of a `$PGHP`; a line that tells none goes aside, and so does the sentence after it."""
+        if _checksum(told[0]) != int(told[0][-2:], 16):
+            self._set_aside(block, number, "bad checksum", line)
+            return None
+        year, month, day, hour, minute, second, ms = (int(part) for part in told.groups())
+        try:
+            instant = datetime(year, month, day, hour, minute, second, tzinfo=UTC)
+        except ValueError:
+            self._set_aside(block, number, "the time cannot be read", line)
+            return None
+        return (instant - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(milliseconds=1) + ms
 
     def _join(
         self,

@@ -10,7 +10,9 @@ import dataclasses
 import difflib
 import glob
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
@@ -18,7 +20,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.dsl.meaning import Kind
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.block import Block
 from wayeb_py.files.find import EventFile, compression_of, find_files
 from wayeb_py.files.kinds import is_text, joined_type, plain
@@ -31,6 +33,9 @@ from wayeb_py.providers.translate import Translator
 
 CSV = "csv"
 NAMES = (*FORMATS, CSV)
+
+
+_VOCABULARY = {"ts", "mmsi", "vehicle_id", *KINDS}
 
 
 class Source(Protocol):
@@ -59,6 +64,7 @@ class TableSource:
         columns = open_file(file, Wanted(())).columns
         found = {word: find_spelling(columns, spellings) for word, spellings in form.spellings.items()}
         self.source_of = {word: column for word, column in found.items() if column is not None}
+        form = _with_further(form, columns, self.source_of)
         for word, what in ((form.key, "key"), (form.time, "time")):
             if word not in self.source_of:
                 raise _absent(form, word, what, columns, file.path)
@@ -98,10 +104,51 @@ class _OwnSource:
         yield from self.reader.blocks()
 
 
+_VALUE = re.compile(r"[+-]?\d+(\.\d+)?|\d{4}-\d{2}-\d{2}.*|\d{2}/\d{2}/\d{4}.*|")
+
+
 def _begins_with_a_row(file: EventFile) -> bool:
-    """Whether the first line's first value is a number, which no column is called."""
-    first = open_file(file, Wanted(())).columns[:1]
-    return bool(first) and first[0].replace(".", "", 1).isdigit()
+    """Whether the first line holds numbers and times, or nothing, where it would have the names of columns."""
+    columns = open_file(file, Wanted(())).columns
+    return bool(columns) and 2 * sum(_VALUE.fullmatch(name) is not None for name in columns) >= len(columns)
+
+
+def with_header(file: EventFile, header: Sequence[str]) -> EventFile:
+    """The file with the columns that it does not begin with; DataError where it needs them and nobody has said them."""
+    if file.format != "csv":
+        if header:
+            raise UsageError("--header names the columns of CSV files: this one has names of its own", file.path)
+        return file
+    if not header:
+        if _begins_with_a_row(file):
+            raise DataError(
+                "the file begins with a row, and not with the names of its columns",
+                file.path,
+                1,
+                hint="say them: --header t,mmsi,lon,lat (a name for each column, in their order)",
+            )
+        return file
+    n_columns = len(open_file(file, Wanted(())).columns)
+    if n_columns not in (0, len(header)) or len(set(header)) < len(header):
+        twice = "names one of them twice" if len(set(header)) < len(header) else f"names {len(header)}"
+        raise UsageError(f"the file has {n_columns} columns, and --header {twice}", file.path)
+    return dataclasses.replace(file, header=tuple(header))
+
+
+def _with_further(form: ProviderFormat, columns: tuple[str, ...], source_of: dict[str, str]) -> ProviderFormat:
+    """The format with the columns that it has no word for, as they are called and of the type that they have.
+
+    One that is called like a word of the vocabulary that means something else here is told apart by the provider's
+    name before it. Columns that share a name are nobody's.
+    """
+    used = set(source_of.values())
+    further = [column for column in columns if column and column not in used and columns.count(column) == 1]
+    named = {(f"{form.name}_{column}" if column in form.schema.names else column): column for column in further}
+    source_of.update(named)
+    schema = form.schema
+    for name in named:
+        schema = schema.append(pa.field(name, pa.null()))
+    return dataclasses.replace(form, schema=schema)
 
 
 def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile) -> Wanted:
@@ -123,8 +170,10 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile)
 
 
 def _kind_of(form: ProviderFormat, word: str) -> Kind | None:
-    """What a column must hold; of a code and of a plain table's words the file tells."""
-    kind = None if word in form.codes else KINDS.get(word)
+    """What a column must hold; of a code, of a plain table's words and of further columns the file tells."""
+    if word in form.factors:
+        return "number"
+    kind = None if word in form.codes or word not in form.spellings else KINDS.get(word)
     return None if form.name == CSV and kind == "text" else kind
 
 
@@ -153,8 +202,31 @@ def _absent(form: ProviderFormat, word: str, what: str, columns: tuple[str, ...]
     )
 
 
+_SCALED = re.compile(r"(?P<column>.+?)\s*(?P<sign>[*/])\s*(?P<number>\d+(\.\d+)?|\.\d+)\s*")
+
+
+def scales_of(columns: tuple[str, ...], mapping: Mapping[str, str]) -> tuple[dict[str, str], dict[str, Fraction]]:
+    """The mapping without its scales (`speed=SOG*0.1`, `speed=SOG/10`), and by word the factors that they are."""
+    plain_columns: dict[str, str] = {}
+    factors: dict[str, Fraction] = {}
+    for word, text in mapping.items():
+        scaled = None if text in columns else _SCALED.fullmatch(text)
+        plain_columns[word] = text if scaled is None else scaled["column"]
+        if scaled is not None:
+            number = Fraction(scaled["number"])
+            if number == 0:
+                raise UsageError(f"`--map {word}={text}` scales by 0")
+            factors[word] = number if scaled["sign"] == "*" else 1 / number
+    for word in ("ts", "mmsi", "vehicle_id"):
+        if word in factors:
+            hint = "give the unit of the time by --time-unit" if word == "ts" else None
+            raise UsageError(f"`--map {word}={mapping[word]}`: a key or a time is not scaled", hint=hint)
+    return plain_columns, factors
+
+
 def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: str) -> ProviderFormat:
     """A format for a plain table: what the mapping says, then the usual spellings; other columns keep their names."""
+    mapping, factors = scales_of(columns, mapping)
     for column in mapping.values():
         if column not in columns:
             close = difflib.get_close_matches(column, columns, n=1)
@@ -165,8 +237,8 @@ def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: st
         found = find_spelling(columns, usual)
         if word not in spellings and found is not None and found not in mapping.values():
             spellings[word] = (found,)
-    key = next((word for word in ("mmsi", "vehicle_id") if word in mapping), None)
-    key = key or next((word for word in ("mmsi", "vehicle_id") if word in spellings), "vehicle_id")
+    keys = [word for given in (mapping, spellings) for word in ("mmsi", "vehicle_id") if word in given]
+    key = keys[0] if keys else "vehicle_id"
     for word in {"mmsi", "vehicle_id"} - {key} - set(mapping):
         spellings.pop(word, None)
     for word, what in ((key, "key"), ("ts", "time")):
@@ -179,9 +251,11 @@ def mapped_format(columns: tuple[str, ...], mapping: Mapping[str, str], path: st
     used = {column for (column,) in spellings.values()}
     spellings |= {column: (column,) for column in columns if column not in used and column not in spellings}
     # The types of the others are those of the file.
-    others = [pa.field(word, pa.null()) for word in spellings if word not in (key, "ts")]
+    others = [
+        pa.field(word, pa.float64() if word in factors else pa.null()) for word in spellings if word not in (key, "ts")
+    ]
     fields = [pa.field(key, pa.null()), pa.field("ts", FINE_TS), *others]
-    return ProviderFormat(CSV, "plain table", pa.schema(fields), spellings)
+    return ProviderFormat(CSV, "plain table", pa.schema(fields), spellings, factors=factors)
 
 
 def find_provider_files(paths: Sequence[str | os.PathLike[str]], name: str) -> list[EventFile]:
@@ -211,9 +285,13 @@ def _found(path: str, name: str) -> list[EventFile]:
 
 
 def open_source(
-    file: EventFile, name: str, mapping: Mapping[str, str] | None = None, time_unit: TimeUnit | None = None
+    file: EventFile,
+    name: str,
+    mapping: Mapping[str, str] | None = None,
+    time_unit: TimeUnit | None = None,
+    header: Sequence[str] = (),
 ) -> Source:
-    """One file of a provider; `mapping` (vocabulary word -> column) is for `csv`."""
+    """One file of a provider; `mapping` (vocabulary word -> column) and `header` (the columns) are for `csv`."""
     if name not in NAMES:
         close = difflib.get_close_matches(name, NAMES, n=1)
         raise DataError(
@@ -221,6 +299,7 @@ def open_source(
             hint=f"did you mean `{close[0]}`?" if close else f"known: {', '.join(NAMES)}",
         )
     if name == CSV:
+        file = with_header(file, header)
         form = mapped_format(open_file(file, Wanted(())).columns, mapping or {}, file.path)
         return TableSource(file, form, time_unit)
     form = FORMATS[name]
@@ -238,6 +317,8 @@ def shared_schema(sources: Sequence[Source]) -> pa.Schema:
         for field in source.schema:
             known = fields.get(field.name)
             joined = field.type if known is None else joined_type(known.type, field.type)
+            if joined is None and field.name not in _VOCABULARY:
+                joined = pa.string()  # nobody has promised what a further column holds
             if joined is None:
                 assert known is not None
                 raise DataError(f"column `{field.name}` is {known.type} in one file and {field.type} here", source.path)

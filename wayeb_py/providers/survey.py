@@ -1,8 +1,8 @@
 """A file becomes an account of what is in it, and the stream block that fits it.
 
-One pass in bounded memory: what is kept is a few numbers an entity and a histogram of the intervals between an
-entity's events, from which the median is told to within a few per cent; exact quantiles would need all of them.
-Impossible values are those that `clean` would mark missing.
+One pass in bounded memory (`intervals` says what is kept). Impossible values are those that `clean` would mark missing;
+it is suggested only where it takes little but what says "not available": a column of which it would take much is more
+likely one that is not understood, such as NOAA's courses, which are below 0 from 205 degrees on.
 """
 
 from __future__ import annotations
@@ -15,13 +15,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from wayeb_py import kernels
-from wayeb_py.clean import Cleaner
+from wayeb_py.clean import COURSE, MANY, UNKNOWN, Cleaner
 from wayeb_py.dsl.lexicon import encode_name
 from wayeb_py.dsl.meaning import Attribute, Stream
 from wayeb_py.entities import Entities
@@ -32,16 +30,19 @@ from wayeb_py.files.kinds import is_number, is_text, is_time
 from wayeb_py.files.read import open_file, open_found
 from wayeb_py.files.wanted import Column, TimeUnit, Wanted
 from wayeb_py.order import Rows
-from wayeb_py.providers.formats import FINE_TS, FORMATS, find_spelling
-from wayeb_py.providers.source import find_provider_files, mapped_format, open_source, shared_schema
+from wayeb_py.providers.formats import FINE_TS, FORMATS, find_spelling, told_by_columns
+from wayeb_py.providers.intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
+from wayeb_py.providers.source import (
+    find_provider_files,
+    mapped_format,
+    open_source,
+    scales_of,
+    shared_schema,
+    with_header,
+)
 from wayeb_py.providers.translate import as_instants, unit_of_times
 
-GAP_S = 1800
 MOST_WORDS = 12  # of a text column that are listed
-_EDGES_S = np.logspace(-3, 9, 961)  # of the histogram: 2.9 % wide
-_TICKS_PER_S = 1_000_000
-
-I64 = npt.NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -67,6 +68,7 @@ class Survey:
     since: datetime | None = None
     until: datetime | None = None
     interval_s: float | None = None  # median, between two events of an entity
+    interval_is_exact: bool = True
     gaps: int = 0  # longer than GAP_S
     longest_gap_s: float = 0.0
     longest_gap_of: Any = None
@@ -77,6 +79,7 @@ class Survey:
     unreadable: dict[str, int] = field(default_factory=dict)
     columns: list[ColumnFacts] = field(default_factory=list)
     stream_block: str = ""
+    provider: str | None = None  # whose files these look like, where nobody has said it
 
     @property
     def events_per_s(self) -> float | None:
@@ -91,6 +94,7 @@ class Survey:
             "since": None if self.since is None else self.since.isoformat(),
             "until": None if self.until is None else self.until.isoformat(),
             "events_per_s": self.events_per_s, "interval_s": self.interval_s,
+            "interval_is_exact": self.interval_is_exact, "provider": self.provider,
             "gaps": {"longer_than_s": GAP_S, "count": self.gaps, "longest_s": self.longest_gap_s,
                      "longest_of": self.longest_gap_of},
             "disordered": self.disordered, "same_time": self.same_time, "impossible": self.impossible,
@@ -133,14 +137,25 @@ def survey(
     provider: str | None = None,
     mapping: Mapping[str, str] | None = None,
     time_unit: TimeUnit | None = None,
+    header: Sequence[str] = (),
 ) -> Survey:
-    """What is in the files of the paths: as they are, or as a provider's files become when they are converted."""
+    """What is in the files of the paths: as they are, or as a provider's files become when they are converted.
+
+    A mapping that scales says what they are to become.
+    """
     files = find_provider_files(paths, provider or "csv")
+    if provider is None:
+        files = [with_header(file, header) for file in files]
+        columns = open_file(files[0], Wanted(())).columns
+        if scales_of(columns, mapping or {})[1]:
+            provider = "csv"
     if provider is None:
         layout, schema, blocks = _open_as_they_are(files, mapping or {}, time_unit)
     else:
-        layout, schema, blocks = _open_as_converted(files, provider, mapping, time_unit)
+        layout, schema, blocks = _open_as_converted(files, provider, mapping, time_unit, header)
     accounts = _Accounts(layout, schema)
+    if not layout.is_provider and not mapping:
+        accounts.result.provider = told_by_columns(schema.names)
     for block in blocks:
         accounts.take(block)
     result = accounts.settle()
@@ -149,9 +164,13 @@ def survey(
 
 
 def _open_as_converted(
-    files: list[EventFile], provider: str, mapping: Mapping[str, str] | None, time_unit: TimeUnit | None
+    files: list[EventFile],
+    provider: str,
+    mapping: Mapping[str, str] | None,
+    time_unit: TimeUnit | None,
+    header: Sequence[str],
 ) -> tuple[_Layout, pa.Schema, Iterator[Block]]:
-    sources = [open_source(file, provider, mapping, time_unit) for file in files]
+    sources = [open_source(file, provider, mapping, time_unit, header) for file in files]
     schema = shared_schema(sources)
     names = schema.names
     position = ("lon", "lat") if {"lon", "lat"} <= set(names) else None
@@ -184,8 +203,7 @@ class _Accounts:
         self.result = Survey(columns=[ColumnFacts(name, _kind(schema.field(name).type)) for name in schema.names])
         key_type = schema.field(layout.key).type
         self.entities = Entities(key_type.value_type if pt.is_dictionary(key_type) else key_type, layout.key)
-        self.last_ts: I64 = np.zeros(0, dtype=np.int64)  # [entity]
-        self.histogram: I64 = np.zeros(len(_EDGES_S) - 1, dtype=np.int64)
+        self.intervals = Intervals()
         self.aside: Counter[str] = Counter()
         self.unreadable: dict[str, Unreadable] = {}
         self.least_ts: int | None = None
@@ -195,7 +213,7 @@ class _Accounts:
             key=layout.key, time=layout.time, position=layout.position, attributes=tuple(units),
             clean="ais" if layout.is_vessel else "gps",
         )  # fmt: skip
-        self.cleaner = Cleaner(stream, schema, _TICKS_PER_S, -1)
+        self.cleaner = Cleaner(stream, schema, TICKS_PER_S, -1)
 
     def take(self, block: Block) -> None:
         """One block more."""
@@ -223,32 +241,10 @@ class _Accounts:
         self.least_ts = min(int(ts.min()), int(ts.min()) if self.least_ts is None else self.least_ts)
         self.greatest_ts = max(int(ts.max()), int(ts.max()) if self.greatest_ts is None else self.greatest_ts)
         entity = self.entities.number(batch.column(self.layout.key))
-        self._take_intervals(entity, ts)
+        self.intervals.take(entity, ts)
         # In the order of each entity's time as far as the batch goes: a jump is one only between neighbours in time.
         order = np.argsort(ts, kind="stable")
         self.cleaner.clean(Rows(batch.take(pa.array(order)), entity[order], ts[order]))
-
-    def _take_intervals(self, entity: npt.NDArray[np.int32], ts: I64) -> None:
-        if len(self.entities) > len(self.last_ts):
-            grown = np.full(len(self.entities) * 3 // 2 + 64, kernels.NEVER, dtype=np.int64)
-            grown[: len(self.last_ts)] = self.last_ts
-            self.last_ts = grown
-        order = np.argsort(entity, kind="stable")
-        who, now = entity[order], ts[order]
-        before = np.concatenate([now[:1], now[:-1]])
-        first = np.concatenate([[True], who[1:] != who[:-1]])
-        before = np.where(first, self.last_ts[who], before)
-        self.last_ts[who] = now  # the last of an entity's rows stays
-        known = before != kernels.NEVER
-        elapsed_s = (now[known] - before[known]) / _TICKS_PER_S
-        self.result.disordered += int((elapsed_s < 0).sum())
-        self.result.same_time += int((elapsed_s == 0).sum())
-        self.histogram += np.histogram(elapsed_s[elapsed_s > 0], _EDGES_S)[0]
-        self.result.gaps += int((elapsed_s > GAP_S).sum())
-        if len(elapsed_s) and float(elapsed_s.max()) > self.result.longest_gap_s:
-            longest = int(elapsed_s.argmax())
-            self.result.longest_gap_s = float(elapsed_s[longest])
-            self.result.longest_gap_of = self.entities.keys(who[known][longest : longest + 1])[0].as_py()
 
     def settle(self) -> Survey:
         """The survey of all that was taken."""
@@ -258,10 +254,11 @@ class _Accounts:
             epoch = datetime(1970, 1, 1, tzinfo=UTC)
             result.since = epoch + timedelta(microseconds=self.least_ts)
             result.until = epoch + timedelta(microseconds=self.greatest_ts)
-        total = int(self.histogram.sum())
-        if total:
-            middle = int(np.searchsorted(np.cumsum(self.histogram), (total + 1) // 2))
-            result.interval_s = float(np.sqrt(_EDGES_S[middle] * _EDGES_S[middle + 1]))
+        told = self.intervals.tell()
+        result.interval_s, result.interval_is_exact = told.median_s, told.is_exact
+        result.disordered, result.same_time = self.intervals.disordered, self.intervals.same_time
+        result.gaps, result.longest_gap_s = told.gaps, told.longest_s
+        result.longest_gap_of = key_of(self.entities, told.longest_of)
         result.impossible = dict(self.cleaner.counts)
         result.aside = dict(self.aside)
         result.unreadable = {name: facts.count for name, facts in self.unreadable.items()}
@@ -316,13 +313,30 @@ def _suggest(layout: _Layout, schema: pa.Schema, result: Survey) -> str:
     for facts in attributes:
         unit_name = layout.unit_of(facts.name)
         in_unit = f" in {unit_name}" if unit_name and facts.kind == "number" else ""
-        lines.append(("attr", f"{encode_name(facts.name):<{width}} {facts.kind}{in_unit}"))
+        asks = layout.word_of.get(facts.name) == "speed" and facts.kind == "number" and not unit_name
+        note = "  // in km/h, m/s or kn? write it: `number in km/h`" if asks else ""
+        lines.append(("attr", f"{encode_name(facts.name):<{width}} {facts.kind}{in_unit}{note}"))
     if result.same_time:
         lines.append(("dedupe", ""))
-    if result.impossible:
-        lines.append(("clean", "ais" if layout.is_vessel else "gps"))
+    rule = "ais" if layout.is_vessel else "gps"
+    taken_wrongly = _wrongly_cleaned(result)
+    if taken_wrongly is not None:
+        lines.append(("//", f"no `clean {rule}`: {taken_wrongly}"))
+    elif result.impossible:
+        lines.append(("clean", rule))
     name = "vessels" if layout.is_vessel else "vehicles"
     return f"stream {name} {{\n" + "".join(f"    {word:<8} {rest}".rstrip() + "\n" for word, rest in lines) + "}\n"
+
+
+def _wrongly_cleaned(result: Survey) -> str | None:
+    """Why `clean` would take good values too, if it would."""
+    if result.provider is not None and FORMATS[result.provider].wraps_course and COURSE in result.impossible:
+        count = result.impossible[COURSE]
+        return f"{count:,} courses below 0 have overflowed and are good; `--from {result.provider}` reads them"
+    for reason, count in sorted(result.impossible.items()):
+        if not reason.endswith(UNKNOWN) and count > MANY * result.events:
+            return f"it would take a value of {count / result.events:.0%} of the events ({reason}); look at some first"
+    return None
 
 
 _ATTRIBUTE_KINDS = ("number", "text", "bool", "time")
@@ -335,13 +349,16 @@ def render_survey(result: Survey) -> str:
     ]
     rate = result.events_per_s
     lines.append(("entities", f"{result.entities:,}", ""))
+    if result.provider is not None:
+        title = FORMATS[result.provider].title.partition(":")[0]
+        lines.append(("columns", "", f"those of {title}: add --from {result.provider} to read them so"))
     if result.since is not None and result.until is not None:
         lines.append(("from", "", f"{result.since:%Y-%m-%d %H:%M:%S}"))
         lines.append(("until", "", f"{result.until:%Y-%m-%d %H:%M:%S}"))
     if rate is not None:
         lines.append(("rate", f"{rate:,.3g}/s", ""))
     if result.interval_s is not None:
-        lines.append(("interval", f"{result.interval_s:,.3g} s", "between two events of an entity, median"))
+        lines.append(("interval", *interval_text(result.interval_s, result.interval_is_exact)))
     longest = f"the longest {result.longest_gap_s / 3600:,.1f} h, of {result.longest_gap_of}" if result.gaps else ""
     lines.append(("gaps", f"{result.gaps:,}", f"longer than {GAP_S // 60} min{'; ' if longest else ''}{longest}"))
     if result.disordered:

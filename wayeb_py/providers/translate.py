@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 
 import numpy as np
 import pyarrow as pa
@@ -99,14 +100,29 @@ class Translator:
             return _decode(values, self.form.codes[field.name])
         if pt.is_string(field.type):
             if not pt.is_string(values.type):
-                values = values.cast(pa.string())
+                values = _texts(values)
             return _reword(values, self.form.words[field.name]) if field.name in self.form.words else values
         values = values.cast(field.type)
         if field.name in self.form.factors:
-            values = pc.multiply(values, self.form.factors[field.name])
+            values = _scaled(values, self.form.factors[field.name])
         if field.name == "course" and self.form.wraps_course:
             values = _unwrap(values)
         return values
+
+
+def _texts(values: pa.Array) -> pa.Array:
+    """Values as texts; whole numbers without the fraction that a guessed type gave them."""
+    if pt.is_floating(values.type):
+        numbers = values.to_numpy(zero_copy_only=False)
+        if np.all(np.isnan(numbers) | (numbers == np.round(numbers)) & (np.abs(numbers) < 2**53)):
+            values = values.cast(pa.int64())
+    return values.cast(pa.string())
+
+
+def _scaled(values: pa.Array, factor: Fraction) -> pa.Array:
+    """Times the factor: by a whole number first and a whole divisor then, so that 3 tenths are 0.3 and no more."""
+    scaled = values if factor.numerator == 1 else pc.multiply(values, float(factor.numerator))
+    return scaled if factor.denominator == 1 else pc.divide(scaled, float(factor.denominator))
 
 
 def _decode(values: pa.Array, words: Mapping[int, str]) -> pa.Array:
