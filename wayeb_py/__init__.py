@@ -45,6 +45,10 @@ if TYPE_CHECKING:
     from wayeb_py.recogniser import Recogniser
 
 
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'wayeb_py' has no attribute {name!r}")

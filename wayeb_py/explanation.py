@@ -83,9 +83,9 @@ class Stop:
         return ((" and " if self.all_needed else " or ").join(parts) or "nothing would have") + room
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Why:
-    """The explanation of one pattern at one event of one entity."""
+    """The explanation of one pattern at one event of one entity; shown as `wayeb why` prints it."""
 
     pattern: str
     place: str | None
@@ -102,6 +102,11 @@ class Why:
     stop: Stop | None = None
     waits_for: str | None = None
     window_excess: str | None = None
+
+    def __repr__(self) -> str:
+        from wayeb_py.why_table import render_why
+
+        return render_why(self).rstrip("\n")
 
     def to_json(self) -> dict[str, Any]:
         """The explanation as JSON can hold it."""

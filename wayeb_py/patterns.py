@@ -7,7 +7,7 @@ that match nothing or the empty sequence, patterns that mean the same.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
@@ -40,7 +40,7 @@ class Need:
     column: str
     kind: m.Kind | None
     role: Literal["key", "time", "order", "attribute", "emit"]
-    diagnostic: Diagnostic | None = None
+    diagnostic: Diagnostic | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True)
@@ -136,17 +136,22 @@ class Patterns:
             self.knowledge,
         )  # fmt: skip
 
-    def _repr_html_(self) -> str:
-        from html import escape
+    def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
+        """What the patterns are compiled to, or one of them, to be printed: letters, symbols, automaton, cost."""
+        from wayeb_py.explain import explain
 
-        rows = "".join(
-            f"<tr><td>{escape(c.name)}</td><td>{c.tracker.n_states if c.tracker else '–'}</td>"
-            f"<td>{c.n_symbols}</td><td>{escape(', '.join(c.emit))}</td></tr>"
-            for c in self.compiled
-        )
-        return (
-            f"<table><caption>{len(self.compiled)} patterns</caption>"
-            f"<thead><tr><th>pattern</th><th>states</th><th>symbols</th><th>emits</th></tr></thead><tbody>{rows}</tbody></table>"
+        return explain(self, pattern, form)
+
+    def _repr_html_(self) -> str:
+        from wayeb_py.detections import html_table
+
+        return html_table(
+            f"{len(self.compiled)} patterns",
+            ["pattern", "expression", "states"],
+            [
+                [pattern.name, pattern.text, compiled.tracker.n_states if compiled.tracker else "–"]
+                for pattern, compiled in zip(self.meaning.patterns, self.compiled, strict=True)
+            ],
         )
 
     def __repr__(self) -> str:

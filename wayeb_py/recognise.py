@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.bound import Disorder, takeable
-from wayeb_py.detections import Detections
+from wayeb_py.detections import Detections, Origin
 from wayeb_py.errors import EventsError
 from wayeb_py.recogniser import Recogniser
+from wayeb_py.tables import as_table
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
@@ -19,7 +20,12 @@ if TYPE_CHECKING:
 
 def recognise(patterns: Patterns, events: Any, workers: int) -> Detections:
     """All detections and episodes of a table."""
-    table = pa.Table.from_batches([events]) if isinstance(events, pa.RecordBatch) else pa.table(events)
+    table = as_table(events, [need.column for need in patterns.needs])
+    found = _recognise(patterns, table, workers)
+    return Detections(found.to_arrow(), found.episodes(), Origin(patterns, events))
+
+
+def _recognise(patterns: Patterns, table: pa.Table, workers: int) -> Detections:
     if patterns.meaning.stream.lateness_s is not None:
         return _run(patterns, table, workers, "arrival")
     try:

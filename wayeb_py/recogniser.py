@@ -37,6 +37,7 @@ from wayeb_py.episodes import Detected, EpisodeJoiner
 from wayeb_py.order import Rows
 from wayeb_py.patterns import Patterns
 from wayeb_py.steppers import Found
+from wayeb_py.tables import as_table
 from wayeb_py.values import Chunk
 
 I32 = npt.NDArray[np.int32]
@@ -354,7 +355,7 @@ def _batches(events: Any) -> list[pa.RecordBatch]:
     if not isinstance(events, pa.Table):
         if hasattr(events, "__arrow_c_array__") and not hasattr(events, "__arrow_c_stream__"):
             return [pa.record_batch(events)]
-        events = pa.table(events)
+        events = as_table(events)
     batches: list[pa.RecordBatch] = events.to_batches()
     # No rows is no batch; an empty one still says which columns there are.
     return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from wayeb_py.alphabet import axes_of, truth_table
 from wayeb_py.axes import Axis, Pair, Subject, atoms_of, coarsen, subject_of
@@ -379,6 +380,16 @@ def explain(patterns: Patterns, words: Words, name: str, entity: str, at_s: Frac
         first = words.time_text(words.first[entity][0])
         raise DataError(f"the entity `{entity}` has no event so early: its first is at {first}")
     return Explainer(patterns, words, name, place).explain(entity, row)
+
+
+def explain_event(
+    patterns: Patterns, words: Words, name: str, entity: str, ts: pa.ChunkedArray, seq: int, place: str | None
+) -> Why:
+    """Why a pattern was detected at the event of an entity that has a time, a column of one, and a number."""
+    begin, end = words.first[entity]
+    time = words.instant_of(ts)
+    rows = np.flatnonzero((words.chunk.ts[begin:end] == time) & (words.chunk.seq[begin:end] == seq))
+    return Explainer(patterns, words, name, place).explain(entity, begin + int(rows[0]))
 
 
 def _written_for(patterns: Patterns, pattern: m.Pattern, place: str | None) -> m.Pattern:

@@ -64,6 +64,11 @@ class Words:
         per_unit = self.chunk.ticks_per_s // TICKS_PER_S[self.time_unit or "s"]
         return f"{ticks / per_unit:.10g}"
 
+    def instant_of(self, time: pa.ChunkedArray) -> int:
+        """A time, in a column of one, as it stands in the chunk."""
+        ticks = ticks_of(column_of(_one_array(time), "time"), self.time_unit, "time")
+        return int(ticks.values[0]) * self.chunk.ticks_per_s // ticks.per_unit
+
     def row_at(self, entity: str, ticks: float) -> int | None:
         """The entity's last event at or before a time."""
         begin, end = self.first[entity]
