@@ -46,8 +46,8 @@ class Job:
         if self.arrival:
             return self.table, "arrival"
         times = [-(2**63) if time is None else time for time in integers(self.table[TIME])]
-        ties: Sequence[int] = range(len(times)) if self.order is None else self.table[self.order].to_pylist()
-        rows = sorted(range(len(times)), key=lambda row: (times[row], ties[row]))
+        ties = [0] * len(times) if self.order is None else integers(self.table[self.order])
+        rows = sorted(range(len(times)), key=lambda row: (times[row], ties[row] is not None, ties[row] or 0))
         if rows == sorted(rows):  # Arrow cannot take rows of every type
             return self.table, "sorted"
         return self.table.take(pa.array(rows, pa.int64())), "sorted"

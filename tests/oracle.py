@@ -140,7 +140,10 @@ def words_of(
 
     def in_time(arrival: tuple[int, Fraction, Event]) -> tuple[Any, ...]:
         n, time_s, event = arrival
-        return (time_s, n) if settings.order is None else (time_s, event[settings.order], n)
+        if settings.order is None:
+            return time_s, n
+        tie = event[settings.order]
+        return (time_s, False, 0, n) if is_missing(tie) else (time_s, True, tie, n)  # a missing one comes first
 
     for entity, arrivals in kept.items():
         word: list[Arrived] = []

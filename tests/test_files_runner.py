@@ -179,6 +179,36 @@ def test_duplicates_are_dropped_and_counted(tmp_path: Path) -> None:
     assert (summary.duplicates, summary.events, summary.detections) == (1, 3, {"P": 1})
 
 
+@pytest.mark.parametrize("lateness", [None, 0, 10])
+@pytest.mark.parametrize("disorder", [False, True])
+@pytest.mark.parametrize("order", [None, [2, 1, 1, None, 3], [1, 1, 1, 1, 1]])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_the_duplicate_that_stays_is_the_first_by_order_else_by_arrival(
+    tmp_path: Path, lateness: int | None, disorder: bool, order: list[int | None] | None, suffix: str
+) -> None:
+    lines = [
+        "dedupe",
+        *([] if order is None else ["order n"]),
+        *([] if lateness is None else [f"lateness {lateness} s"]),
+    ]
+    patterns = wayeb_py.compile(
+        "stream s {\n key id\n time ts in s\n" + "\n".join(lines) + "\n}\npattern P := (x >= 0)   emit x\n"
+    )
+    n_rows = 5
+    table = pa.table({"id": [1] * n_rows, "ts": [4, 4, 4, 4, 4], "n": order or [0] * n_rows, "x": [0, 1, 2, 3, 4]})
+    if disorder:  # of another entity, which must not matter to the first
+        other = pa.table({"id": [2, 2], "ts": [9, 8], "n": [0, 0], "x": [5, 6]}, schema=table.schema)
+        table = pa.concat_tables([table.slice(0, 2), other, table.slice(2)])
+    path = tmp_path / f"e.{suffix}"
+    pcsv.write_csv(table, path) if suffix == "csv" else pq.write_table(table, path)
+    summary = run(patterns, [path], tmp_path / "d.parquet")
+    stays = 0 if order is None else order.index(None) if None in order else order.index(min(filter(None, order)))
+    found = [row["x"] for row in rows_of(tmp_path / "d.parquet") if row["entity"] == 1]
+    assert (found, summary.duplicates) == ([stays], n_rows - 1)
+    whole = [row["x"] for row in patterns.recognise(table).to_arrow().to_pylist() if row["entity"] == 1]
+    assert whole == [stays]
+
+
 # ---- rows that are no events
 
 

@@ -54,7 +54,7 @@ VALUES: dict[str, tuple[Cell, ...]] = {
     "x": (0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, float("inf"), float("nan"), None),
     "y": (0, 1, 2, 3, 4, None),
     "b": (True, False, None),
-    "n": (1, 2, 3, 4, 5),
+    "n": (1, 2, 3, -4, 5, None),
 }
 
 
@@ -115,6 +115,8 @@ def scenes(
     for event in draw(event_lists(VALUES, max_size=max_events)):
         time_ms += event[TIME] * 500
         events.append({**event, TIME: time_ms})
+    if draw(st.booleans()):  # only ties may be out of order, if anything is
+        events.sort(key=lambda event: cast(int, event[TIME]))
     return Scene(
         patterns,
         events,

@@ -79,3 +79,27 @@ def test_the_end_of_an_input_that_never_began_has_the_columns_of_any_other() -> 
             # Columns whose types nothing has told yet take those of the others.
             assert pa.concat_tables([found, typed], promote_options="default").schema == typed.schema
             assert found.column_names == typed.column_names
+
+
+def test_what_was_recognised_is_not_revised_by_a_row_that_comes_before_it_by_order() -> None:
+    source = "stream s {\n key id\n time t in s\n order n\n dedupe\n}\npattern P := (x = 1) ; (x = 2)\n"
+    recogniser = wayeb_py.Recogniser(wayeb_py.compile(source))
+
+    def feed(*rows: tuple[int, int, int]) -> list[tuple[int, int]]:
+        t, n, x = zip(*rows, strict=True)
+        found = recogniser.feed(pa.table({"id": [7] * len(t), "t": t, "n": n, "x": x})).to_arrow()
+        return list(zip(found["ts"].to_pylist(), found["seq"].to_pylist(), strict=True))
+
+    assert feed((1, 5, 1), (1, 4, 0), (1, 3, 1)) == []  # they wait, and the last of them is the first by order
+    recogniser.flush_idle(pa.array([7]))
+    assert feed((1, 1, 0), (2, 9, 0)) == []  # too late to be the first
+    assert feed((2, 8, 2), (3, 1, 0)) == [(2, 1)]
+    assert (recogniser.counts.duplicates, recogniser.counts.late) == (4, 0)
+
+
+@pytest.mark.parametrize("fed_as", ["arrival", "sorted"])
+def test_an_order_that_is_text_is_refused_before_anything_is_read(fed_as: str) -> None:
+    source = "stream s {\n key id\n time t in s\n order n\n}\npattern P := (x = 1)\n"
+    recogniser = wayeb_py.Recogniser(wayeb_py.compile(source), order=fed_as)  # type: ignore[arg-type]
+    with pytest.raises(wayeb_py.errors.EventsError, match="the order column `n` is text"):
+        recogniser.feed(pa.table({"id": [1], "t": [1], "n": ["a"], "x": [1]}))

@@ -25,7 +25,7 @@ from wayeb_py.episodes import Episode
 from wayeb_py.errors import EventsError, WayebError
 from wayeb_py.groups import Group
 from wayeb_py.members import Member
-from wayeb_py.order import Reorderer, Rows
+from wayeb_py.order import Reorderer, Rows, ranks_of_ties
 from wayeb_py.patterns import Need, Patterns
 from wayeb_py.slots import grown
 from wayeb_py.steppers import Found
@@ -98,7 +98,7 @@ class Bound:
         self.entities = Entities(self.schema.field(self.key).type, self.key)
         self.forget = -1 if stream.forget_after_s is None else floor(stream.forget_after_s * self.ticks_per_s)
         lateness = 0 if stream.lateness_s is None else floor(stream.lateness_s * self.ticks_per_s)
-        self.order_ticks = stream.order
+        self.order_column = stream.order
         self.reorderer = Reorderer(lateness, stream.order)
         self.cleaner = None if stream.clean is None else Cleaner(stream, self.schema, self.ticks_per_s, self.forget)
         self.cohorts = [self.make_cohort(list(enumerate(patterns.members)), patterns.groups, 0)]
@@ -227,34 +227,50 @@ class Bound:
             if need.role == "attribute" and need.column != self.time
         }
         columns[self.time] = Column("time", rows.ts, per_unit=self.ticks_per_s)
-        if self.order_ticks is not None:
-            columns[self.order_ticks] = column_of(rows.batch.column(self.order_ticks), self.order_ticks)
         return columns
 
     def check_ties(
-        self, columns: dict[str, Column], entity: I32, link: I32, fresh: npt.NDArray[np.uint8], elapsed: I64, begin: int
+        self, orders: npt.NDArray[Any], entity: I32, link: I32, fresh: npt.NDArray[np.uint8], elapsed: I64, begin: int
     ) -> None:
         """Raises Disorder where events of one entity and time are not in the order of the order column."""
-        assert self.order_ticks is not None
-        column = columns[self.order_ticks]
-        if column.kind not in ("number", "time") or column.values.dtype == object:
-            raise EventsError(
-                f"the order column `{self.order_ticks}` is {column.kind}", hint="order by a number or a time"
-            )
-        values = np.ascontiguousarray(
-            column.values.astype(np.float64 if column.values.dtype.kind == "f" else np.int64, copy=False)
-        )
-        if self._last_order is None or len(self._last_order) < len(self.count):
-            self._last_order = grown(
-                np.zeros(0, dtype=values.dtype) if self._last_order is None else self._last_order, len(self.count), 0
-            )
-        before = np.zeros(len(values), dtype=values.dtype)
-        kernels.shift_by_entity(values, entity, link, fresh, self._last_order, before)
-        self._last_order[entity] = values
-        wrong = np.flatnonzero((elapsed == 0) & (values < before))
+        last = self._orders_so_far(orders)
+        before = np.zeros(len(orders), dtype=orders.dtype)
+        kernels.shift_by_entity(orders, entity, link, fresh, last, before)
+        last[entity] = orders
+        wrong = np.flatnonzero((elapsed == 0) & (orders < before))
         if len(wrong):
             row = int(wrong[0])
             raise Disorder(self.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
+
+    def check_repeated(self, rows: Rows, repeated: npt.NDArray[np.uint8]) -> None:
+        """Raises Disorder where an event that is to be dropped comes by the order column before the one that stays."""
+        orders = self.orders_of(rows)
+        last = self._orders_so_far(orders)
+        if repeated.any():
+            by_entity = np.argsort(rows.entity, kind="stable")
+            entity, stays = rows.entity[by_entity], repeated[by_entity] == 0
+            at = np.maximum.accumulate(np.where(stays, np.arange(len(entity)), 0))  # the one that stays, if it is here
+            is_here = stays[at] & (entity[at] == entity)
+            kept = np.where(is_here, orders[by_entity][at], last[entity])
+            wrong = by_entity[orders[by_entity] < kept]
+            if len(wrong):
+                row = int(wrong.min())
+                raise Disorder(self.entities.keys(rows.entity[row : row + 1])[0].as_py(), row)
+        stay = repeated == 0
+        last[rows.entity[stay]] = orders[stay]
+
+    def orders_of(self, rows: Rows) -> npt.NDArray[Any]:
+        """The values of the order column, as numbers that compare as they do."""
+        assert self.order_column is not None
+        return np.ascontiguousarray(ranks_of_ties(rows.batch.column(self.order_column)))
+
+    def _orders_so_far(self, orders: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """[entity]: of the last event; the lowest where an earlier run has recognised that, which is not revised."""
+        lowest = -np.inf if orders.dtype.kind == "f" else np.iinfo(np.int64).min
+        if self._last_order is None or len(self._last_order) < len(self.count):
+            before = np.zeros(0, dtype=orders.dtype) if self._last_order is None else self._last_order
+            self._last_order = grown(before, len(self.count), lowest)
+        return self._last_order
 
     def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64 | None, I64]:
         """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the
@@ -376,6 +392,10 @@ def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:
                 f"the column `{need.column}` is {kind or field.type}, and the pattern uses it as {wanted}",
                 need.diagnostic,
                 f"the events have `{need.column}` as {field.type}: convert the column, or change the pattern",
+            )
+        if need.role == "order" and kind not in ("number", "time") and not pa.types.is_null(field.type):
+            raise EventsError(
+                f"the order column `{need.column}` is {kind or field.type}", hint="order by a number or a time"
             )
         fields[need.column] = field
     return pa.schema(list(fields.values()))

@@ -9,10 +9,12 @@ batches.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py import kernels
 
@@ -81,11 +83,27 @@ class Reorderer:
         if self.order_column is None:
             order = np.argsort(rows.ts, kind="stable")
         else:
-            ties = rows.batch.column(self.order_column).to_numpy(zero_copy_only=False)
-            order = np.lexsort((ties, rows.ts))
+            order = np.lexsort((ranks_of_ties(rows.batch.column(self.order_column)), rows.ts))
         if (order[1:] > order[:-1]).all():
             return rows
         return rows.take(order)
+
+
+def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
+    """The values of an order column as numbers that compare as they do; one that is missing comes before all others."""
+    if pa.types.is_dictionary(orders.type):
+        orders = orders.cast(orders.type.value_type)
+    if pa.types.is_decimal(orders.type) or pa.types.is_floating(orders.type) or pa.types.is_null(orders.type):
+        values = orders.cast(pa.float64()).to_numpy(zero_copy_only=False)
+        return np.where(np.isnan(values), -np.inf, values)
+    if pa.types.is_date32(orders.type):
+        orders = orders.cast(pa.int32())
+    elif pa.types.is_uint64(orders.type):
+        present = orders.is_valid().to_numpy(zero_copy_only=False)
+        whole = pc.fill_null(orders, 0).to_numpy(zero_copy_only=False)
+        return np.where(present, (whole ^ np.uint64(1 << 63)).view(np.int64), np.iinfo(np.int64).min)
+    ranks: I64 = pc.fill_null(orders.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
+    return ranks
 
 
 def _joined(first: Rows, second: Rows) -> Rows:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from wayeb_py.bound import Disorder, takeable
 from wayeb_py.detections import Detections, Origin
 from wayeb_py.errors import EventsError
+from wayeb_py.order import ranks_of_ties
 from wayeb_py.recogniser import Recogniser
 from wayeb_py.tables import as_table
 
@@ -58,9 +59,10 @@ def put_in_order(patterns: Patterns, table: pa.Table) -> pa.Table:
             sort_keys=[("time", "ascending"), ("row", "ascending")],
         )
     else:
+        ties = ranks_of_ties(table.column(stream.order).combine_chunks())
         order = pc.sort_indices(
-            table.select(columns).append_column("row", pa.array(np.arange(len(table)))),
-            sort_keys=[*((column, "ascending") for column in columns), ("row", "ascending")],
+            pa.table({"time": table.column(stream.time), "tie": pa.array(ties), "row": np.arange(len(table))}),
+            sort_keys=[("time", "ascending"), ("tie", "ascending"), ("row", "ascending")],
         )
     columns_in_order = [
         column.cast(takeable(column.type)).take(order).cast(column.type) for column in table.itercolumns()

@@ -278,6 +278,8 @@ class Recogniser:
         if self.patterns.meaning.stream.dedupe:
             repeated = np.zeros(len(rows), dtype=np.uint8)
             kernels.mark_repeated(rows.entity, rows.ts, bound.last_seen, repeated)
+            if bound.order_column is not None and self.order == "sorted":
+                bound.check_repeated(rows, repeated)
             if repeated.any():
                 self.counts.duplicates += int(repeated.sum())
                 rows = rows.where(repeated == 0)
@@ -285,9 +287,10 @@ class Recogniser:
             rows = bound.cleaner.clean(rows)
             self.counts.cleaned = dict(bound.cleaner.counts)
         columns = bound.columns(rows)
+        orders = None if bound.order_column is None or self.order == "arrival" else bound.orders_of(rows)
         parts: list[Part] = []
         for begin in range(0, len(rows), CHUNK_ROWS):
-            parts += self._step(bound, rows, columns, begin, min(begin + CHUNK_ROWS, len(rows)))
+            parts += self._step(bound, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
         self.counts.events += len(rows)
         if not parts:
             return bound.no_detections
@@ -295,7 +298,15 @@ class Recogniser:
         self.counts.detections += table.num_rows
         return table
 
-    def _step(self, bound: Bound, rows: Rows, columns: dict[str, Column], begin: int, end: int) -> list[Part]:
+    def _step(
+        self,
+        bound: Bound,
+        rows: Rows,
+        columns: dict[str, Column],
+        orders: npt.NDArray[Any] | None,
+        begin: int,
+        end: int,
+    ) -> list[Part]:
         """The detections of one chunk, rows counted from the batch's first."""
         n = end - begin
         entity, ts = rows.entity[begin:end], rows.ts[begin:end]
@@ -309,8 +320,8 @@ class Recogniser:
             kernels.forget_rows(present, bound.last_row)
             raise Disorder(bound.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
         sliced = {name: column.slice(begin, end) for name, column in columns.items()}
-        if bound.order_ticks is not None and self.order == "sorted":
-            bound.check_ties(sliced, entity, link, fresh, elapsed, begin)
+        if orders is not None and not self.patterns.meaning.stream.dedupe:  # where ties are dropped there are none left
+            bound.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
         chunk = Chunk(sliced, bound.time, ts, bound.ticks_per_s, entity, link, seq, elapsed, fresh)
         found = [part for cohort in bound.cohorts for part in cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)]
         if self._joiner is not None and (found or self._joiner.open):

@@ -20,11 +20,11 @@ import pyarrow.compute as pc
 from wayeb_py import kernels
 from wayeb_py.bound import takeable
 from wayeb_py.clean import Cleaner
-from wayeb_py.columns import TICKS_PER_S, Column, column_of, ticks_of, to_float
+from wayeb_py.columns import TICKS_PER_S, Column, column_of, ticks_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import open_events
 from wayeb_py.files.wanted import Wanted
-from wayeb_py.order import Rows
+from wayeb_py.order import Rows, ranks_of_ties
 from wayeb_py.values import Chunk, Values
 
 if TYPE_CHECKING:
@@ -162,7 +162,7 @@ def clean_rows(
 def _order(stream: m.Stream, table: pa.Table, number: npt.NDArray[np.int32], ticks: Column) -> I64:
     sort_keys = [ticks.values, number]
     if stream.order is not None:
-        sort_keys.insert(0, to_float(column_of(_one_array(table.column(stream.order)), stream.order)))
+        sort_keys.insert(0, ranks_of_ties(_one_array(table.column(stream.order))))
     order = np.lexsort(sort_keys)
     return order if ticks.missing is None else order[ticks.missing[order] == 0]
 
