@@ -40,12 +40,18 @@ STEPPED = {
     "next fast": "@((near(p, 2 km)), (speed > 5))",
     "windowed": "#((near(p, 5 km)), (speed > 6)) within 90 s",
     "counted": "#((near(p, 5 km)), (speed > 6), (near(p, 5 km))) within 6 events",
-}
-WRITTEN_OUT = {
     "complement first": "!((near(p, 2 km))) ; (speed > 6)",
     "from afar": "(distance(p) > 9 km) ; (distance(p) < 9 km)",
     "nowhere known": "(missing(lon)) ; (near(p, 9 km))",
     "no distance known": "(missing(distance(p))) ; (near(p, 9 km))",
+    "far for three events": "(distance(p) > 4 km){3}",
+    "far for long": "(distance(p) > 6 km)+ ; (speed > 4) ; (near(p, 6 km))",
+    "far, then near, in time": "#((distance(p) > 5 km), (near(p, 5 km)), (distance(p) > 5 km)) within 100 s",
+    "far, then near, of few": "#((not near(p, 4 km)), (near(p, 4 km) and speed > 4)) within 5 events",
+    "never near": "!(any* ; (near(p, 3 km)) ; any*) & any{4,}",
+    "anything, then near": "any+ ; (near(p, 3 km))",
+}
+WRITTEN_OUT = {
     "limit alone": "(speed > p.limit) ; (near(p, 6 km))",
 }
 BODIES = {**STEPPED, **WRITTEN_OUT}

@@ -1,11 +1,12 @@
 """`pattern … for each p in port`: one automaton for all places, stepped only for the places that an event is near.
 
 The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A
-place out of reach is in the `far` cell of each axis of the second kind, the same for all of them. If neither `far`
-nor a missing position moves the initial state, then only two kinds of places need a step: those within reach, which a
-grid gives, and those whose state is not the initial one, which are listed for each entity. That makes the cost
-proportional to the places near an event. Where the check fails (`!` or `any` at the beginning, for example), the
-pattern is written out: one ordinary pattern for each place, exactly as it is defined.
+place out of reach is in the `far` cell of each axis of the second kind, the same for all of them. So all places that
+have been out of reach since the word began are in one state, which is stepped once for all of them. Two kinds of
+places need a step of their own: those within reach, which a grid gives, and those that were once within reach and
+whose state still differs, which are listed for each entity. That makes the cost proportional to the places near an
+event, whatever holds far away. Where a far place is not like another (`speed > p.limit` alone), the pattern is
+written out: one ordinary pattern for each place, exactly as it is defined.
 """
 
 from __future__ import annotations
@@ -95,9 +96,6 @@ def plan_each(pattern: CompiledPattern) -> EachPlan | None:
     far = _pinned(symbol, placed, lost=False)
     lost = _pinned(symbol, placed, lost=True)
     if far is None or lost is None:
-        return None
-    quiet = (tracker.next_state[0] == 0) & (tracker.moves[0] == 0)
-    if tracker.start[0] != 0 or not quiet[far].all() or not quiet[lost].all():
         return None
     reach_m = max(reach for reach in reaches if reach is not None)
     return EachPlan(shared, placed, symbol.reshape(n_shared, -1), far, lost, reach_m)

@@ -1,4 +1,4 @@
-"""Steps a pattern `for each` place over a chunk, for the places that events are near and those that are under way."""
+"""Steps a pattern `for each` place over a chunk: once for all places that are far, and for each that is or was near."""
 
 from __future__ import annotations
 
@@ -60,6 +60,8 @@ class PlaceStepper:
         self._moves = np.ascontiguousarray(tracker.moves.reshape(-1), dtype=np.int32)
         self._move_lists = flatten(tracker.move_lists)
         self._start = np.ascontiguousarray(tracker.start)
+        self._live = np.ascontiguousarray(tracker.live_registers().reshape(-1), dtype=np.uint8)
+        self._n_places = len(lookup.names)
         self._windows = int(windows[0][number]), int(windows[1][number])
         self.n_registers = tracker.n_registers
         self.slots = Slots(
@@ -107,8 +109,8 @@ class PlaceStepper:
             row, n_out = step_kernels.step_places(
                 row, code, chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail,
                 lost, first, place, place_code, self._symbol, self._n_place_codes, self._far, self._lost,
-                self._next_state, self._n_symbols, self._moves, *self._move_lists, self._start,
-                self.number, *self._windows,
+                self._next_state, self._n_symbols, self._moves, *self._move_lists, self._start, self._live,
+                self._n_places, self.number, *self._windows,
                 slots.first, slots.room, slots.length,
                 slots.arrays["place"], slots.arrays["state"], slots.arrays["seq"], slots.arrays["ts"], self.n_registers,
                 *self._scratch, *self._out,
@@ -130,13 +132,13 @@ class PlaceStepper:
         return found
 
     def _make_room(self, entity: int, n_near: int) -> None:
-        needed = int(self.slots.length[entity]) + n_near
+        needed = int(self.slots.length[entity]) + 1 + n_near
         if needed > self.slots.room[entity]:
             self.slots.give_room(entity, needed)
         if needed > len(self._scratch[0]):
             self._scratch = self._make_scratch(2 * needed)
-        if needed > len(self._out[0]):
-            self._out = self._make_out(2 * needed)
+        if needed + self._n_places > len(self._out[0]):
+            self._out = self._make_out(2 * (needed + self._n_places))
 
     def _place_codes(self, chunk: Chunk, first: I64, place: I32, distance_m: npt.NDArray[np.float64]) -> I32:
         """The code of the placed axes for each event and place near it."""

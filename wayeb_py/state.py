@@ -333,19 +333,31 @@ def _restore_slots(
 def _renumber_places(
     saved: dict[str, npt.NDArray[Any]], before: list[str], now: list[str], n_registers: int
 ) -> dict[str, npt.NDArray[Any]]:
-    """Slots under the numbers that their places have now; those of places that are gone are dropped."""
+    """Slots under the numbers that their places have now; those of places that are gone are dropped.
+
+    Place -1 stands for all that have been far and have no slot. A place that is new has not read anything: where those
+    are not in the initial state, it needs a slot to be.
+    """
     if before == now:
         return saved
     number_of = {name: number for number, name in enumerate(now)}
-    place = np.array([number_of.get(name, -1) for name in before], dtype=np.int32)[saved["place"]]
+    place = np.array([*(number_of.get(name, -2) for name in before), -1], dtype=np.int32)[saved["place"]]
     entity = np.repeat(np.arange(len(saved["length"])), saved["length"])
-    kept = np.flatnonzero(place >= 0)
-    order = kept[np.lexsort((place[kept], entity[kept]))]  # the slots of an entity are in the order of their places
-    registers = (
-        {name: saved[name].reshape(-1, n_registers)[order].reshape(-1) for name in ("seq", "ts")} if n_registers else {}
-    )
+    known = set(before)
+    new = np.array([number for name, number in number_of.items() if name not in known], dtype=np.int32)
+    beside = entity[place == -1]  # entities whose far places are not in the initial state
+    slots = {**saved, "place": np.concatenate([place, np.tile(new, len(beside))])}
+    entity = np.concatenate([entity, np.repeat(beside, len(new))])
+    n_new = len(beside) * len(new)
+    slots["state"] = np.concatenate([saved["state"], np.zeros(n_new, dtype=saved["state"].dtype)])
+    kept = np.flatnonzero(slots["place"] >= -1)
+    order = kept[np.lexsort((slots["place"][kept], entity[kept]))]  # an entity's slots are in the order of their places
+    if n_registers:
+        for name in ("seq", "ts"):
+            registers = np.concatenate([saved[name], np.zeros(n_new * n_registers, dtype=saved[name].dtype)])
+            slots[name] = registers.reshape(-1, n_registers)[order].reshape(-1)
     length = np.bincount(entity[order], minlength=len(saved["length"])).astype(np.int64)
-    return {**saved, **registers, "place": place[order], "state": saved["state"][order], "length": length}
+    return {**slots, "place": slots["place"][order], "state": slots["state"][order], "length": length}
 
 
 def _restore_tails(bound: Bound, saved: npt.NDArray[np.int64], tail: int, n: int) -> None:

@@ -198,7 +198,7 @@ def step_runs(  # type: ignore[no-untyped-def]
     two_i64(
         *_ROWS,
         u8[::1], _read_only(i64), _read_only(i32), i32[::1], i32[::1], i64, i32[::1], i32[::1],
-        i32[::1], i64, i32[::1], i32[::1], i32[::1], i32[::1], i64[::1], i64, i64, i64,
+        i32[::1], i64, i32[::1], i32[::1], i32[::1], i32[::1], i64[::1], u8[::1], i64, i64, i64, i64,
         i64[::1], i64[::1], i64[::1], i32[::1], i32[::1], i64[::1], i64[::1], i64,
         i32[::1], i32[::1], i64[::1], i64[::1],
         i32[::1], i32[::1], i32[::1], i64[::1], i64[::1],
@@ -207,17 +207,20 @@ def step_runs(  # type: ignore[no-untyped-def]
 def step_places(  # type: ignore[no-untyped-def]
     begin, code, entity, ts, seq, link, fresh, tail_ts, tail,
     is_lost, near_first, near_place, near_code, symbol, n_place_codes, far_symbol, lost_symbol,
-    next_state, n_symbols, moves, move_first, move_register, move_source, start, pattern, window_ticks, window_events,
+    next_state, n_symbols, moves, move_first, move_register, move_source, start, live,
+    n_places, pattern, window_ticks, window_events,
     pool_first, pool_room, pool_length, slot_place, slot_state, slot_seq, slot_ts, n_registers,
     scratch_place, scratch_state, scratch_seq, scratch_ts,
     out_row, out_pattern, out_place, out_seq, out_ts,
 ):  # fmt: skip
-    """Steps one pattern for the places that are near each event and for those whose state is not the initial one.
+    """Steps one pattern once for all places that have been far from the entity's events, and for each other place.
 
     The places near a row are near_place[near_first[row] : near_first[row + 1]], ascending, each with the code of its
-    own axes; symbol[code * n_place_codes + near_code]. The slots of an entity, at pool_first[entity], hold its places
-    that are under way, ascending, with their states and registers. Returns (row to go on from, number of detections),
-    or (-1 - row, …) where the entity needs more slots than it or the scratch has; the row is not stepped then.
+    own axes; symbol[code * n_place_codes + near_code]. The slots of an entity, at pool_first[entity], hold the state
+    and registers of the places that differ from a far one, ascending; before them, as place -1, those of a far one,
+    unless it is in the initial state. live[state * n_registers + register]: whether the register will be asked for.
+    Returns (row to go on from, number of detections), or (-1 - row, …) where the entity needs more slots than it or
+    the scratch has, or more detections than the output has room for; the row is not stepped then.
     """
     n_out = 0
     n = code.shape[0]
@@ -228,36 +231,51 @@ def step_places(  # type: ignore[no-untyped-def]
         length = 0 if fresh[row] != 0 else pool_length[e]
         near = near_first[row]
         near_end = near_first[row + 1]
-        if length == 0 and near == near_end:
-            pool_length[e] = 0
-            continue
-        most = length + near_end - near
-        if most > pool_room[e] or most > scratch_place.shape[0]:
-            return -1 - row, n_out
-        if n_out + most > room:
-            return row, n_out
         own = np.int64(code[row])
         other = lost_symbol[own] if is_lost[row] != 0 else far_symbol[own]
         base = pool_first[e]
-        number = seq[row]
         slot = 0
+        far_before = 0
+        if length > 0 and slot_place[base] < 0:
+            far_before = slot_state[base]
+            slot = 1
+        far_after = next_state[far_before * n_symbols + other]
+        if length == 0 and near == near_end and far_after == 0:
+            pool_length[e] = 0
+            continue
+        most = length + 1 + near_end - near
+        most_out = most
+        if start[far_after] != 0:
+            most_out += n_places
+        if most > pool_room[e] or most > scratch_place.shape[0] or most_out > room:
+            return -1 - row, n_out
+        if n_out + most_out > room:
+            return row, n_out
+        number = seq[row]
+        far_found = False
+        far_start_seq, far_start_ts = np.int64(0), np.int64(0)
         kept = 0
-        while slot < length or near < near_end:
-            under_way = slot_place[base + slot] if slot < length else nowhere
-            at_hand = near_place[near] if near < near_end else nowhere
-            place = min(under_way, at_hand)
+        told = 0  # the places below have been told that a far one is detected
+        while kept == 0 or slot < length or near < near_end:
             into = kept * n_registers
-            before = 0
-            if under_way == place:
-                before = slot_state[base + slot]
-                for register in range(n_registers):
-                    scratch_seq[into + register] = slot_seq[(base + slot) * n_registers + register]
-                    scratch_ts[into + register] = slot_ts[(base + slot) * n_registers + register]
-                slot += 1
+            source_slot = base
+            before = far_before
             read = other
-            if at_hand == place:
-                read = symbol[own * n_place_codes + near_code[near]]
-                near += 1
+            place = np.int32(-1)
+            if kept > 0:
+                under_way = slot_place[base + slot] if slot < length else nowhere
+                at_hand = near_place[near] if near < near_end else nowhere
+                place = min(under_way, at_hand)
+                if under_way == place:
+                    source_slot = base + slot
+                    before = slot_state[source_slot]
+                    slot += 1
+                if at_hand == place:
+                    read = symbol[own * n_place_codes + near_code[near]]
+                    near += 1
+            for register in range(n_registers):
+                scratch_seq[into + register] = slot_seq[source_slot * n_registers + register]
+                scratch_ts[into + register] = slot_ts[source_slot * n_registers + register]
             at = before * n_symbols + read
             after = next_state[at]
             for move in range(move_first[moves[at]], move_first[moves[at] + 1]):
@@ -270,6 +288,8 @@ def step_places(  # type: ignore[no-untyped-def]
                     scratch_seq[register] = number + source + 1
                     scratch_ts[register] = _time_at_age(row, -source, link, ts, number + source + 1, e, tail_ts, tail)
             begins = start[after]
+            found = False
+            start_seq, start_ts = np.int64(0), np.int64(0)
             if begins != 0:
                 if begins < 0:
                     start_seq = scratch_seq[into - begins - 1]
@@ -277,24 +297,54 @@ def step_places(  # type: ignore[no-untyped-def]
                 else:
                     start_seq = number - begins + 1
                     start_ts = _time_at_age(row, begins, link, ts, start_seq, e, tail_ts, tail)
-                if _span(ts[row], start_ts) <= window_ticks and number - start_seq < window_events:
+                found = _span(ts[row], start_ts) <= window_ticks and number - start_seq < window_events
+            if kept == 0:
+                far_found, far_start_seq, far_start_ts = found, start_seq, start_ts
+                scratch_place[0] = place
+                scratch_state[0] = after
+                kept = 1
+                continue
+            if far_found:
+                for far_place in range(told, place):
                     out_row[n_out] = row
                     out_pattern[n_out] = np.int32(pattern)
-                    out_place[n_out] = place
-                    out_seq[n_out] = start_seq
-                    out_ts[n_out] = start_ts
+                    out_place[n_out] = np.int32(far_place)
+                    out_seq[n_out] = far_start_seq
+                    out_ts[n_out] = far_start_ts
                     n_out += 1
-            if after != 0:
+                told = place + 1
+            if found:
+                out_row[n_out] = row
+                out_pattern[n_out] = np.int32(pattern)
+                out_place[n_out] = place
+                out_seq[n_out] = start_seq
+                out_ts[n_out] = start_ts
+                n_out += 1
+            differs = after != far_after
+            if not differs:
+                for register in range(n_registers):
+                    if live[after * n_registers + register] != 0 and scratch_seq[into + register] != scratch_seq[register]:
+                        differs = True
+            if differs:
                 scratch_place[kept] = place
                 scratch_state[kept] = after
                 kept += 1
-        pool_length[e] = kept
-        for slot in range(kept):
-            slot_place[base + slot] = scratch_place[slot]
-            slot_state[base + slot] = scratch_state[slot]
-        for register in range(kept * n_registers):
-            slot_seq[base * n_registers + register] = scratch_seq[register]
-            slot_ts[base * n_registers + register] = scratch_ts[register]
+        if far_found:
+            for far_place in range(told, n_places):
+                out_row[n_out] = row
+                out_pattern[n_out] = np.int32(pattern)
+                out_place[n_out] = np.int32(far_place)
+                out_seq[n_out] = far_start_seq
+                out_ts[n_out] = far_start_ts
+                n_out += 1
+        left_out = 1 if far_after == 0 else 0  # a far place in the initial state takes no slot
+        pool_length[e] = kept - left_out
+        for slot in range(kept - left_out):
+            slot_place[base + slot] = scratch_place[slot + left_out]
+            slot_state[base + slot] = scratch_state[slot + left_out]
+        for register in range((kept - left_out) * n_registers):
+            slot_seq[base * n_registers + register] = scratch_seq[left_out * n_registers + register]
+            slot_ts[base * n_registers + register] = scratch_ts[left_out * n_registers + register]
     return n, n_out
 
 

@@ -49,6 +49,24 @@ class Tracker:
         ages = [-source for moves in self.move_lists for _, source in moves if source < 0]
         return max([1, int(self.start.max()), *ages])
 
+    def live_registers(self) -> BoolArray:
+        """live[state, register]: whether what the register holds in this state may still be the start of a match."""
+        live = np.zeros((self.n_states, self.n_registers), dtype=bool)
+        reports = np.flatnonzero(self.start < 0)
+        live[reports, -1 - self.start[reports]] = True
+        origin = np.tile(np.arange(self.n_registers), (len(self.move_lists), 1))  # [list, register]: -1 is an event
+        for number, moves in enumerate(self.move_lists):
+            for register, source in moves:
+                origin[number, register] = origin[number, source] if source >= 0 else -1
+        while True:
+            before = live.copy()
+            for register in range(self.n_registers):
+                source = origin[self.moves, register]
+                state, symbol = np.nonzero(live[self.next_state, register] & (source >= 0))
+                live[state, source[state, symbol]] = True
+            if (live == before).all():
+                return live
+
 
 @dataclass(slots=True)
 class _Step:
