@@ -208,6 +208,12 @@ def _prev(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _held(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
+    if isinstance(parts[0], Predicated):
+        if isinstance(parts[0].predicate, m.Always | m.Never):
+            text = text_at(r.source, node.arguments[0].span)
+            r.report.error(r.source, f"`{text}` is the same at every event", node.arguments[0].span, "never changes")
+            return WRONG
+        return Valued(m.Held(parts[0].predicate), "number", SECONDS, strict=True)
     value = quantities.as_value(r, parts[0], node.arguments[0], "given to `held`")
     return WRONG if value is None else Valued(m.Held(value.value), "number", SECONDS, strict=True)
 

@@ -301,6 +301,15 @@ def no_path(piece: Piece, token: Token) -> SyntaxFault:
     return found or SyntaxFault("the path of a file in double quotes is expected", token.span, _something(token))
 
 
+def no_column(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "the column of the file that is the name, in double quotes, is expected",
+        token.span,
+        _something(token),
+        'write for example `name "Main Port Name"`',
+    )
+
+
 def after_declaration(piece: Piece, token: Token) -> SyntaxFault:
     if token.text in ("#", "-", "/", "%"):
         return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")

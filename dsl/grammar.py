@@ -237,13 +237,16 @@ STREAM = _made(
 
 def _shape(shape: str) -> pp.ParserElement:
     rule = word(shape) + need_name(shape) + need("from", c.no_from)
-    rule = rule + Need(_TEXT, c.no_path) + Need(_END, c.after_declaration)
-    return _made(
-        rule,
-        lambda x: t.Knowledge(
-            cast(Any, shape), name_of(x[1]), text_of(x[3]), x[0].span.to(x[3].span), x[1].span, x[3].span
-        ),
-    )
+    named = word("name") + Need(_TEXT, c.no_column)
+    rule = rule + Need(_TEXT, c.no_path) + pp.Optional(named) + Need(_END, c.after_declaration)
+    return _made(rule, lambda x: _knowledge(shape, x[:-1]))
+
+
+def _knowledge(shape: str, tokens: list[Any]) -> t.Knowledge:
+    column = text_of(tokens[5]) if len(tokens) > 5 else None
+    span = tokens[0].span.to(tokens[-1].span)
+    path = text_of(tokens[3])
+    return t.Knowledge(cast(Any, shape), name_of(tokens[1]), path, column, span, tokens[1].span, tokens[3].span)
 
 
 def _lookup(tokens: list[Any]) -> t.Lookup:

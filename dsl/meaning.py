@@ -73,9 +73,9 @@ class Previous(Node):
 
 @node
 class Held(Node):
-    """Seconds since the operand took the value that it has now; missing is a value of its own."""
+    """Seconds since the operand took the value that it has now, or the truth value; missing is a value of its own."""
 
-    operand: Value
+    operand: Value | Predicate
 
 
 @dataclass(frozen=True, slots=True)
@@ -320,6 +320,7 @@ class Knowledge:
     """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it.
 
     One that was `given` by whoever runs the patterns stands in the place of the file's own, and may be anywhere.
+    `name_column` is the column or property that is the name of a place, where the file says which.
     """
 
     name: str
@@ -328,6 +329,7 @@ class Knowledge:
     source: Source = field(compare=False, repr=False)
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     given: bool = False
+    name_column: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,11 +51,11 @@ def gather(files: Sequence[t.File], report: Report, outside: bool = False) -> Ga
                 case t.Let(name=name, name_span=span):
                     if is_new("name", name, source, span, "the name"):
                         gathered.lets[name] = (declaration, source)
-                case t.Knowledge(name=name, name_span=span, shape=shape, path=path):
+                case t.Knowledge(name=name, name_span=span, shape=shape, path=path, name_column=column):
                     if not outside:
                         _check_path(path, source, declaration.path_span, report)
                     if is_new("name", name, source, span, "the name"):
-                        gathered.knowledge[name] = m.Knowledge(name, shape, path, source, span)
+                        gathered.knowledge[name] = m.Knowledge(name, shape, path, source, span, name_column=column)
                 case t.Lookup(name=name, name_span=span, path=path, valid=valid, nearest=nearest):
                     if not outside:
                         _check_path(path, source, declaration.path_span, report)

@@ -182,8 +182,9 @@ def print_tree(tree: t.Tree) -> str:
 def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern) -> tuple[str, str]:
     """The text of a declaration before and from its `=`, `:=` or `from`."""
     match declaration:
-        case t.Knowledge(shape=shape, name=name, path=path):
-            return f"{shape} {encode_name(name)}", f"from {encode_text(path)}"
+        case t.Knowledge(shape=shape, name=name, path=path, name_column=column):
+            named = "" if column is None else f" name {encode_text(column)}"
+            return f"{shape} {encode_name(name)}", f"from {encode_text(path)}{named}"
         case t.Lookup(name=name, path=path, valid=valid, nearest=nearest):
             found = f"by time {_number(valid)}, nearest {_number(nearest)}"
             return f"lookup {encode_name(name)}", f"from {encode_text(path)} {found}"

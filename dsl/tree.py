@@ -298,9 +298,12 @@ class Stream(Declaration):
 
 @node
 class Knowledge(Declaration):
+    """`points NAME from FILE`, and perhaps `name COLUMN`: which column or property is the places' name."""
+
     shape: Literal["points", "lines", "areas"]
     name: str
     path: str
+    name_column: str | None = None
     span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
     path_span: Span = field(default=NOWHERE, compare=False)

@@ -113,7 +113,13 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         st.none() | withins,
         st.none() | emits,
     ),
-    st.builds(t.Knowledge, st.sampled_from(["points", "lines", "areas"]), names, st.text(max_size=5)),
+    st.builds(
+        t.Knowledge,
+        st.sampled_from(["points", "lines", "areas"]),
+        names,
+        st.text(max_size=5),
+        st.none() | st.text(max_size=5),
+    ),
     st.builds(t.Include, st.text(max_size=5)),
     st.builds(t.Stream, names, st.lists(stream_lines, max_size=4).map(tuple)),
     st.builds(

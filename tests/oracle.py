@@ -268,7 +268,7 @@ class Word:
                 return self.time_s(k) - self.time_s(k - 1) if k else None
             case m.Held():
                 since = k
-                while since and self.value(value.operand, since - 1) == self.value(value.operand, k):
+                while since and self._at(value.operand, since - 1) == self._at(value.operand, k):
                     since -= 1
                 return self.time_s(k) - self.time_s(since)
             case m.Hour():
@@ -290,6 +290,9 @@ class Word:
                 return self._metres(k, float(point.lon), float(point.lat))
             case _:
                 raise NotImplementedError(f"the oracle knows no files of places and no functions: {value}")
+
+    def _at(self, held: m.Value | m.Predicate, k: int) -> Cell:
+        return self.holds(held, k) if isinstance(held, m.Predicate) else self.value(held, k)
 
     def _position(self, k: int) -> tuple[float | None, float | None]:
         assert self.settings.position is not None

@@ -65,22 +65,6 @@ BOOL_ATOMS = st.builds(
     m.Compare, st.sampled_from(("=", "!=")), st.just(B), st.booleans().map(lambda value: m.Constant(value, "bool"))
 )
 PLAIN_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (text_atoms(K), number_atoms(X))
-ALL_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (
-    *PLAIN_ATOMS,
-    number_atoms(Y),
-    BOOL_ATOMS,
-    st.builds(m.Compare, st.sampled_from((">", "<=", "=", "!=")), st.just(X), st.just(m.Previous(X, "number"))),
-    text_atoms(m.Previous(K, "text")),
-    number_atoms(m.Previous(m.Previous(Y, "number"), "number")),
-    duration_atoms(m.Elapsed()),
-    duration_atoms(m.Held(K)),
-    duration_atoms(m.Held(X)),
-    number_atoms(m.Arithmetic("+", (X, Y))),
-    number_atoms(m.Arithmetic("/", (X, Y))),
-    number_atoms(m.Arithmetic("abs", (m.Arithmetic("-", (Y, m.Previous(Y, "number"))),))),
-)
-
-
 @st.composite
 def predicates(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...]) -> m.Predicate:
     """One to three comparisons of different values, joined and negated."""
@@ -94,6 +78,25 @@ def predicates(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...]) -> 
         joined: m.Predicate = m.And((left, right)) if draw(st.booleans()) else m.Or((left, right))
         parts.append(m.Not(joined) if draw(st.integers(0, 4)) == 0 else joined)
     return parts[0]
+
+
+ALL_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (
+    *PLAIN_ATOMS,
+    number_atoms(Y),
+    BOOL_ATOMS,
+    st.builds(m.Compare, st.sampled_from((">", "<=", "=", "!=")), st.just(X), st.just(m.Previous(X, "number"))),
+    text_atoms(m.Previous(K, "text")),
+    number_atoms(m.Previous(m.Previous(Y, "number"), "number")),
+    duration_atoms(m.Elapsed()),
+    duration_atoms(m.Held(K)),
+    duration_atoms(m.Held(X)),
+    predicates((*PLAIN_ATOMS, number_atoms(m.Previous(Y, "number")), duration_atoms(m.Held(K)))).flatmap(
+        lambda predicate: duration_atoms(m.Held(predicate))
+    ),
+    number_atoms(m.Arithmetic("+", (X, Y))),
+    number_atoms(m.Arithmetic("/", (X, Y))),
+    number_atoms(m.Arithmetic("abs", (m.Arithmetic("-", (Y, m.Previous(Y, "number"))),))),
+)
 
 
 def letters(atoms: tuple[SearchStrategy[m.Predicate], ...]) -> SearchStrategy[m.Regex]:
@@ -175,7 +178,8 @@ def write_value(value: m.Value) -> str:
         case m.Previous():
             return f"prev({write_value(value.operand)})"
         case m.Held():
-            return f"held({write_value(value.operand)})"
+            operand = value.operand
+            return f"held({write_predicate(operand) if isinstance(operand, m.Predicate) else write_value(operand)})"
         case m.Elapsed():
             return "elapsed()"
         case m.Arithmetic(operator="abs"):

@@ -65,9 +65,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def compiled(folder: Path, text: str, **options: Any) -> wayeb_py.Patterns:
+def compiled(folder: Path, text: str, setting: str = "", **options: Any) -> wayeb_py.Patterns:
     path = folder / f"{abs(hash(text))}.sre"
-    path.write_text(STREAM + text)
+    path.write_text(STREAM.replace("\n}", f"\n{setting}\n}}") + text)
     return wayeb_py.compile(path, **options)
 
 
@@ -141,6 +141,107 @@ def test_for_each_is_one_pattern_for_each_place(
     assert sorted(found) == rows_of(expected.to_arrow(), True)
     episodes = [row for part in parts for row in rows_of(part.episodes(), False)]
     assert sorted(episodes) == rows_of(expected.episodes(), True)
+
+
+LETTERS = st.sampled_from(
+    [
+        "any",
+        "(near(p, 3 km))",
+        "(distance(p) > 3 km)",
+        "(distance(p) in 3..8 km and speed < 6)",
+        "(not near(p, 8 km))",
+        "(missing(distance(p)))",
+        "(speed > 5)",
+        "(speed > p.limit and near(p, 9 km))",
+    ]
+)
+REGEXES = st.recursive(
+    LETTERS,
+    lambda part: st.one_of(
+        st.builds("({} ; {})".format, part, part),
+        st.builds("({} | {})".format, part, part),
+        st.builds("({} & {})".format, part, part),
+        st.builds("(!{})".format, part),
+        st.builds("({}{})".format, part, st.sampled_from(["*", "+", "?", "{2}", "{1,3}"])),
+        st.builds("#({}, {})".format, part, part),
+        st.builds("@({}, {})".format, part, part),
+    ),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    body=REGEXES,
+    window=st.sampled_from(["", " within 60 s", " within 4 events"]),
+    longest=st.booleans(),
+    setting=st.sampled_from(["", "forget after 30 s", "lateness 20 s", "forget after 90 s lateness 20 s", "dedupe"]),
+    track=TRACKS,
+    cut=st.integers(0, 40),
+)
+def test_any_regex_for_each_is_that_regex_for_each_place(
+    folder: Path, body: str, window: str, longest: bool, setting: str, track: list[Any], cut: int
+) -> None:
+    events = events_of(track)
+    each = compiled(folder, f"pattern P for each p in port := {body}{window}\n", setting, longest=longest)
+    apart = compiled(folder, separate("P", f"{body}{window}") + "\n", setting, longest=longest)
+    given: dict[str, Any] = {"order": "arrival" if "lateness" in setting else "sorted", "episodes": True}
+    whole = wayeb_py.Recogniser(apart, **given)
+    expected = [whole.feed(events), whole.finish()]
+    first = wayeb_py.Recogniser(each, **given)
+    parts = [first.feed(events.slice(0, cut))]
+    second = wayeb_py.Recogniser(each, **given, saved=first.save())
+    parts += [second.feed(events.slice(cut)), second.finish()]
+    assert sorted(row for part in parts for row in rows_of(part.to_arrow(), False)) == sorted(
+        row for part in expected for row in rows_of(part.to_arrow(), True)
+    )
+    assert sorted(row for part in parts for row in rows_of(part.episodes(), False)) == sorted(
+        row for part in expected for row in rows_of(part.episodes(), True)
+    )
+
+
+def slots_in_use(recogniser: wayeb_py.Recogniser) -> list[int]:
+    """The places that one entity has slots for; -1 stands for all that are far."""
+    assert recogniser._bound is not None
+    ((stepper,),) = [cohort.steppers for cohort in recogniser._bound.cohorts]
+    slots = stepper.slots  # type: ignore[union-attr]
+    first, length = int(slots.first[0]), int(slots.length[0])
+    return [int(place) for place in slots.arrays["place"][first : first + length]]
+
+
+def test_a_place_that_is_like_all_far_ones_again_takes_no_slot(folder: Path) -> None:
+    lon, lat = PORTS[1][1:3]
+    away, there = (1, 10.0, 10.0, 0.0, 1), (1, lon, lat, 0.0, 1)
+    text = "pattern P for each p in port := (distance(p) > 3 km) ; (distance(p) < 3 km)\n"
+    recogniser = wayeb_py.Recogniser(compiled(folder, text), order="sorted")
+    recogniser.feed(events_of([away, there]))
+    assert slots_in_use(recogniser) == [-1, 1]
+    recogniser.feed(events_of([away, there, away, away]).slice(2))
+    assert slots_in_use(recogniser) == [-1]
+
+
+def test_all_far_places_are_detected_where_far_is_enough(folder: Path) -> None:
+    text = "pattern P for each p in port := (distance(p) > 3 km){2}\n"
+    lon, lat = PORTS[2][1:3]
+    events = events_of([(1, 10.0, 10.0, 0.0, 1), (1, lon, lat, 0.0, 1), (1, 10.0, 10.0, 0.0, 1), (1, 9.0, 9.0, 0.0, 1)])
+    rows = compiled(folder, text).recognise(events).to_arrow().to_pylist()
+    names = [name for name, *_ in PORTS]
+    but_crozon = [name for name in names if name != "Crozon"]
+    assert [(row["seq"], row["place"]) for row in rows] == [
+        *((1, name) for name in but_crozon), *((2, name) for name in but_crozon), *((3, name) for name in names),
+    ]  # fmt: skip
+
+
+def test_a_place_that_is_new_has_not_been_far_before(folder: Path, tmp_path: Path) -> None:
+    text = "pattern P for each p in port := (distance(p) > 3 km) ; (distance(p) < 3 km)\n"
+    (tmp_path / "ports.csv").write_text("name,lon,lat,limit\nAber,-4.5,48.3,5\nNeu,5,5,1\nBono,-4.44,48.32,8\n")
+    at_neu, at_bono, away = (1, 5.0, 5.0, 0.0, 1), (1, -4.44, 48.32, 0.0, 1), (1, 9.0, 9.0, 0.0, 1)
+    events = events_of([away, at_neu, at_bono, at_neu])
+    first = wayeb_py.Recogniser(compiled(folder, text), order="sorted")
+    first.feed(events.slice(0, 1))
+    second = wayeb_py.Recogniser(compiled(tmp_path, text), order="sorted", saved=first.save())
+    # Neu was not there when the vessel was away; Bono, which moved to another number, was.
+    assert rows_of(second.feed(events.slice(1)).to_arrow(), False) == [("Bono", 1, 1, 2, 2), ("Neu", 1, 2, 3, 3)]
 
 
 @pytest.mark.parametrize("name", BODIES)

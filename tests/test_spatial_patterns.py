@@ -148,10 +148,43 @@ FAULTS = {
     "two of one name": (
         "name,lon,lat\nA,1,1\nA,2,2\n",
         'near(port["A"], 1 km)',
-        "two places of `port` are called `A`: place 1 and place 2",
-        "",
+        "no place of `port` is called `A`",
+        "`A (1)`",
     ),
 }
+
+
+def test_all_places_without_a_name_are_told_at_once(folder: Path) -> None:
+    (folder / "ports.csv").write_text("name,lon,lat\nA,1,1\n,2,2\n,3,3\n")
+    with pytest.raises(DataError, match="places 2, 3 of `port` have no name"):
+        compile_in(folder, "pattern P for each p in port := (near(p, 1 km))").recognise(track([1], [1]))
+
+
+def test_places_of_one_name_are_numbered_and_noted(folder: Path) -> None:
+    rows = ["Newport,1,1", "Kiel,2,2", "Newport,3,3", "Newport (2),4,4", "Rome,5,5", "Rome,6,6"]
+    (folder / "ports.csv").write_text("\n".join(["name,lon,lat", *rows]) + "\n")
+    patterns = compile_in(folder, "pattern P for each p in port := (near(p, 1 km))")
+    found = patterns.recognise(track([1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6])).to_arrow()
+    assert found["place"].to_pylist() == ["Newport (1)", "Kiel", "Newport (3)", "Newport (2)", "Rome (1)", "Rome (2)"]
+    (note,) = patterns.knowledge.notes
+    assert note.endswith(
+        "ports.csv: 2 names of `port` each stand for several places, now `Newport (1)` and so on: `Newport`, `Rome`"
+    )
+    assert detected_at(compile_in(folder, 'pattern P := (near(port["Rome (2)"], 1 km))'), track([6], [6])) == [0]
+    assert compile_in(folder, "pattern P := (near(port, 1 km))").knowledge.notes == (), "nobody asks for names"
+
+
+def test_a_column_can_be_the_name(folder: Path) -> None:
+    (folder / "ports.csv").write_text("Main Port Name,Region Name,lon,lat\nBrest,West,1,1\n")
+    text = 'points harbour from "ports.csv" name "{}"\npattern P := (near(harbour["{}"], 1 km))'
+    assert detected_at(compile_in(folder, text.format("Main Port Name", "Brest")), track([1], [1])) == [0]
+    assert detected_at(compile_in(folder, text.format("Region Name", "West")), track([1], [1])) == [0]
+    with pytest.raises(DataError, match="no column is called `Port Name`") as caught:
+        compile_in(folder, text.format("Port Name", "Brest")).recognise(track([1], [1]))
+    assert caught.value.hint == "did you mean `Main Port Name`?"
+    (folder / "mine.csv").write_text("name,lon,lat\nBrest,1,1\n")
+    given = compile_in(folder, text.format("Port Name", "Brest"), places={"harbour": folder / "mine.csv"})
+    assert detected_at(given, track([1], [1])) == [0]
 
 
 @pytest.mark.parametrize("case", FAULTS)

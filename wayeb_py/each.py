@@ -221,6 +221,8 @@ def _put(value: m.Value, name: str, values: dict[str, Any]) -> m.Value | None:
             inner = _put(operand, name, values)
             return None if inner is None else m.Previous(inner, kind)
         case m.Held(operand):
+            if isinstance(operand, m.Predicate):
+                return m.Held(_place(operand, name, values))
             inner = _put(operand, name, values)
             return None if inner is None else m.Held(inner)
         case m.FunctionCall(function, operands, kind):

@@ -346,21 +346,25 @@ def _attributes_of(regex: m.Regex, position: tuple[str, str] | None, lookups: se
 
 def _own_attributes_of(regex: m.Regex, where: list[m.Attribute]) -> Iterator[m.Attribute]:
     for letter in letters_of(regex):
-        for atom in atoms_of(letter.predicate):
-            match atom:
-                case m.Compare(_, left, right):
-                    yield from _attributes_in(left, where)
-                    yield from _attributes_in(right, where)
-                case m.Missing(operand):
+        yield from _attributes_asked(letter.predicate, where)
+
+
+def _attributes_asked(predicate: m.Predicate, where: list[m.Attribute]) -> Iterator[m.Attribute]:
+    for atom in atoms_of(predicate):
+        match atom:
+            case m.Compare(_, left, right):
+                yield from _attributes_in(left, where)
+                yield from _attributes_in(right, where)
+            case m.Missing(operand):
+                yield from _attributes_in(operand, where)
+            case m.PredicateCall(_, operands):
+                for operand in operands:
                     yield from _attributes_in(operand, where)
-                case m.PredicateCall(_, operands):
-                    for operand in operands:
-                        yield from _attributes_in(operand, where)
-                case m.Near() | m.Inside():
-                    yield from where
+            case m.Near() | m.Inside():
+                yield from where
 
 
-def _attributes_in(value: m.Value, where: list[m.Attribute]) -> Iterator[m.Attribute]:
+def _attributes_in(value: m.Value | m.Predicate, where: list[m.Attribute]) -> Iterator[m.Attribute]:
     match value:
         case m.Attribute():
             yield value
@@ -371,3 +375,5 @@ def _attributes_in(value: m.Value, where: list[m.Attribute]) -> Iterator[m.Attri
         case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
             for operand in operands:
                 yield from _attributes_in(operand, where)
+        case _ if isinstance(value, m.Predicate):  # `held` of it
+            yield from _attributes_asked(value, where)

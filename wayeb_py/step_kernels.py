@@ -312,7 +312,7 @@ def step_places(  # type: ignore[no-untyped-def]
                     out_seq[n_out] = far_start_seq
                     out_ts[n_out] = far_start_ts
                     n_out += 1
-                told = place + 1
+                told = int(place) + 1
             if found:
                 out_row[n_out] = row
                 out_pattern[n_out] = np.int32(pattern)
@@ -323,8 +323,8 @@ def step_places(  # type: ignore[no-untyped-def]
             differs = after != far_after
             if not differs:
                 for register in range(n_registers):
-                    if live[after * n_registers + register] != 0 and scratch_seq[into + register] != scratch_seq[register]:
-                        differs = True
+                    if live[after * n_registers + register] != 0:
+                        differs |= scratch_seq[into + register] != scratch_seq[register]
             if differs:
                 scratch_place[kept] = place
                 scratch_state[kept] = after

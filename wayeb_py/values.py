@@ -119,6 +119,8 @@ class Values:
             case m.Previous(operand):
                 return self._previous(subject, self.column(operand, chunk), chunk)
             case m.Held(operand):
+                if isinstance(operand, m.Predicate):
+                    return self._held(subject, Column("bool", self.holds(operand, chunk).view(np.uint8)), chunk)
                 return self._held(subject, self.column(operand, chunk), chunk)
             case m.Arithmetic():
                 return Column("number", self._calculate(subject, chunk), own=np.float64)

@@ -6,7 +6,8 @@ where it was, since its letters have only got other meanings.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from wayeb_py.spatial.overlay import Questions
     from wayeb_py.spatial.table import Table
 
+MOST_LISTED = 20  # names in one message
+
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
@@ -28,6 +31,7 @@ class Loaded:
 
     index: PlaceIndex
     notes: tuple[str, ...]
+    shared_names: tuple[str, ...] = ()  # names that several places of the file have
 
 
 class Knowledge:
@@ -40,6 +44,7 @@ class Knowledge:
         self.lookups = {lookup.name: lookup for lookup in lookups}
         self.outside = outside
         self._loaded: dict[str, Loaded] = {}
+        self._named: dict[str, tuple[str, ...]] = {}  # what is noted on the names of places that are asked for by name
         self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
         self._questions: dict[tuple[m.Near | m.Inside, ...], Questions] = {}
@@ -58,7 +63,8 @@ class Knowledge:
     @property
     def notes(self) -> tuple[str, ...]:
         """What was noted on the files that are loaded: repairs, and what looks wrong."""
-        return tuple(note for loaded in self._loaded.values() for note in loaded.notes)
+        of_files = (note for loaded in self._loaded.values() for note in loaded.notes)
+        return (*of_files, *(note for notes in self._named.values() for note in notes))
 
     def index(self, places: m.Places | m.Point) -> PlaceIndex:
         """What a pattern names: all places of a declaration, one of them, or a written point."""
@@ -79,10 +85,13 @@ class Knowledge:
             from difflib import get_close_matches
 
             near = get_close_matches(places.entry, index.names, n=1)
+            hint = f"did you mean `{near[0]}`?" if near else None
+            if places.entry in self.load(places.name).shared_names:
+                hint = f"several places of the file are: the first is called `{places.entry} (1)`"
             raise DataError(
                 f"no place of `{places.name}` is called `{places.entry}`",
                 str(self.path_of(self.declared[places.name])),
-                hint=f"did you mean `{near[0]}`?" if near else None,
+                hint=hint,
             ) from None
 
     def questions(self, asked: tuple[m.Near | m.Inside, ...]) -> Questions:
@@ -140,21 +149,19 @@ class Knowledge:
                 yield looked_up[0]
 
     def require_names(self, name: str) -> None:
-        """Raises DataError where a place has no name, or the name of another."""
-        seen: dict[str, int] = {}
-        index = self.load(name).index
+        """Raises DataError where places have no name, and notes where several had the same."""
+        loaded = self.load(name)
         path = str(self.path_of(self.declared[name]))
-        for number, called in enumerate(index.names, 1):
-            if not called:
-                raise DataError(
-                    f"place {number} of `{name}` has no name, and a pattern asks for places by their names", path,
-                    hint="give the file a column or a property `name`",
-                )  # fmt: skip
-            if called in seen:
-                raise DataError(
-                    f"two places of `{name}` are called `{called}`: place {seen[called]} and place {number}", path
-                )
-            seen[called] = number
+        nameless = [f"{number:,}" for number, called in enumerate(loaded.index.names, 1) if not called]
+        if nameless:
+            listed = ", ".join(nameless[:MOST_LISTED]) + (", …" if len(nameless) > MOST_LISTED else "")
+            which = f"place {listed} of `{name}` has" if len(nameless) == 1 else f"places {listed} of `{name}` have"
+            raise DataError(
+                f"{which} no name, and a pattern asks for places by their names", path,
+                hint='give the file a column or a property `name`, or say which one it is: `from "…" name "COLUMN"`',
+            )  # fmt: skip
+        if name not in self._named:
+            self._named[name] = _note_of_names(name, path, loaded.shared_names)
 
     def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
         """Where the declaration's file is: its path is relative to the pattern file."""
@@ -162,13 +169,19 @@ class Knowledge:
 
     def _read(self, known: m.Knowledge) -> Loaded:
         from wayeb_py.spatial.index import PlaceIndex
-        from wayeb_py.spatial.read import read_features
+        from wayeb_py.spatial.read import NoSuchColumnError, read_features
         from wayeb_py.spatial.shapes import shapes_of
 
         self._refuse_outside(known)
-        features = read_features(self.path_of(known), known.shape)
+        try:
+            features = read_features(self.path_of(known), known.shape, known.name_column)
+        except NoSuchColumnError:
+            if not known.given:
+                raise
+            features = read_features(self.path_of(known), known.shape)  # a user's file may call it something else
         shapes = shapes_of(features.geometries, known.shape == "areas")
-        return Loaded(PlaceIndex(shapes, features.names, features.columns), features.notes)
+        names, shared = tell_apart(features.names)
+        return Loaded(PlaceIndex(shapes, names, features.columns), features.notes, shared)
 
     def _refuse_outside(self, known: m.Knowledge | m.Lookup) -> None:
         path = self.path_of(known)
@@ -219,45 +232,70 @@ class Knowledge:
         )
 
 
+def tell_apart(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names, where several places have the same with their number among them, and those that were the same.
+
+    `Newport` becomes `Newport (1)`, `Newport (2)` in the order of the file. None stays `Newport`: who asks for that
+    would not know which one it is.
+    """
+    times = Counter(name for name in names if name)
+    taken = {name for name, n in times.items() if n == 1}
+    numbered: dict[str, int] = {}
+    apart: list[str] = []
+    for name in names:
+        if times[name] < 2:
+            apart.append(name)
+            continue
+        while True:
+            numbered[name] = numbered.get(name, 0) + 1
+            if (called := f"{name} ({numbered[name]})") not in taken:
+                break
+        taken.add(called)
+        apart.append(called)
+    return tuple(apart), tuple(name for name, n in times.items() if n > 1)
+
+
+def _note_of_names(name: str, path: str, shared: tuple[str, ...]) -> tuple[str, ...]:
+    if not shared:
+        return ()
+    listed = ", ".join(f"`{called}`" for called in shared[:MOST_LISTED]) + (", …" if len(shared) > MOST_LISTED else "")
+    are = "1 name of" if len(shared) == 1 else f"{len(shared):,} names of"
+    return (f"{path}: {are} `{name}` each stand for several places, now `{shared[0]} (1)` and so on: {listed}",)
+
+
 def attributes_of(regex: m.Regex) -> Iterator[m.Attribute]:
     """The attributes that a regex looks at."""
-    for value in _values_of(regex):
-        if isinstance(value, m.Attribute):
-            yield value
+    for item in _items_of(regex):
+        if isinstance(item, m.Attribute):
+            yield item
 
 
 def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
     """The places that a pattern asks for."""
     if pattern.each is not None:
         yield m.Places(pattern.each[1])
-    for letter in letters_of(pattern.regex):
-        for atom in atoms_of(letter.predicate):
-            if isinstance(atom, m.Near | m.Inside):
-                yield _without_each(atom.places)
-    for value in _values_of(pattern.regex):
-        if isinstance(value, m.Distance):
-            yield _without_each(value.to)
+    for item in _items_of(pattern.regex):
+        if isinstance(item, m.Near | m.Inside):
+            yield _without_each(item.places)
+        elif isinstance(item, m.Distance):
+            yield _without_each(item.to)
 
 
-def _values_of(regex: m.Regex) -> Iterator[m.Value]:
-    """Every value in the regex, and those that it is computed from."""
-    waiting: list[m.Value] = []
-    for letter in letters_of(regex):
-        for atom in atoms_of(letter.predicate):
-            match atom:
-                case m.Compare(_, left, right):
-                    waiting += [left, right]
-                case m.Missing(operand):
-                    waiting.append(operand)
-                case m.PredicateCall(_, operands):
-                    waiting += operands
+def _items_of(regex: m.Regex) -> Iterator[m.Value | m.Predicate]:
+    """Every atom and every value in the regex, and those that it is computed from."""
+    waiting: list[m.Value | m.Predicate] = [letter.predicate for letter in letters_of(regex)]
     while waiting:
-        value = waiting.pop()
-        yield value
-        match value:
-            case m.Previous(operand) | m.Held(operand):
+        item = waiting.pop()
+        if isinstance(item, m.Not | m.And | m.Or):
+            waiting += atoms_of(item)
+            continue
+        yield item
+        match item:
+            case m.Compare(_, left, right):
+                waiting += [left, right]
+            case m.Previous(operand) | m.Held(operand) | m.Missing(operand):
                 waiting.append(operand)
-            case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
+            case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
                 waiting += operands
 
 

@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -55,8 +56,15 @@ class Features:
     notes: tuple[str, ...] = field(default=())
 
 
-def read_features(path: Path, shape: Shape) -> Features:
-    """The places of a file; DataError tells what is wrong with it."""
+class NoSuchColumnError(DataError):
+    """The column that is to be the name is not in the file."""
+
+
+def read_features(path: Path, shape: Shape, name_column: str | None = None) -> Features:
+    """The places of a file; DataError tells what is wrong with it.
+
+    `name_column` is the column or property that is the name, where it is not to be found by itself.
+    """
     import numpy as np
 
     if not path.is_file():
@@ -65,7 +73,7 @@ def read_features(path: Path, shape: Shape) -> Features:
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _too_large(path)
-        found = list(reader(path))
+        found = list(reader(path, name_column))
     except UnicodeDecodeError as error:
         raise DataError(f"the text is not UTF-8: {error.reason}", str(path)) from error
     except OSError as error:
@@ -89,7 +97,7 @@ def read_features(path: Path, shape: Shape) -> Features:
     return Features(geometries, names, columns, tuple(notes))
 
 
-def _reader(path: Path) -> Callable[[Path], Iterator[Feature]]:
+def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Feature]]:
     match path.suffix.lower():
         case ".csv" | ".tsv" | ".txt":
             return _read_csv
@@ -116,7 +124,7 @@ def _too_large(path: Path) -> DataError:
 
 
 # Formats.
-def _read_csv(path: Path) -> Iterator[Feature]:
+def _read_csv(path: Path, named: str | None) -> Iterator[Feature]:
     import shapely
 
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -128,7 +136,7 @@ def _read_csv(path: Path) -> Iterator[Feature]:
         if not header:
             return
         lon, lat = _column(header, LON, "longitude", path), _column(header, LAT, "latitude", path)
-        name = _name_key(header)
+        name = _name_key(header, named, path)
         for cells in lines:
             if not any(cell.strip() for cell in cells):
                 continue
@@ -168,8 +176,18 @@ def _number(cell: str, column: str, path: Path, row: int) -> float:
         raise DataError(f"{what}, in the column `{column}`", str(path), row) from None
 
 
-def _name_key(keys: Sequence[str]) -> str | None:
-    """Which column or property is the name: `name`, or the only one that ends in it."""
+def _name_key(keys: Sequence[str], named: str | None = None, path: Path | None = None) -> str | None:
+    """Which column or property is the name: the one that is `named`, `name`, or the only one that ends in it."""
+    if named is not None:
+        if named in keys:
+            return named
+        close = get_close_matches(named, keys, n=1)
+        raise NoSuchColumnError(
+            f"no column is called `{named}`, which is to be the name: the columns are {', '.join(keys)}",
+            str(path),
+            1 if path is not None and path.suffix.lower() in (".csv", ".tsv", ".txt") else None,
+            f"did you mean `{close[0]}`?" if close else None,
+        )
     for spelling in NAME:
         for key in keys:
             if key.lower() == spelling:
@@ -178,7 +196,7 @@ def _name_key(keys: Sequence[str]) -> str | None:
     return ending[0] if len(ending) == 1 else None
 
 
-def _read_geojson(path: Path) -> Iterator[Feature]:
+def _read_geojson(path: Path, named: str | None) -> Iterator[Feature]:
     import shapely
 
     text = path.read_text(encoding="utf-8-sig")
@@ -196,6 +214,7 @@ def _read_geojson(path: Path) -> Iterator[Feature]:
     features = data.get("features", []) if data.get("type") == "FeatureCollection" else [data]
     if not isinstance(features, list):
         raise DataError("this is JSON, but not GeoJSON: the features are not a list", str(path))
+    n_without = 0
     for number, feature in enumerate(features, 1):
         where = f"feature {number}"
         if not isinstance(feature, dict):
@@ -207,8 +226,10 @@ def _read_geojson(path: Path) -> Iterator[Feature]:
         geometry = feature.get("geometry") if is_feature else feature
         if not isinstance(geometry, dict) or "type" not in geometry:
             raise DataError(f"{where} has no geometry", str(path))
-        key = _name_key(list(properties))
-        name = properties.get(key) if key is not None else feature.get("id")
+        key = named if named in properties else _name_key(list(properties))
+        if named is not None and key != named:
+            key, n_without = None, n_without + 1
+        name = properties.get(key) if key is not None else feature.get("id") if named is None else None
         if name is not None:
             where = f"{where} (`{name}`)"
         try:
@@ -217,6 +238,8 @@ def _read_geojson(path: Path) -> Iterator[Feature]:
             raise DataError(f"{where} is not a geometry: {error}", str(path)) from None
         plain = {k: v for k, v in properties.items() if not isinstance(v, dict | list)}
         yield Feature(shaped, None if name is None else str(name), plain, where)
+    if named is not None and n_without == len(features) > 0:
+        raise NoSuchColumnError(f"no feature has a property `{named}`, which is to be the name", str(path))
 
 
 _WKT = re.compile(
@@ -227,9 +250,15 @@ _WKT = re.compile(
 )
 
 
-def _read_wkt(path: Path) -> Iterator[Feature]:
+def _read_wkt(path: Path, named: str | None) -> Iterator[Feature]:
     import shapely
 
+    if named is not None:
+        raise NoSuchColumnError(
+            f"the name is to be the column `{named}`, and a file of WKT has no columns",
+            str(path),
+            hint="the name stands before or after the geometry; leave out `name …`",
+        )
     for row, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), 1):
         if not line.strip() or line.startswith("#"):
             continue
@@ -247,7 +276,7 @@ def _read_wkt(path: Path) -> Iterator[Feature]:
         yield Feature(geometry, name, {"name": name}, f"`{name}`" if name else "this line", row)
 
 
-def _read_geoparquet(path: Path) -> Iterator[Feature]:
+def _read_geoparquet(path: Path, named: str | None) -> Iterator[Feature]:
     import pyarrow as pa
     import shapely
 
@@ -265,7 +294,7 @@ def _read_geoparquet(path: Path) -> Iterator[Feature]:
     if about.get("crs") is not None:
         _refuse_other_degrees(json.dumps(about["crs"].get("id", {}) if isinstance(about["crs"], dict) else ""), path)
     rows = table.drop_columns([key]).to_pylist()
-    name = _name_key(table.drop_columns([key]).column_names)
+    name = _name_key(table.drop_columns([key]).column_names, named, path)
     for row, (geometry, columns) in enumerate(zip(table.column(key).to_pylist(), rows, strict=True), 1):
         called = columns.get(name) if name is not None else None
         try:
