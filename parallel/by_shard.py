@@ -26,6 +26,7 @@ from wayeb_py.parallel import faults, parcel
 from wayeb_py.parallel.arrival import in_arrival_order
 from wayeb_py.parallel.harvest import Harvest
 from wayeb_py.parallel.live import STEPS_OF_SILENCE, Live, silent_since
+from wayeb_py.parallel.overflow import Overflow
 from wayeb_py.parallel.parcel import Parcel
 from wayeb_py.parallel.shards import routes
 from wayeb_py.parallel.snapshots import Epoch, Snapshot
@@ -66,6 +67,7 @@ class Shards:
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
     listens: bool = False  # silence is told by the epochs
+    overflow: Overflow | None = None  # where a shard puts what is too much for Spark
 
     @property
     def step_ms(self) -> int:
@@ -83,7 +85,8 @@ def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
-        yield _as_pandas(_step(shards, arrived, state))
+        found = iter(_step(shards, arrived, state))
+        yield _as_pandas(list(found if shards.overflow is None else shards.overflow.sort_out(found)))
 
     return routed.groupBy(_ROUTE).applyInPandasWithState(
         step,

@@ -28,6 +28,7 @@ from wayeb_py.parallel import faults
 from wayeb_py.parallel.gauge import Gauge, GaugeSetting
 from wayeb_py.parallel.live import silent_since
 from wayeb_py.parallel.log import Offsets, Stretch, settle
+from wayeb_py.parallel.overflow import Overflow
 from wayeb_py.parallel.packing import cut_stretches, pack_stretch
 from wayeb_py.parallel.parcel import DDL, to_batch
 from wayeb_py.parallel.replay_log import ReplayLog
@@ -235,7 +236,11 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)
         setting, errand, shards = self._chain.setting, partition.errand, self._chain.shards
-        for parcel in pack_stretch(setting, errand, shards) if shards else recognise_stretch(setting, errand):
+        if shards:
+            parcels = pack_stretch(setting, errand, shards)
+        else:
+            parcels = Overflow(setting.folder).sort_out(recognise_stretch(setting, errand))
+        for parcel in parcels:
             yield to_batch([parcel])
 
 

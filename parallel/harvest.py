@@ -30,6 +30,7 @@ from wayeb_py.parallel.parcel import Kind, Parcel, pack, pack_lines
 from wayeb_py.recogniser import Recogniser
 
 PARCEL_ROWS = 1 << 16
+MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
 ASIDE_BYTES = 1 << 20
 
 
@@ -142,7 +143,9 @@ class Harvest:
         if self._tables:
             table = pa.concat_tables(self._tables).unify_dictionaries().combine_chunks()
             self._tables = []
-            yield self._parcel("episodes" if self.episodes else "detections", pack(with_ids(table)))
+            for start in range(0, table.num_rows, MOST_PARCEL_ROWS):  # a few events may find millions
+                some = with_ids(table.slice(start, MOST_PARCEL_ROWS))
+                yield self._parcel("episodes" if self.episodes else "detections", pack(some))
 
     def _pack_aside(self) -> Iterator[Parcel]:
         if self._aside:

@@ -47,19 +47,16 @@ class KafkaSink:
 
     def write(self, batch: Batch) -> None:
         """Returns when the brokers have every detection of the batch."""
-        if batch.found is None or not batch.found.num_rows:
+        if not batch.has_found:
             return
         from confluent_kafka import KafkaException
 
         producer = self._producer
         assert producer is not None, "open comes first"
         self._failed.clear()
-        values = render_objects(batch.found)
-        keys = _texts(batch.found.column("entity"))
-        ids = _texts(batch.found.column(DETECTION_ID))
         try:
-            for value, key, detection_id in zip(values, keys, ids, strict=True):
-                self._send(producer, value, key, [(DETECTION_ID, detection_id)])
+            for table in batch.tables():
+                self._send_all(producer, table)
                 if self._failed:
                     break
         except KafkaException as error:
@@ -68,6 +65,13 @@ class KafkaSink:
             pass
         if self._failed:
             raise self._refused(batch)
+
+    def _send_all(self, producer: Producer, table: pa.Table) -> None:
+        keys, ids = _texts(table.column("entity")), _texts(table.column(DETECTION_ID))
+        for value, key, detection_id in zip(render_objects(table), keys, ids, strict=True):
+            self._send(producer, value, key, [(DETECTION_ID, detection_id)])
+            if self._failed:
+                return
 
     def _send(self, producer: Producer, value: bytes, key: bytes | None, headers: list[Any]) -> None:
         while True:

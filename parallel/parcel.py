@@ -16,7 +16,7 @@ from typing import Literal
 
 import pyarrow as pa
 
-Kind = Literal["events", "detections", "episodes", "aside", "counts", "entities", "epoch"]
+Kind = Literal["events", "detections", "episodes", "aside", "counts", "entities", "epoch", "elsewhere"]
 
 SCHEMA = pa.schema([("kind", pa.string()), ("split", pa.int64()), ("number", pa.int64()), ("payload", pa.binary())])
 DDL = "kind string, split bigint, number bigint, payload binary"
@@ -31,7 +31,7 @@ class Parcel:
     kind: Kind
     split: int
     number: int
-    payload: bytes  # an Arrow stream; for counts JSON; for aside what sender and receiver agree on
+    payload: bytes  # an Arrow stream; for counts JSON; for aside what sender and receiver agree on; see `overflow`
 
 
 def pack(table: pa.Table | pa.RecordBatch) -> bytes:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import IO, Any, Protocol, runtime_checkable
 
@@ -23,14 +23,39 @@ from wayeb_py.parallel import faults
 from wayeb_py.parallel.mending import last_batch, put_away
 
 
-@dataclass(slots=True)
 class Batch:
-    """What one micro-batch found: detections, or episodes where those were asked for; None where there were none."""
+    """What one micro-batch found: detections, or episodes where those were asked for."""
 
-    number: int
-    found: pa.Table | None = None
-    aside: bytes = b""  # NDJSON
-    counts: list[dict[str, Any]] = field(default_factory=list)  # one a partition and group
+    def __init__(
+        self,
+        number: int,
+        found: pa.Table | None = None,
+        aside: bytes = b"",
+        counts: Sequence[dict[str, Any]] = (),
+        parts: Sequence[Callable[[], pa.Table]] = (),
+    ) -> None:
+        self.number = number
+        self.aside = aside  # NDJSON
+        self.counts = list(counts)  # one a partition and group
+        self._parts = [partial(_itself, found)] if found is not None else list(parts)
+
+    @property
+    def has_found(self) -> bool:
+        return bool(self._parts)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """What was found, in parts that fit the memory however much it is."""
+        for part in self._parts:
+            yield part()
+
+    @property
+    def found(self) -> pa.Table | None:
+        """All of it at once; None where there was nothing."""
+        return pa.concat_tables(self.tables()) if self._parts else None
+
+
+def _itself(table: pa.Table) -> pa.Table:
+    return table
 
 
 class Sink(Protocol):
@@ -93,13 +118,14 @@ class ParquetSink:
 
     def write(self, batch: Batch) -> None:
         path = self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet"
-        if batch.found is None:
+        if not batch.has_found:
             path.unlink(missing_ok=True)
             return
         output = ParquetOutput(path)
         try:
             output.open()
-            output.write(batch.found)
+            for table in batch.tables():
+                output.write(table)
             faults.reach("sink:inside")
             output.commit()
         finally:
@@ -121,9 +147,9 @@ class NdjsonSink:
         """There is nothing to prepare."""
 
     def write(self, batch: Batch) -> None:
-        if batch.found is not None:
+        for table in batch.tables():
             with telling_faults(None):
-                self._stream.write(render_ndjson(batch.found))
+                self._stream.write(render_ndjson(table))
                 self._stream.flush()
 
     def close(self) -> None:
@@ -142,8 +168,9 @@ class FunctionSink:
         """There is nothing to prepare."""
 
     def write(self, batch: Batch) -> None:
-        if batch.found is not None:
-            self._function(batch.found, batch.number)
+        found = batch.found
+        if found is not None:
+            self._function(found, batch.number)
 
     def close(self) -> None:
         """The function's own affair."""

@@ -8,7 +8,6 @@ found and writes it; events never come to it.
 
 from __future__ import annotations
 
-import json
 import logging
 import signal
 import threading
@@ -23,19 +22,18 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from wayeb_py.errors import DamagedError, DataError, WayebError
-from wayeb_py.files.kinds import plain
-from wayeb_py.files.render import plain_table
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.chained import Chain
 from wayeb_py.parallel.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.eras import keep_era, load_schema, refuse_damaged, this_release
+from wayeb_py.parallel.gather import gather
 from wayeb_py.parallel.gauge import gauge_of, has_ended
 from wayeb_py.parallel.last_words import as_error
 from wayeb_py.parallel.ledger import Entry, Ledger
 from wayeb_py.parallel.log import Log, NoEventsError, identity_of, settle
-from wayeb_py.parallel.parcel import unpack, unpack_lines
+from wayeb_py.parallel.overflow import Overflow
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.private import require_private
 from wayeb_py.parallel.recovery import recover
@@ -193,7 +191,9 @@ def stream(
         )
         aside_folder.open(manifest.stream_id)
         columns = _columns(patterns, schema, episodes)
-        run = _Run(sink, aside_folder, ledger, manifest.stream_id, columns, summary, watchers)
+        overflow = Overflow(checkpoint.folder)
+        overflow.clear()
+        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers)
         for note in patterns.knowledge.notes:
             say(note)
         # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
@@ -338,6 +338,7 @@ class _Run:
     sink: Sink
     aside: AsideFolder
     ledger: Ledger
+    overflow: Overflow
     stream_id: str
     columns: pa.Schema
     summary: StreamSummary
@@ -347,11 +348,12 @@ class _Run:
     def take(self, parcels: DataFrame, number: int) -> None:
         try:
             self.ledger.note(number)
-            batch = gather(parcels, number, self.columns)
+            batch = gather(parcels, number, self.columns, self.overflow)
             self.ledger.spark.settle_state()
             faults.reach("sink:before")
             self.aside.write(self.stream_id, number, batch.aside)
             self.sink.write(batch)
+            self.overflow.clear()
             faults.reach("sink:after")
             self.summary.add(batch)
             for watcher in self.watchers:
@@ -361,37 +363,6 @@ class _Run:
             if isinstance(error, WayebError | BrokenPipeError):
                 self.fault = error
             raise
-
-
-def gather(parcels: DataFrame, number: int, columns: pa.Schema) -> Batch:
-    """What a batch's parcels hold, in the order of splits and parcels."""
-    rows = parcels.toArrow().sort_by([("split", "ascending"), ("number", "ascending")])
-    batch = Batch(number)
-    tables = []
-    aside = bytearray()
-    for kind, payload in zip(rows.column("kind").to_pylist(), rows.column("payload"), strict=True):
-        if kind == "counts":
-            batch.counts.append(json.loads(payload.as_py()))
-        elif kind == "aside":
-            aside += unpack_lines(payload.as_py())
-        else:
-            tables.append(_aligned(unpack(payload.as_buffer()), columns))
-    batch.aside = bytes(aside)
-    if tables:
-        batch.found = pa.concat_tables(tables)
-    return batch
-
-
-def _aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
-    """The table with the stream's columns: a group of patterns emits only its own."""
-    table = plain_table(table)
-    own = set(table.column_names)
-    arrays = {
-        field.name: table.column(field.name) if field.name in own else pa.nulls(table.num_rows, plain(field.type))
-        for field in columns
-    }
-    # A batch of an era before may have columns that nobody emits any more.
-    return pa.table(arrays | {name: table.column(name) for name in table.column_names if name not in arrays})
 
 
 # Until the end.

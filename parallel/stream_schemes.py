@@ -20,6 +20,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel.log import Log, Stretch
+from wayeb_py.parallel.overflow import Overflow
 from wayeb_py.parallel.sample import COSTED_ROWS, equal_groups, measure_costs
 
 if TYPE_CHECKING:
@@ -156,7 +157,9 @@ def make_frame(spark: SparkSession, chain: Chain) -> DataFrame:
         era = setting.era(number)
         return Order(era.groups[0], era.schema_of(0))
 
-    return recognise_by_shard(read, Shards(chain.shards, order, setting.episodes, listens=setting.listens))
+    overflow = Overflow(setting.folder)
+    shards = Shards(chain.shards, order, setting.episodes, listens=setting.listens, overflow=overflow)
+    return recognise_by_shard(read, shards)
 
 
 # ---- groups of patterns
