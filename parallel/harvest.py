@@ -27,11 +27,19 @@ from wayeb_py.files.aside import render_aside
 from wayeb_py.files.block import AsideRow, Block, values_of_rows
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.parcel import Kind, Parcel, pack, pack_lines
+from wayeb_py.patterns import Patterns
 from wayeb_py.recogniser import Recogniser
 
 PARCEL_ROWS = 1 << 16
 MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
+MOST_FOUND = 1 << 21  # at once
 ASIDE_BYTES = 1 << 20
+
+
+def most_an_event(patterns: Patterns) -> int:
+    """How many detections an event can complete: one a pattern, and a place of those that are for each of some."""
+    places = (pattern.each for pattern in patterns.meaning.patterns)
+    return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)
 
 
 class Harvest:
@@ -51,6 +59,7 @@ class Harvest:
         self._aside = bytearray()
         self._number = self._n_aside = 0
         self._n_ahead = 0
+        self._most, self._n_found = most_an_event(recogniser.patterns), 0
         self._first_s: float | None = None
         self._last_s: float | None = None
 
@@ -63,14 +72,30 @@ class Harvest:
             self._unreadable[column] += unreadable.count
         for batch in block.batches:
             self._see_times(batch)
-            began = time.perf_counter()
-            detections = self.recogniser.feed(batch)
-            self.recognise_s += time.perf_counter() - began
-            yield from self.take(detections)
+            for some in self._cut(batch):
+                began = time.perf_counter()
+                detections = self.recogniser.feed(some)
+                self.recognise_s += time.perf_counter() - began
+                yield from self.take(detections)
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in slices that find what memory holds: near thousands of places an event finds thousands."""
+        if self._most * batch.num_rows <= MOST_FOUND:
+            yield batch
+            return
+        at, n_rows, n_before = 0, max(1, MOST_FOUND // self._most), self._n_found
+        while at < batch.num_rows:
+            some = batch.slice(at, n_rows)
+            yield some
+            at += some.num_rows
+            an_event = max(1.0, (self._n_found - n_before) / at)
+            n_rows = min(16 * n_rows, max(1, int(MOST_FOUND / an_event)))
 
     def take(self, detections: Detections) -> Iterator[Parcel]:
         """The parcels that are full after what the recogniser gave without being fed: at its end, or for silence."""
-        self._found.update(detections.counts())
+        counts = detections.counts()
+        self._found.update(counts)
+        self._n_found += sum(counts.values())
         table = detections.episodes() if self.episodes else detections.to_arrow()
         if table.num_rows:
             self._n_episodes += table.num_rows if self.episodes else 0

@@ -14,12 +14,13 @@ from small_spark import SmallSpark
 
 import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
 from wayeb_py.parallel import harvest, overflow
 from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.overflow import Overflow
-from wayeb_py.parallel.parcel import Parcel
+from wayeb_py.parallel.parcel import Parcel, unpack
 from wayeb_py.parallel.sinks import ParquetSink, Sink
 from wayeb_py.parallel.stream import stream
 
@@ -116,13 +117,40 @@ def test_a_few_events_that_find_much_make_parcels_of_a_bounded_size(tmp_path: Pa
     own = harvest.Harvest(wayeb_py.Recogniser(patterns), "", 0, 0, False)
     found = wayeb_py.Recogniser(patterns).feed(rows)
     parcels = [*own.take(found), *own.finish()]
-    sizes = [overflow_rows(parcel) for parcel in parcels if parcel.kind == "detections"]
+    sizes = [unpack(parcel.payload).num_rows for parcel in parcels if parcel.kind == "detections"]
     assert sum(sizes) == 300_000
     assert max(sizes) <= harvest.MOST_PARCEL_ROWS
     assert json.loads(parcels[-1].payload)["detections"]["P7"] == 1000
 
 
-def overflow_rows(parcel: Parcel) -> int:
-    from wayeb_py.parallel.parcel import unpack
+def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [f"p{n},{n / 1000},45\n" for n in range(50)]
+    (tmp_path / "ports.csv").write_text("name,lon,lat\n" + "".join(lines))
+    (tmp_path / "p.sre").write_text(
+        "stream s {\n  key id\n  time ts in s\n  position lon, lat\n}\n"
+        'points port from "ports.csv"\npattern Near for each p in port := (near(p, 100 km))\npattern Two := any ; any\n'
+    )
+    patterns = wayeb_py.compile(tmp_path / "p.sre")
+    assert harvest.most_an_event(patterns) == 51
+    far = [45.0] * 300 + [60.0] * 600  # near all of them, then near none
+    rows = pa.table({"id": [1] * 900, "ts": range(900), "lon": [0.0] * 900, "lat": far})
+    recogniser = wayeb_py.Recogniser(patterns)
+    fed: list[int] = []
+    feed = wayeb_py.Recogniser.feed
+    monkeypatch.setattr(
+        wayeb_py.Recogniser, "feed", lambda self, batch: fed.append(batch.num_rows) or feed(self, batch)
+    )
+    monkeypatch.setattr(harvest, "MOST_FOUND", 1000)
+    own = harvest.Harvest(recogniser, "", 0, 0, False)
+    parcels = [*own.feed(Block(rows.to_batches())), *own.finish()]
+    assert sum(fed) == 900
+    assert max(fed[:15]) * 51 <= 1000 + 51
+    assert len(fed) < 45, "where little is found more is fed at a time"
+    found = [unpack(parcel.payload).drop_columns(["detection_id"]) for parcel in parcels if parcel.kind == "detections"]
+    whole = feed(wayeb_py.Recogniser(patterns), rows).to_arrow()
+    key = ("pattern", "place", "seq")
+    assert sorted(_rows(pa.concat_tables(found), key)) == sorted(_rows(whole, key))
 
-    return unpack(parcel.payload).num_rows
+
+def _rows(table: pa.Table, key: tuple[str, ...]) -> list[tuple[str, ...]]:
+    return [tuple(str(row[name]) for name in key) for row in table.select(key).to_pylist()]
