@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
@@ -162,9 +162,9 @@ class _Job:
             tell = partial(self._tell, tools)
             with watched(context, interruption, tools.errors, tell):
                 frame = self.plan.start(self.spark, tools).persist()
-                sizes, account = self._recognise(frame)
+                sent, account = self._recognise(frame)
             with watched(context, interruption, tools.errors, lambda: None):
-                summary = self._conclude(account, _Others(frame, sizes))
+                summary = self._conclude(account, _Others(frame, sent))
         except DataError as error:
             self.sink.discard()
             if self.aside.n_bad:  # too many bad rows are best understood by looking at them
@@ -179,20 +179,21 @@ class _Job:
                 tools.work.unpersist()
         return summary
 
-    def _recognise(self, frame: DataFrame) -> tuple[dict[str, int], Account]:
-        """Runs everything; what tasks count comes at once, of the rest the size by kind."""
+    def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], Account]:
+        """Runs everything; what tasks count comes at once, of the rest where it is and how much."""
         from pyspark.sql import functions as f
 
         counted = f.when(f.col("kind") == "counts", f.col("payload"))
-        rows = frame.select("kind", "split", f.length("payload").alias("n_bytes"), counted.alias("counted")).collect()
-        sizes: dict[str, int] = {}
+        n_bytes = f.length("payload").alias("n_bytes")
+        rows = frame.select("kind", "split", "number", n_bytes, counted.alias("counted")).collect()
+        sent: dict[str, list[_Sent]] = {}
         total = Account()
         for row in rows:
             if row.kind == "counts":
                 total.add(Account.from_parcel(Parcel("counts", row.split, 0, bytes(row.counted))))
             else:
-                sizes[row.kind] = sizes.get(row.kind, 0) + row.n_bytes
-        return sizes, total
+                sent.setdefault(row.kind, []).append(_Sent(row.split, row.number, row.n_bytes))
+        return sent, total
 
     def _conclude(self, account: Account, others: _Others) -> Summary:
         self.aside.add_block(Block(n_rows=account.rows))
@@ -267,18 +268,62 @@ class _Job:
 
 
 @dataclass(frozen=True, slots=True)
+class _Sent:
+    """A parcel that a task has for the driver."""
+
+    split: int
+    number: int
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
 class _Others:
     """The parcels that are no counts, kind by kind."""
 
     frame: DataFrame
-    sizes: dict[str, int]
+    sent: dict[str, list[_Sent]]  # by kind, in the order of tasks
 
     def of(self, kind: str) -> Iterator[Parcel]:
-        """The parcels of a kind in the order of their tasks; few at once, many by a partition at a time."""
-        if not self.sizes.get(kind):
+        """The parcels of a kind in the order of their tasks, so many at a time as Java's heap holds without trouble."""
+        sent = self.sent.get(kind, [])
+        if not sent:
             return
         chosen = self.frame.where(self.frame["kind"] == kind)
-        few = self.sizes[kind] <= AT_ONCE_BYTES
-        rows = chosen.collect() if few else chosen.toLocalIterator(prefetchPartitions=True)
+        if sum(one.n_bytes for one in sent) <= AT_ONCE_BYTES:
+            rows: Iterable[Any] = chosen.collect()
+        elif _are_numbered(sent):
+            split, number = self.frame["split"], self.frame["number"]
+            rows = (
+                row
+                for some in _at_once(sent)
+                for row in chosen.where(
+                    (split == some[0].split) & number.between(some[0].number, some[-1].number)
+                ).collect()
+            )
+        else:
+            rows = chosen.toLocalIterator(prefetchPartitions=True)
         for row in rows:
             yield Parcel(row.kind, row.split, row.number, bytes(row.payload))
+
+
+def _are_numbered(sent: list[_Sent]) -> bool:
+    """Whether a range of a task's numbers means parcels that follow each other, and no others."""
+    last: dict[int, int] = {}
+    for one in sent:
+        if one.number <= last.get(one.split, -1):
+            return False
+        last[one.split] = one.number
+    return True
+
+
+def _at_once(sent: list[_Sent]) -> Iterator[list[_Sent]]:
+    """Parcels of one task that follow each other, in runs that are no larger than they have to be."""
+    run: list[_Sent] = []
+    n_bytes = 0
+    for one in sent:
+        if run and (one.split != run[0].split or n_bytes + one.n_bytes > AT_ONCE_BYTES):
+            yield run
+            run, n_bytes = [], 0
+        run.append(one)
+        n_bytes += one.n_bytes
+    yield run

@@ -162,6 +162,25 @@ def test_episodes_are_the_same(spark: SparkSession, tmp_path: Path, scheme: str)
     compare(spark, patterns(), [tmp_path / "a.parquet"], tmp_path, schemes=(scheme,), episodes=True)
 
 
+def test_what_would_be_too_much_for_javas_heap_is_fetched_a_few_parcels_at_a_time(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(job, "AT_ONCE_BYTES", 1)
+    table = events(900, 11)
+    pq.write_table(table.slice(0, 450), tmp_path / "a.parquet")
+    pq.write_table(table.slice(450), tmp_path / "b.parquet")
+    compare(spark, patterns(), [tmp_path / "a.parquet", tmp_path / "b.parquet"], tmp_path, schemes=SCHEMES[1:])
+
+
+def test_parcels_are_fetched_by_ranges_only_where_a_range_means_them_alone() -> None:
+    sent = [job._Sent(split, number, 40 << 20) for split, number in ((2, 0), (2, 1), (2, 5), (0, 0))]
+    assert job._are_numbered(sent)
+    assert [[one.number for one in some] for some in job._at_once(sent)] == [[0], [1], [5], [0]]
+    small = [job._Sent(one.split, one.number, 1 << 20) for one in sent]
+    assert [[one.number for one in some] for some in job._at_once(small)] == [[0, 1, 5], [0]]
+    assert not job._are_numbered([*sent, job._Sent(2, 3, 1)])
+
+
 def test_cleaned_values_are_counted_once_however_patterns_are_split(spark: SparkSession, tmp_path: Path) -> None:
     table = events(900, 11)
     wild = pc.if_else(pc.equal(table["speed"], 70), pa.scalar(900, pa.float32()), table["speed"])

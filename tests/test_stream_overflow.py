@@ -19,7 +19,7 @@ from wayeb_py.parallel import harvest, overflow
 from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.overflow import Overflow
+from wayeb_py.parallel.overflow import Overflow, Place
 from wayeb_py.parallel.parcel import Parcel, unpack
 from wayeb_py.parallel.sinks import ParquetSink, Sink
 from wayeb_py.parallel.stream import stream
@@ -72,7 +72,12 @@ def test_what_is_too_much_for_spark_goes_by_file_and_is_found_once(
 ) -> None:
     read: list[int] = []
     whole = Overflow.read
-    monkeypatch.setattr(Overflow, "read", lambda self, place: read.append(place.n_bytes) or whole(self, place))
+
+    def noted(self: Overflow, place: Place) -> bytes:
+        read.append(place.n_bytes)
+        return whole(self, place)
+
+    monkeypatch.setattr(Overflow, "read", noted)
     run(SmallSpark(), tmp_path, max_rows=1000)
     assert ids(tmp_path / "out") == expected()
     assert len(read) > 10
@@ -137,9 +142,12 @@ def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypat
     recogniser = wayeb_py.Recogniser(patterns)
     fed: list[int] = []
     feed = wayeb_py.Recogniser.feed
-    monkeypatch.setattr(
-        wayeb_py.Recogniser, "feed", lambda self, batch: fed.append(batch.num_rows) or feed(self, batch)
-    )
+
+    def noted(self: wayeb_py.Recogniser, batch: pa.RecordBatch) -> wayeb_py.Detections:
+        fed.append(batch.num_rows)
+        return feed(self, batch)
+
+    monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
     monkeypatch.setattr(harvest, "MOST_FOUND", 1000)
     own = harvest.Harvest(recogniser, "", 0, 0, False)
     parcels = [*own.feed(Block(rows.to_batches())), *own.finish()]
