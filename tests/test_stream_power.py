@@ -1,4 +1,4 @@
-"""Spark itself after a power cut or a slip of the hand, and when a batch finds much. `test_stream_mending` has the rest."""
+"""Spark itself after a power cut, and when a batch finds much; `test_stream_mending` and `_overflow` have the rest."""
 
 from __future__ import annotations
 
