@@ -84,13 +84,17 @@ class ReplayLog:
             raise DataError("there is no replay", str(folder))
         self.folder, self.speed, self.capacity = folder, speed, capacity
         self._ends = {str(partition): rows for partition, rows in enumerate(stored.rows)}
-        self._began_s, self._name = stored.began_s, stored.name
+        self._began_s, self._name, self._digest = stored.began_s, stored.name, stored.digest
         self._schedules: dict[str, Schedule] = {}
         self.states: dict[str, SourceState] = {}  # of the copy whose clock runs
 
     def __getstate__(self) -> dict[str, object]:
         # A clock belongs to one process, and schedules are mapped from the disk by whoever needs them.
         return self.__dict__ | {"_schedules": {}, "states": {}}
+
+    def identity(self) -> dict[str, str]:
+        """The data set, its files with their sizes and times: its store may have been lost, and made of another."""
+        return {"the data set": self._digest}
 
     # The clock.
 

@@ -16,12 +16,13 @@ group, and events by entity from files by day would be read once for every parti
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,7 @@ from wayeb_py.files.read import open_found
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.files.write import WholeFile, make_folder, sync
+from wayeb_py.parallel.sealed_json import seal, unseal
 from wayeb_py.parallel.shards import cut_by_shard
 
 DUE, NOTE = "__due", "__note"
@@ -58,6 +60,17 @@ class Stored:
     data: dict[str, Any]  # what offsets depend on
     columns: list[str]
     time_unit: str | None
+    sizes: dict[str, int] = field(default_factory=dict)  # of its files, in bytes
+
+    @property
+    def digest(self) -> str:
+        """Tells the data set from others."""
+        return hashlib.sha256(json.dumps(self.data).encode()).hexdigest()[:16]
+
+    def is_whole(self, folder: Path) -> bool:
+        """Whether every file is there, as long as it was written."""
+        paths = {folder / name: n_bytes for name, n_bytes in self.sizes.items()}
+        return all(path.is_file() and path.stat().st_size == n_bytes for path, n_bytes in paths.items())
 
 
 def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder: Path, partitions: int = 1) -> Stored:
@@ -75,22 +88,23 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     if known is not None:
         if known.data != data:
             raise _changed(known.data, data, folder)
-        if set(wanted.names) <= set(known.columns) and known.time_unit == wanted.time_unit:
+        if set(wanted.names) <= set(known.columns) and known.time_unit == wanted.time_unit and known.is_whole(folder):
             return known
     make_folder(folder)
     unfinished = folder / "unfinished"
     shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir()
     rows, began_s = _write_partitions(files, wanted, unfinished, partitions)
+    sizes = {path.name: path.stat().st_size for path in unfinished.iterdir()}
     for path in unfinished.iterdir():
         sync(path)  # on the disk before the record that says so
         path.replace(folder / path.name)
     unfinished.rmdir()
     name = "replay:" + ",".join(os.path.abspath(path) for path in paths)
-    stored = Stored(name, rows, began_s, data, list(wanted.names), wanted.time_unit)
+    stored = Stored(name, rows, began_s, data, list(wanted.names), wanted.time_unit, sizes)
     whole = WholeFile(folder / RECORD)
     try:
-        whole.write(json.dumps(asdict(stored)).encode())
+        whole.write(seal(json.dumps(asdict(stored))).encode())
         whole.commit()
     finally:
         whole.discard()
@@ -98,12 +112,13 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
 
 
 def read_store(folder: Path) -> Stored | None:
-    """What is stored in a folder, if anything is."""
+    """What is stored in a folder, if anything is; a record that is damaged tells nothing, and the data set is stored
+    once more: the checkpoint knows which it was."""
     try:
-        fields = json.loads((folder / RECORD).read_text())
-    except FileNotFoundError:
+        fields = unseal((folder / RECORD).read_bytes(), must=False)
+        return Stored(rows=tuple(fields.pop("rows")), **fields)
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
         return None
-    return Stored(rows=tuple(fields.pop("rows")), **fields)
 
 
 def _changed(known: dict[str, Any], data: dict[str, Any], folder: Path) -> DataError:

@@ -18,6 +18,7 @@ from small_spark import SmallSpark
 
 import wayeb_py
 from wayeb_py.errors import WayebError
+from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import eras, faults, folder_log
 from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.detection_id import with_ids
@@ -25,6 +26,8 @@ from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.health import Health
 from wayeb_py.parallel.ledger import read_ledger
 from wayeb_py.parallel.pressure import Capacity
+from wayeb_py.parallel.replay_log import ReplayLog
+from wayeb_py.parallel.replay_store import store_events
 from wayeb_py.parallel.sealed_json import seal, unseal
 from wayeb_py.parallel.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream import StreamSummary, stream
@@ -317,3 +320,23 @@ def test_a_seal_shows_every_flipped_bit() -> None:
         flipped[place // 8] ^= 1 << place % 8
         with pytest.raises((ValueError, TypeError)):
             unseal(bytes(flipped))
+
+
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "cut in half", "flipped"])
+@pytest.mark.parametrize("name", ["replay.json", "0.arrow", "0.due.npy"])
+def test_a_replay_whose_store_is_damaged_is_stored_again(tmp_path: Path, name: str, harm: str) -> None:
+    if name != "replay.json" and harm == "flipped":
+        return  # a copy of the data set is as safe as the data set
+    pq.write_table(events(50), tmp_path / "a.parquet")
+    wanted = Wanted.from_needs(wayeb_py.compile(PATTERNS).needs, "s")
+    store_events([tmp_path / "a.parquet"], wanted, tmp_path / "store")
+    before = ReplayLog(tmp_path / "store").identity()
+    damage(tmp_path / "store" / name, harm)
+    stored = store_events([tmp_path / "a.parquet"], wanted, tmp_path / "store")
+    assert stored.rows == (50,)
+    assert stored.is_whole(tmp_path / "store")
+    assert ReplayLog(tmp_path / "store").identity() == before
+    damage(tmp_path / "store" / "replay.json", "deleted")
+    pq.write_table(events(60), tmp_path / "a.parquet")
+    store_events([tmp_path / "a.parquet"], wanted, tmp_path / "store")
+    assert ReplayLog(tmp_path / "store").identity() != before, "so that the checkpoint is refused"
