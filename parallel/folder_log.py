@@ -22,15 +22,13 @@ and gone, and pieces of a growing file are joined: what is kept is as much as wh
 
 from __future__ import annotations
 
-import json
 import os
-import secrets
 import threading
 import time
 from bisect import bisect_right
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -42,6 +40,7 @@ from wayeb_py.files.find import EventFile, partitions_of, told_by_name
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.files.write import WholeFile, make_folder, sync
+from wayeb_py.parallel.journal import Journal, render_journal
 from wayeb_py.parallel.log import NoEventsError, Offsets, Stretch
 from wayeb_py.parallel.mending import CHOICE
 from wayeb_py.parallel.piece_rows import read_piece
@@ -57,7 +56,6 @@ from wayeb_py.parallel.pieces import (
     merge,
     name_fault,
 )
-from wayeb_py.parallel.sealed_json import seal, unseal
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read
@@ -68,27 +66,6 @@ GROWING_S, WHOLE_S = 60.0, 600.0
 UNFINISHED_S = 60.0  # a file that cannot be read for so long is no longer being written: it is at fault
 HELD_S = 60.0  # a compressed file that is added to for so long does not hold up those behind it any more
 _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
-
-
-class _Journal:
-    """What a process has read of a journal: pieces by partition, in their order."""
-
-    def __init__(self, journal_id: bytes) -> None:
-        self.id = journal_id  # its first line
-        self.n_bytes = 0
-        self.pieces: dict[str, list[Piece]] = {}
-        self.last: dict[str, Piece] = {}  # of each file
-        self.n_pieces = 0
-
-    def add(self, lines: bytes) -> None:
-        for line in lines.splitlines():
-            facts = unseal(line, must=False)
-            if "journal" not in facts:
-                piece = Piece(**facts)
-                self.pieces.setdefault(piece.partition, []).append(piece)
-                self.last[piece.path] = piece
-                self.n_pieces += 1
-        self.n_bytes += len(lines)
 
 
 @dataclass(slots=True)
@@ -106,7 +83,7 @@ class _Waited:
         return time.monotonic() - self.since_s
 
 
-_journals: dict[Path, _Journal] = {}  # a task would otherwise read all of it for a single piece
+_journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single piece
 _loading = threading.Lock()
 
 
@@ -260,7 +237,7 @@ class FolderLog:
             # The last piece tells where the partition ends.
             there = [piece for piece in pieces[:-1] if piece.end > done or piece.path in self._seen]
             kept += [*self._joined(there, done), pieces[-1]]
-        _put(self.journal, _lines(kept, is_new=True))
+        _put(self.journal, render_journal(kept, is_new=True))
 
     def _joined(self, pieces: list[Piece], done: int) -> list[Piece]:
         """Pieces of a growing file, often a line each, as few larger ones."""
@@ -291,19 +268,19 @@ class FolderLog:
 
     # The journal.
 
-    def _load(self) -> _Journal:
+    def _load(self) -> Journal:
         """The journal, with what has been added to it since this process last looked."""
         try:
             with _loading, open(self.journal, "rb") as file:
                 journal_id = file.readline()
                 known = _journals.get(self.journal)
                 if known is None or known.id != journal_id:
-                    known = _journals[self.journal] = _Journal(journal_id)
+                    known = _journals[self.journal] = Journal(journal_id)
                 file.seek(known.n_bytes)
                 content = file.read()
                 known.add(content[: content.rfind(b"\n") + 1])  # half a line is of a writer that died
         except FileNotFoundError:
-            return _Journal(b"")
+            return Journal(b"")
         except (ValueError, TypeError) as error:
             _journals.pop(self.journal, None)
             raise DataError(
@@ -331,7 +308,7 @@ class FolderLog:
         make_folder(self.journal.parent)
         with open(self.journal, "ab") as file:
             file.truncate(known.n_bytes)
-            file.write(_lines(found, is_new=not known.n_bytes).encode())
+            file.write(render_journal(found, is_new=not known.n_bytes).encode())
             file.flush()
             os.fsync(file.fileno())
         if not known.n_bytes:
@@ -339,7 +316,7 @@ class FolderLog:
 
     # The folder.
 
-    def _find_new(self, known: _Journal) -> list[Piece]:
+    def _find_new(self, known: Journal) -> list[Piece]:
         self._look += 1
         ends = {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
         found: list[Piece] = []
@@ -486,12 +463,6 @@ def _has_key_and_time(opened: OpenedFile, wanted: Wanted) -> bool:
 def _partition_of(path: str) -> str:
     first, separator, _ = path.partition(os.sep)
     return first if separator and first.startswith("part=") and name_fault(first) is None else ""
-
-
-def _lines(pieces: list[Piece], is_new: bool) -> str:
-    """Pieces as lines of a journal; a new one begins with a name of its own, by which readers notice it."""
-    facts = [{"journal": secrets.token_hex(8)}] if is_new else []
-    return "".join(seal(json.dumps(line)) + "\n" for line in [*facts, *map(asdict, pieces)])
 
 
 def _put(path: Path, text: str) -> None:
