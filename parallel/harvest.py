@@ -23,7 +23,7 @@ import pyarrow as pa
 from wayeb_py.ageing import AHEAD_S
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.detections import Detections
-from wayeb_py.files.aside import render_aside
+from wayeb_py.files.aside import kind_of, render_aside
 from wayeb_py.files.block import AsideRow, Block, values_of_rows
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.parcel import Kind, Parcel, pack, pack_lines
@@ -147,7 +147,7 @@ class Harvest:
             self._aside += render_aside(row)
             self._n_aside += 1
             if row.reason != "late":
-                self._bad[row.reason] += 1
+                self._bad[kind_of(row.reason)] += 1
 
     def _see_times(self, batch: pa.RecordBatch) -> None:
         stream = self.recogniser.patterns.meaning.stream

@@ -90,7 +90,7 @@ def run(
     positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:
-            spark = _session(stack, master, workers)
+            spark = _session(stack, master, workers, on_progress)
         n_workers = workers or count_slots(spark.sparkContext)
         plan = make_plan(patterns, reader, scheme, n_workers)
         if on_plan is not None:
@@ -109,13 +109,17 @@ def run(
     return summary
 
 
-def _session(stack: ExitStack, master: str | None, workers: int | None) -> SparkSession:
+def _session(
+    stack: ExitStack, master: str | None, workers: int | None, on_progress: Callable[[Progress], None] | None
+) -> SparkSession:
     """The session that is there, or one that ends with the stack."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
+    if on_progress is not None:  # a terminal would stay blank for some seconds
+        on_progress(Progress("starting Spark", 0, 0, 0))
     opened = open_session(master, workers=workers)
 
     def stop(kind: type[BaseException] | None, *_: object) -> None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from wayeb_py.errors import DataError, PassingError, WayebError
+from wayeb_py.errors import DataError, PassingError, WayebError, visible
 from wayeb_py.parallel.lines import Form, Lines
 
 # What Spark's text has in it, what happened, the remedy, and whether the fault may be gone at the next start; the first
@@ -87,7 +87,7 @@ class Cause:
     def line(self, log_file: Path | None = None) -> str:
         """All of it in one line."""
         parts = [self.message, *([f"({self.hint})"] if self.hint else [])]
-        return " ".join(parts) + (f"; details: {log_file}" if log_file is not None else "")
+        return visible(" ".join(parts) + (f"; details: {log_file}" if log_file is not None else ""))
 
 
 def find_cause(error: BaseException) -> Cause:

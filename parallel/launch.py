@@ -88,9 +88,9 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
             # In a group of its own: whoever asks our whole group to end asks us, and we stop the JVM after the batch.
             return launch_gateway(conf, {"stderr": writing, "start_new_session": True})
     except (PySparkRuntimeError, OSError) as error:
-        said = "\n".join(told) or str(error)
+        said = "; ".join(told) or str(error)
         raise DataError(
-            f"Spark's JVM did not start:\n{said}", hint="`java -version` and SPARK_HOME may tell why"
+            f"Spark's JVM did not start: {said}", hint="`java -version` and SPARK_HOME may tell why"
         ) from error
     finally:
         os.close(writing)

@@ -15,6 +15,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import IO, Any, Literal
 
+from wayeb_py.errors import visible
 from wayeb_py.parallel.health import View
 
 Form = Literal["text", "json"]
@@ -33,7 +34,7 @@ class Lines:
             line = _as_json(event, message, level, facts)
         else:
             mark = "" if level == "info" else f"{level}: "
-            line = f"{_now()} {mark}{message}"
+            line = f"{_now()} {mark}{visible(message)}"
         print(line, file=self._stream or sys.stderr, flush=True)
 
     def tell_batch(self, view: View, more: str = "") -> None:

@@ -7,14 +7,17 @@ that is not known here is a counter of that name, so that nothing that is counte
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
+
+from wayeb_py.files.aside import kind_of
 
 if TYPE_CHECKING:
     from wayeb_py.parallel.health import View
 
 PREFIX = "wayeb_"
+MOST_REASONS, OTHER = 50, "other reasons"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def samples(view: View) -> Iterator[Sample]:
     """All metrics of a view."""
     for name, of_label in view.sums.items():
         metric = COUNTERS.get(name) or Metric(f"{name}_total", "counter", "source", "Counted by the recogniser.")
-        for label, value in of_label.items():
+        for label, value in (_few_kinds(of_label) if metric.label == "reason" else of_label).items():
             yield metric, label, value
     for source, facts in view.sources.items():
         for name, metric in _SOURCE.items():
@@ -111,6 +114,17 @@ def samples(view: View) -> Iterator[Sample]:
         whole = getattr(view, name)
         if whole is not None:
             yield metric, "", whole
+
+
+def _few_kinds(by_reason: Mapping[str, float]) -> dict[str, float]:
+    """Sums by the kinds of reasons: each label is a series that is kept for months, and data must not make new ones."""
+    sums: dict[str, float] = {}
+    for reason, value in sorted(by_reason.items()):
+        kind = kind_of(reason)
+        if kind not in sums and len(sums) >= MOST_REASONS:
+            kind = OTHER
+        sums[kind] = sums.get(kind, 0) + value
+    return sums
 
 
 def render_prometheus(given: Iterable[Sample]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from wayeb_py.errors import visible
 from wayeb_py.parallel.health import View
 from wayeb_py.parallel.lines import duration
 
@@ -13,6 +14,8 @@ if TYPE_CHECKING:
 FINE, HIGH = 0.1, 0.5  # below the one nobody need care, above the other the recogniser is too slow
 SHOWN_PATTERNS = 12
 SHOWN_SOURCES = 8
+ECHOED = 5  # columns for what the terminal writes itself: `^C`, and once more
+LEAST_WIDTH = 20
 
 
 class Screen:
@@ -27,8 +30,12 @@ class Screen:
         self._live.start()
 
     def show(self, view: View) -> None:
-        """Draws a view."""
-        self._live.update(draw(self.title, view), refresh=True)
+        """Draws a view, not quite as wide as the terminal: at its last column the `^C` that a terminal writes would go
+        to a line of its own, and the picture could not be taken back whole."""
+        from rich.constrain import Constrain
+
+        width = max(LEAST_WIDTH, self._live.console.width - ECHOED)
+        self._live.update(Constrain(draw(self.title, view), width), refresh=True)
 
     def close(self) -> None:
         """Leaves the last picture where it is."""
@@ -43,7 +50,8 @@ def draw(title: str, view: View) -> RenderableType:
     tables = [_rates(view), _detections(view), _faults(view)]
     if len(view.sources) > 1:
         tables.insert(1, _sources(view))
-    return Panel(Columns(tables, padding=(0, 3)), title=title, title_align="left", subtitle=f"batch {view.batch}")
+    batch = f"batch {view.batch}" if view.batch >= 0 else "no batch yet"
+    return Panel(Columns(tables, padding=(0, 3)), title=_plain(title), title_align="left", subtitle=batch)
 
 
 def _table(*rows: tuple[str, str], head: str | None = None) -> RenderableType:
@@ -53,8 +61,15 @@ def _table(*rows: tuple[str, str], head: str | None = None) -> RenderableType:
     table.add_column()
     table.add_column(justify="right")
     for name, value in rows:
-        table.add_row(name, value)
+        table.add_row(_plain(name), value)
     return table
+
+
+def _plain(name: str) -> str:
+    """A name, which may come from data, as nothing but its letters."""
+    from rich.markup import escape
+
+    return escape(visible(name))
 
 
 def _rates(view: View) -> RenderableType:

@@ -47,7 +47,7 @@ from wayeb_py.cli_options import (
     select_patterns,
     show_warnings,
 )
-from wayeb_py.errors import DataError, Diagnostic, LimitError, PatternError
+from wayeb_py.errors import DataError, Diagnostic, LimitError, PatternError, visible
 
 
 class Form(StrEnum):
@@ -331,7 +331,7 @@ def run(
     elif not quiet:
         print(progress.render_summary(summary), file=sys.stderr)
     for warning in summary.warnings:
-        print(f"warning: {warning}", file=sys.stderr)
+        print(f"warning: {visible(str(warning))}", file=sys.stderr)
 
 
 @app.command("test")

@@ -15,6 +15,7 @@ import typer
 
 from wayeb_py import startup
 from wayeb_py.cli_options import AsJson, Quiet, TimeUnit, explained, misuse
+from wayeb_py.errors import visible, visible_lines
 
 app = typer.Typer(name="data", help="Providers' files, made-up events, and what is in a file.", no_args_is_help=True)
 
@@ -107,9 +108,9 @@ def convert_files(
         )
         print(f"{events} of {entities} in {files} below {done.out}")
         for reason, count in sorted(done.aside.items()):
-            print(f"  set aside: {count:,} ({reason})")
+            print(f"  set aside: {count:,} ({visible(reason)})")
         for name, facts in sorted(done.unreadable.items()):
-            print(f"  unreadable: {facts['count']:,} of `{name}`, first `{facts['example']}`")
+            print(visible(f"  unreadable: {facts['count']:,} of `{name}`, first `{facts['example']}`"))
 
 
 @app.command("describe")
@@ -136,7 +137,7 @@ def describe_files(
     if as_json:
         print(json.dumps(found.to_json(), ensure_ascii=False, indent=2, default=str))
     else:
-        print(render_survey(found), end="")
+        print(visible_lines(render_survey(found)), end="")
 
 
 @app.command("generate")

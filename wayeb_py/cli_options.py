@@ -24,6 +24,7 @@ from wayeb_py.errors import (
     PassingError,
     PatternError,
     UsageError,
+    visible_lines,
 )
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def explained(skipping: str = "") -> Iterator[None]:
 
 
 def fail(error: object, code: int) -> NoReturn:
-    print(error, file=sys.stderr)
+    print(visible_lines(str(error)), file=sys.stderr)
     raise SystemExit(code)
 
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wayeb_py.cli_options import AsJson, Quiet, TimeUnit, explained, misuse
+from wayeb_py.errors import visible
 
 if TYPE_CHECKING:
     from wayeb_py.files.block import AsideRow
@@ -182,6 +183,7 @@ def render(summary: ReplaySummary, to: str, first_bad: AsideRow | None) -> str:
         lines.append(("left out", f"{sum(summary.bad.values()):,} rows that are no events{where}"))
         lines += [(f"  {reason}", f"{count:,}") for reason, count in sorted(summary.bad.items())]
     lines.append(("sent to", to.partition("?")[0]))
+    lines = [(visible(name), visible(text)) for name, text in lines]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 

@@ -42,6 +42,7 @@ from wayeb_py.cli_options import (
     show_warnings,
 )
 from wayeb_py.cli_spark import MasterOption, Scheme
+from wayeb_py.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -214,7 +215,7 @@ def run_stream(
         if not quiet and as_lines:
             Lines("json").tell("said", text)
         elif not quiet:
-            print(text, file=sys.stderr, flush=True)
+            print(visible(text), file=sys.stderr, flush=True)
 
     refuse_mixed_up(source, out, checkpoint, aside)
     stop = threading.Event()
@@ -226,7 +227,9 @@ def run_stream(
         sink = open_sink(out, episodes)
         # A worker that is killed is tried again, as it would be on a cluster.
         here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
+        say(f"starting Spark ({master or here or 'as configured'}): its Java process takes some seconds")
         session = open_session(master or here, name="wayeb stream", settings=settings)
+        say("Spark is running; the first batch starts its Python workers and takes longer than the next ones")
         health = Health(
             log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
             frozen=once, latest=log.latest if all(one.startswith("kafka:") for one in source) else None,
@@ -300,6 +303,7 @@ def render(summary: StreamSummary) -> str:
         if counts:
             lines.append((title, f"{sum(counts.values()):,}"))
             lines += [(f"  {name}", f"{count:,}") for name, count in sorted(counts.items())]
+    lines = [(visible(name), visible(text)) for name, text in lines]
     width = max(len(name) for name, _ in lines)
     return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
 

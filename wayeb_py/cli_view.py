@@ -26,6 +26,7 @@ from wayeb_py.cli_options import (
     misuse,
     select_patterns,
 )
+from wayeb_py.errors import visible, visible_lines
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -120,7 +121,7 @@ def draw_map(
     )
     if not quiet:
         for note in scene["notes"]:
-            print(note, file=sys.stderr)
+            print(visible(note), file=sys.stderr)
         print(out)
 
 
@@ -196,7 +197,7 @@ def explain_why(
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:
-        print(render_why(why, output_width()), end="")
+        print(visible_lines(render_why(why, output_width())), end="")
 
 
 def read_position(text: str | None) -> tuple[str, str] | None:

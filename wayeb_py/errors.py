@@ -6,14 +6,40 @@ of them hold their facts as attributes and are picklable, since they cross the b
 who waits for it.
 
 A diagnostic is rendered as plain text with carets; colour would be lost in a log.
+
+What comes from data and names becomes text that can be printed (`visible`): no line of a log and no terminal takes
+orders from it. A file name with a line end, a key with an escape code, a column that turns the direction of reading are
+shown as what they are, `\\n`, `\\x1b`, `\\u202e`. What is meant for programs (JSON, CSV, Parquet) is written and not
+shown, and stays exact.
 """
 
 from __future__ import annotations
 
 import bisect
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
+
+# Control characters, line ends of Unicode, marks that turn the direction of reading, and halves of characters.
+_ACTS = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_ACTS_IN_LINES = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def visible(text: str) -> str:
+    """The text on one line, with everything that would act on a terminal or a log written out."""
+    return _ACTS.sub(_written, text)
+
+
+def visible_lines(text: str) -> str:
+    """The same of a text whose lines and tabs are ours."""
+    return _ACTS_IN_LINES.sub(_written, text)
+
+
+def _written(match: re.Match[str]) -> str:
+    sign = match[0]
+    return _SHORT.get(sign) or (f"\\x{ord(sign):02x}" if ord(sign) < 256 else f"\\u{ord(sign):04x}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +111,13 @@ class Diagnostic:
 
     def render(self) -> str:
         """The diagnostic as text: sentence, place, source line, carets, hint."""
-        head = self.message if self.severity == "error" else f"warning: {self.message}"
+        message = visible(self.message)
+        head = message if self.severity == "error" else f"warning: {message}"
         lines = [head, *_excerpt(self.source, self.span, self.label, arrow="-->")]
         if self.note is not None:
             lines += _excerpt(self.note.source, self.note.span, self.note.label, arrow=":::")
         if self.hint is not None:
-            lines.append(f"  = hint: {self.hint}")
+            lines.append(f"  = hint: {visible(self.hint)}")
         return "\n".join(lines)
 
 
@@ -108,10 +135,10 @@ def _excerpt(source: Source, span: Span, label: str, arrow: str) -> list[str]:
     gutter = " " * len(str(line_number))
     carets = f"{gutter} | {before}{'^' * width}"
     return [
-        f"{gutter}{arrow} {source.place(span)}",
+        f"{gutter}{arrow} {visible(source.place(span))}",
         f"{gutter} |",
-        f"{line_number} | {text}",
-        f"{carets} {label}" if label else carets,
+        f"{line_number} | {visible_lines(text)}",
+        f"{carets} {visible(label)}" if label else carets,
     ]
 
 
@@ -138,8 +165,8 @@ class EventsError(WayebError):
         super().__init__(message, diagnostic, hint)
 
     def __str__(self) -> str:
-        text = self.message if self.diagnostic is None else self.diagnostic.render()
-        return text if self.hint is None else f"{text}\n  = hint: {self.hint}"
+        text = visible(self.message) if self.diagnostic is None else self.diagnostic.render()
+        return text if self.hint is None else f"{text}\n  = hint: {visible(self.hint)}"
 
 
 class MissingColumnError(EventsError):
@@ -154,8 +181,9 @@ class DataError(WayebError):
         super().__init__(message, file, row, hint)
 
     def __str__(self) -> str:
-        place = "" if self.file is None else f"\n --> {self.file}" + ("" if self.row is None else f", row {self.row}")
-        return f"{self.message}{place}" + ("" if self.hint is None else f"\n  = hint: {self.hint}")
+        row = "" if self.row is None else f", row {self.row}"
+        place = "" if self.file is None else f"\n --> {visible(self.file)}{row}"
+        return f"{visible(self.message)}{place}" + ("" if self.hint is None else f"\n  = hint: {visible(self.hint)}")
 
 
 class UsageError(DataError):

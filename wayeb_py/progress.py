@@ -7,10 +7,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wayeb_py.runner import Progress, Summary
+from wayeb_py.errors import visible
+from wayeb_py.runner import Phase, Progress, Summary
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+WAITING: Phase = "starting Spark"
 
 
 @contextmanager
@@ -35,6 +39,8 @@ def shown(visible: bool, console: Console | None = None) -> Iterator[Callable[[P
 
     def tell(progress: Progress) -> None:
         if progress.phase not in tasks:
+            if waiting := tasks.pop(WAITING, None):
+                bars.remove_task(waiting)
             tasks[progress.phase] = bars.add_task(progress.phase, total=None, events="0", rate="0")
         task = tasks[progress.phase]
         elapsed_s = bars.tasks[bars.task_ids.index(task)].elapsed or 0.0
@@ -87,6 +93,7 @@ def render_summary(summary: Summary) -> str:
         lines.append(("engine", "", summary.engine))
     if summary.out is not None:
         lines.append(("written to", "", summary.out))
+    lines = [(visible(name), number, visible(note)) for name, number, note in lines]
     width = max(len(name) for name, _, _ in lines)
     number_width = max(len(number) for _, number, _ in lines)
     return "\n".join(f"{name:<{width}}  {number:>{number_width}}  {note}".rstrip() for name, number, note in lines)

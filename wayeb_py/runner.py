@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
     from wayeb_py.recogniser import Recogniser
 
-Phase = Literal["recognising", "sorting", "recognising, sorted"]
+Phase = Literal["starting Spark", "recognising", "sorting", "recognising, sorted"]
 
 
 @dataclass(frozen=True, slots=True)

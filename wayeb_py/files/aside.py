@@ -10,6 +10,7 @@ would stop at a first row that is bad.
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -24,6 +25,9 @@ LATE = "late"
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes an encoder for every row
+
+_NUMBERS = re.compile(r"(?<![\w.])[-+]?\d[\d.,:]*(?:[eE][-+]?\d+)?")
+_QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
 
 
 def render_aside(row: AsideRow) -> bytes:
@@ -68,6 +72,11 @@ class BadLimit:
 
 
 DEFAULT_LIMIT = BadLimit(share_at_end=0.5)
+
+
+def kind_of(reason: str) -> str:
+    """The reason without what differs from row to row: numbers and what is quoted. There are few kinds of reasons."""
+    return _NUMBERS.sub("N", _QUOTED.sub("`…`", reason))
 
 
 class Aside:
