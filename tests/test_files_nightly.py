@@ -7,6 +7,7 @@ import random
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
 from event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
@@ -86,9 +87,83 @@ def test_what_is_older_than_the_state_is_late(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
     again = run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
-    # The last event of each vehicle is not older than itself.
-    assert again.events + again.aside["late"] == 2000
-    assert again.events <= 2 * 7
+    # The last event of each vehicle is not older than itself, but it has been recognised.
+    assert again.events == 0
+    assert 7 <= again.aside["recognised before"] <= 2 * 7
+    assert again.aside["late"] + again.aside["recognised before"] == 2000
+    assert sum(again.detections.values()) == 0
+    assert [note for note in again.notes if "this input has been run before" in note]
+
+
+LAST = "stream s {\n key id\n time ts in s\n%s}\npattern P := (x >= 0)   emit x\n"
+
+
+def write_night(path: Path, rows: list[tuple[int, int, float | None]]) -> None:
+    ids, times, values = zip(*rows, strict=True)
+    table = pa.table({"id": ids, "ts": times, "x": pa.array(values, pa.float64())})
+    pcsv.write_csv(table, path) if path.suffix == ".csv" else pq.write_table(table, path)
+
+
+@pytest.mark.parametrize("lateness", ["", "lateness 5 s\n", "lateness 0 s\n"])
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_an_event_of_the_last_time_is_new_unless_it_is_the_same_one(tmp_path: Path, lateness: str, suffix: str) -> None:
+    patterns = wayeb_py.compile(LAST % lateness)
+    (tmp_path / "out").mkdir()
+    monday: list[tuple[int, int, float | None]] = [(1, 10, 1.0), (2, 10, 1.0), (2, 10, 1.0), (3, 10, None)]
+    nights: list[tuple[list[tuple[int, int, float | None]], dict[str, int]]] = [
+        (monday, {}),
+        # The same again, exported in another form and order: nothing is new.
+        (monday[::-1], {"recognised before": 4}),
+        # Others of the same time; of two that are equal to one that was there, one is new.
+        ([(1, 10, 1.0), (1, 10, 1.0), (1, 10, 2.0), (4, 10, 1.0)], {"recognised before": 1}),
+    ]
+    for night, (rows, aside) in enumerate(nights):
+        path = tmp_path / f"{night}.{'parquet' if night == 1 else suffix}"
+        write_night(path, rows)
+        summary = run(patterns, [path], tmp_path / "out", state_dir=tmp_path / "state", final=night == 2)
+        assert summary.aside == aside, night
+        assert bool(summary.notes) == (night == 1)
+    parts = [rows_of(path) for path in (tmp_path / "out").glob("*.parquet")]
+    found = [(row["entity"], row["x"]) for part in parts for row in part]
+    assert sorted(found) == [(1, 1.0), (1, 1.0), (1, 2.0), (2, 1.0), (2, 1.0), (4, 1.0)]
+
+
+@pytest.mark.parametrize("lateness", [None, 0, 4])
+@pytest.mark.parametrize("seed", range(6))
+def test_nights_that_are_run_again_change_nothing(tmp_path: Path, lateness: int | None, seed: int) -> None:
+    chance = random.Random(seed)
+    lines = "" if lateness is None else f" lateness {lateness} s\n"
+    patterns = wayeb_py.compile(LAST % lines + "pattern Q := (x > 0) ; (x > 1) ; (x > 0)\n")
+    times = [i // 3 + (chance.randint(-3, 3) if lateness else 0) for i in range(60)]
+    # No two events are equal: those could not be told from repeated ones.
+    rows: list[tuple[int, int, float | None]] = [
+        (chance.randint(0, 2), time, chance.randint(0, 2) + i / 1000) for i, time in enumerate(times)
+    ]
+    cuts = sorted(chance.randint(0, 60) for _ in range(4))
+    (tmp_path / "out").mkdir()
+    nights = [rows[a:b] for a, b in zip([0, *cuts], [*cuts, 60], strict=True) if b > a]
+    for night, part in enumerate(nights):
+        write_night(tmp_path / f"{night}.parquet", part)
+        for again in range(chance.randint(1, 3)):
+            final = night == len(nights) - 1 and again == 0
+            summary = run(
+                patterns, [tmp_path / f"{night}.parquet"], tmp_path / "out", state_dir=tmp_path / "state", final=final
+            )
+            assert again == 0 or (summary.events, sum(summary.detections.values())) == (0, 0)
+    write_night(tmp_path / "all.parquet", rows)
+    run(patterns, [tmp_path / "all.parquet"], tmp_path / "whole.parquet")
+    found = [row for path in (tmp_path / "out").glob("*.parquet") for row in rows_of(path)]
+    assert sorted(found, key=repr) == rows_of(tmp_path / "whole.parquet")
+
+
+def test_events_of_the_last_time_count_as_recognised_where_patterns_read_other_columns_now(tmp_path: Path) -> None:
+    write_night(tmp_path / "monday.parquet", [(1, 10, 1.0), (2, 9, 1.0)])
+    (tmp_path / "out").mkdir()
+    for night, more in enumerate(["", "pattern Q := (id = 1)\n"]):
+        patterns = wayeb_py.compile(LAST % "" + more)
+        data = tmp_path / "monday.parquet"
+        summary = run(patterns, [data], tmp_path / "out", state_dir=tmp_path / "state")
+        assert summary.aside == ({"recognised before": 2} if night else {})
 
 
 @pytest.mark.parametrize(("owner", "step"), [(StateFolder, "save"), (ParquetOutput, "commit")])

@@ -79,6 +79,8 @@ def keep_entities(saved: bytes, kept: Mask) -> bytes:
     after: dict[str, npt.NDArray[Any]] = {}
     for name, array in arrays.items():
         key = name.rpartition(".")[0]
+        if name.startswith("repeat_"):
+            continue  # whoever lets entities go reads one endless input, which repeats nothing
         if name in ("held_entity", "held_ts"):
             held = kept[arrays["held_entity"]]
             after[name] = number[array[held]].astype(array.dtype) if name == "held_entity" else array[held]

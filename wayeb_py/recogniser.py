@@ -36,6 +36,7 @@ from wayeb_py.entities import Entities
 from wayeb_py.episodes import Detected, EpisodeJoiner
 from wayeb_py.order import Rows
 from wayeb_py.patterns import Patterns
+from wayeb_py.repeats import REPEATED, Repeats
 from wayeb_py.steppers import Found
 from wayeb_py.tables import as_table
 from wayeb_py.values import Chunk
@@ -53,6 +54,7 @@ class Counts:
     events: int = 0  # recognised
     detections: int = 0
     late: int = 0
+    recognised_before: int = 0  # by the run whose state this one goes on from
     duplicates: int = 0
     without_key: int = 0
     without_time: int = 0
@@ -62,7 +64,7 @@ class Counts:
 
     @property
     def set_aside(self) -> int:
-        return self.late + self.without_key + self.without_time
+        return self.late + self.recognised_before + self.without_key + self.without_time
 
 
 class Recogniser:
@@ -70,7 +72,8 @@ class Recogniser:
 
     order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are
     set aside. order="sorted": each entity's events come in the order of time; where they do not, `Disorder` is
-    raised.
+    raised. `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat
+    events, which are set aside (`repeats`).
     """
 
     def __init__(
@@ -83,6 +86,7 @@ class Recogniser:
         on_detection: Callable[[dict[str, Any]], None] | None = None,
         on_episode: Callable[[dict[str, Any]], None] | None = None,
         saved: bytes | None = None,
+        own_input: bool = False,
     ) -> None:
         self.patterns = patterns
         self.order = order
@@ -92,6 +96,7 @@ class Recogniser:
         self._joiner = EpisodeJoiner() if episodes or on_episode is not None else None
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self._bound: Bound | None = None
+        self.repeats = Repeats() if own_input else None
         self._saved = saved
         if saved:
             self._bind_to_saved(saved)
@@ -252,6 +257,10 @@ class Recogniser:
         if before.any():
             self._set_late(rows.take(np.flatnonzero(before)))
             rows = rows.where(~before)
+        if self.repeats is not None and (repeated := self.repeats.are_repeated(rows)).any():
+            self.counts.recognised_before += int(repeated.sum())
+            self.aside.append((REPEATED, rows.where(repeated).batch))
+            rows = rows.where(~repeated)
         if self.order == "arrival":
             rows, late = bound.reorderer.take(rows, n_entities)
             self._set_late(late)
@@ -283,6 +292,7 @@ class Recogniser:
             if repeated.any():
                 self.counts.duplicates += int(repeated.sum())
                 rows = rows.where(repeated == 0)
+        as_read = rows
         if bound.cleaner is not None:
             rows = bound.cleaner.clean(rows)
             self.counts.cleaned = dict(bound.cleaner.counts)
@@ -292,6 +302,8 @@ class Recogniser:
         for begin in range(0, len(rows), CHUNK_ROWS):
             parts += self._step(bound, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
         self.counts.events += len(rows)
+        if self.repeats is not None:
+            self.repeats.learn(as_read, bound.last_ts)
         if not parts:
             return bound.no_detections
         table = bound.detection_table(join_parts(parts, bound), rows)

@@ -36,7 +36,7 @@ from wayeb_py.files.write import Output, Target, find_target, open_output
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
-    from wayeb_py.recogniser import Recogniser
+    from wayeb_py.recogniser import Counts, Recogniser
 
 Phase = Literal["starting Spark", "recognising", "sorting", "recognising, sorted"]
 
@@ -206,7 +206,10 @@ class _Job:
         from wayeb_py.recogniser import Recogniser
 
         saved = None if self.state is None else self.state.saved
-        recogniser = Recogniser(self.patterns, order=order, episodes=self.episodes, workers=self.workers, saved=saved)
+        recogniser = Recogniser(
+            self.patterns, order=order, episodes=self.episodes, workers=self.workers, saved=saved,
+            own_input=self.state is not None,
+        )  # fmt: skip
         output = self._open_output(may_restart)
         aside = Aside(self.aside_path, self.max_bad)
         found: Counter[str] = Counter()
@@ -275,7 +278,7 @@ class _Job:
             duplicates=counts.duplicates,
             cleaned=dict(counts.cleaned),
             warnings=losses(counts.cleaned, counts.events, self.patterns.meaning.stream.clean),
-            notes=list(self.patterns.knowledge.notes),
+            notes=[*self.patterns.knowledge.notes, *_rerun_note(counts)],
             out=None if self.target.path is None else str(self.target.path),
             aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
         )
@@ -308,6 +311,16 @@ class _Job:
     def _tell(self, phase: Phase, n_events: int, n_bytes: int, total: int) -> None:
         if self.on_progress is not None:
             self.on_progress(Progress(phase, n_events, n_bytes, total))
+
+
+def _rerun_note(counts: Counts) -> Iterator[str]:
+    """Says that an input had nothing new, which is what a night that is run twice looks like."""
+    n_old = counts.late + counts.recognised_before
+    if counts.recognised_before and not counts.events:
+        yield (
+            f"none of the {n_old:,} events is newer than what this --state has recognised: "
+            "this input has been run before, and nothing is detected twice"
+        )
 
 
 def _set_aside(recogniser: Recogniser, aside: Aside) -> None:

@@ -13,13 +13,11 @@ meaning does.
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from wayeb_py.budget import Budget
 from wayeb_py.derivatives import Dfa, IntArray, Nfa
+from wayeb_py.mixing import U64, mixed
 from wayeb_py.tracking import hopeless_states
-
-U64 = npt.NDArray[np.uint64]
 
 MOST_ROUNDS, ROUND_EDGES = 64, 20_000_000
 
@@ -73,7 +71,7 @@ def join_symbols_of(nfa: Nfa) -> IntArray:
     n_symbols = nfa.first.shape[1] - 1
     signature = np.zeros(n_symbols, dtype=np.uint64)
     state, symbol = _edges(nfa)
-    edge = _mixed((state * nfa.n_states + nfa.successors + 1).astype(np.uint64))
+    edge = mixed((state * nfa.n_states + nfa.successors + 1).astype(np.uint64))
     np.add.at(signature, symbol, edge)  # a set of edges as the sum of their hashes
     _, first, inverse = np.unique(signature, return_index=True, return_inverse=True)
     rank = np.empty(len(first), dtype=np.int64)
@@ -122,12 +120,12 @@ def _looks(nfa: Nfa) -> U64:
     """A number for each state that depends on what can be reached from it, and not on how states are numbered."""
     n_rounds = max(4, min(MOST_ROUNDS, ROUND_EDGES // (len(nfa.successors) + 1)))
     source, symbol = _edges(nfa)
-    step = _mixed(symbol.astype(np.uint64) + np.uint64(1))
-    look = _mixed(nfa.accepting.astype(np.uint64) + np.uint64(1))
+    step = mixed(symbol.astype(np.uint64) + np.uint64(1))
+    look = mixed(nfa.accepting.astype(np.uint64) + np.uint64(1))
     for _ in range(n_rounds):
         ahead = np.zeros(nfa.n_states, dtype=np.uint64)
-        np.add.at(ahead, source, _mixed(look[nfa.successors] ^ step))
-        look = _mixed(look * np.uint64(3) + ahead)
+        np.add.at(ahead, source, mixed(look[nfa.successors] ^ step))
+        look = mixed(look * np.uint64(3) + ahead)
     return look
 
 
@@ -138,10 +136,3 @@ def _edges(nfa: Nfa) -> tuple[IntArray, IntArray]:
     at = np.repeat(np.arange(n_states * n_symbols), lengths.reshape(-1))
     state, symbol = np.divmod(at, n_symbols)
     return state, symbol
-
-
-def _mixed(values: U64) -> U64:
-    """Well mixed bits (the finaliser of splitmix64)."""
-    values = (values ^ (values >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    values = (values ^ (values >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))

@@ -26,6 +26,7 @@ from wayeb_py.groups import form_groups
 from wayeb_py.members import Member
 from wayeb_py.order import Rows
 from wayeb_py.place_stepper import PlaceStepper
+from wayeb_py.repeats import Repeats
 from wayeb_py.steppers import RunStepper, TableStepper
 from wayeb_py.values import Memory
 
@@ -69,6 +70,9 @@ def save(recogniser: Recogniser, bound: Bound) -> bytes:
     if bound.cleaner is not None:
         bound.cleaner.grow(n)
         arrays |= {f"clean.{name}": array[:n] for name, array in bound.cleaner.arrays.items()}
+    if recogniser.repeats is not None:
+        entries = recogniser.repeats.entries(bound.last_ts)
+        arrays |= {f"repeat_{name}": array for name, array in entries.items()}
     held = bound.reorderer.held
     if held is not None:
         blobs["held"] = _ipc(held.batch)
@@ -219,6 +223,8 @@ def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
     if "held" in blobs:
         held = bound.conform(_read_ipc(blobs["held"]))
         bound.reorderer.held = Rows(held, arrays["held_entity"], arrays["held_ts"])
+    if recogniser.repeats is not None:
+        _restore_repeats(recogniser.repeats, bound, arrays, pa.ipc.read_schema(pa.py_buffer(blobs["schema"])), n)
     for cohort in bound.cohorts:
         _restore_cohort(cohort, births, arrays, n)
     joiner = recogniser._joiner
@@ -228,6 +234,19 @@ def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
         place = bound.place_number(number, place_name)
         if joiner is not None and header["names"].get(name) == fingerprint and place is not None:
             joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest)
+
+
+def _restore_repeats(
+    repeats: Repeats, bound: Bound, arrays: dict[str, npt.NDArray[Any]], schema: pa.Schema, n: int
+) -> None:
+    """What the new input may repeat; a state of a recogniser that did not remember it knows the last times only."""
+    columns_stay = sorted(schema.names) == sorted(bound.schema.names)
+    if "repeat_entity" in arrays:
+        entries = {name: arrays[f"repeat_{name}"] for name in ("entity", "ts", "digest")}
+    else:
+        known = np.flatnonzero(arrays["count"] > 0)
+        entries = {"entity": known, "ts": arrays["last_ts"][known], "digest": np.zeros(len(known), dtype=np.uint64)}
+    repeats.restore(entries, n, bound.reorderer.held, columns_stay and "repeat_entity" in arrays)
 
 
 def _refuse_other_events(header: dict[str, Any], bound: Bound) -> None:

@@ -21,7 +21,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import AsideRow, Block, Unreadable, merge_unreadable
 from wayeb_py.files.write import WholeFile
 
-LATE = "late"
+LATE, REPEATED = "late", "recognised before"
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes an encoder for every row
@@ -107,7 +107,7 @@ class Aside:
         for values in rows:
             row = AsideRow(None, None, reason, values)
             self._write(row)
-            if reason != LATE:
+            if reason not in (LATE, REPEATED):
                 self.first = self.first or row
                 self.n_bad += 1
         if not self._limit.allows(self.n_bad, self.n_rows):
