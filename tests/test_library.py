@@ -119,7 +119,9 @@ def rows_of_the_page() -> list[Row]:
     for line in (LIBRARY.parent / "docs/patterns.md").read_text().splitlines():
         if line.startswith("### "):
             file = line.removeprefix("### ")
-        elif line.startswith("| `"):
+        elif line.startswith("## "):
+            file = ""
+        elif line.startswith("| `") and file:
             names, _, needs, fails = (cell.strip() for cell in line.strip("|").split(" | "))
             rows.append(Row(file, names.replace("`", "").split(", "), set(needs.split(", ")) - {"—"}, fails))
     return rows

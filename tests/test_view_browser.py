@@ -220,9 +220,7 @@ def test_the_fleet_sample_is_shown_with_its_places_and_reasons(browser: Browser,
 def many_patterns_page(n: int = 34) -> str:
     tracks = made_tracks(40, 60)
     begin, end = float(tracks.time_s[0]), float(tracks.time_s[9])
-    episodes = [
-        Episode(f"Pattern{i % n:02}", None, tracks.entities[i % 40], begin, end, 1, 0.0) for i in range(3 * n)
-    ]
+    episodes = [Episode(f"Pattern{i % n:02}", None, tracks.entities[i % 40], begin, end, 1, 0.0) for i in range(3 * n)]
     scene, _ = build_scene("Many", tracks, episodes, [Place("port", "points", "Brest", (((-4.5, 48.4),),))])
     return render_page(scene)
 

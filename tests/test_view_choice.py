@@ -189,4 +189,3 @@ def test_the_land_is_shown_unless_the_reader_has_lines(drawn: Wayeb) -> None:
         file.write('lines coast from "coast.geojson"\npattern Near := (near(coast, 1 km))\n')
     assert drawn(*MAP).code == 0
     assert not scene_of("map.html")["world"]["shown"]
-

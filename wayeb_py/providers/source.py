@@ -64,10 +64,10 @@ class TableSource:
         columns = open_file(file, Wanted(())).columns
         found = {word: find_spelling(columns, spellings) for word, spellings in form.spellings.items()}
         self.source_of = {word: column for word, column in found.items() if column is not None}
-        form = _with_further(form, columns, self.source_of)
         for word, what in ((form.key, "key"), (form.time, "time")):
             if word not in self.source_of:
                 raise _absent(form, word, what, columns, file.path)
+        form = _with_own_columns(form, columns, self.source_of)
         self._reader: EventReader = open_found([file], _wanted(form, self.source_of, file), threads=threads)
         self.schema = _conforming(form.schema, self._reader.schema, self.source_of)
         self._translator = Translator(form, self.source_of, self.schema, time_unit)
@@ -135,20 +135,19 @@ def with_header(file: EventFile, header: Sequence[str]) -> EventFile:
     return dataclasses.replace(file, header=tuple(header))
 
 
-def _with_further(form: ProviderFormat, columns: tuple[str, ...], source_of: dict[str, str]) -> ProviderFormat:
-    """The format with the columns that it has no word for, as they are called and of the type that they have.
+def _with_own_columns(form: ProviderFormat, columns: tuple[str, ...], source_of: dict[str, str]) -> ProviderFormat:
+    """The format with the columns of a file: words of the vocabulary that it has, then what there is no word for.
 
-    One that is called like a word of the vocabulary that means something else here is told apart by the provider's
-    name before it. Columns that share a name are nobody's.
+    A word that the file has nothing for is no column: patterns that ask for it are told so. A further column keeps its
+    name and its type; one that is called like a word of the vocabulary, and means something else here, has the
+    provider's name before its own. Columns that share a name are nobody's.
     """
     used = set(source_of.values())
     further = [column for column in columns if column and column not in used and columns.count(column) == 1]
     named = {(f"{form.name}_{column}" if column in form.schema.names else column): column for column in further}
+    words = [field for field in form.schema if field.name in source_of]
     source_of.update(named)
-    schema = form.schema
-    for name in named:
-        schema = schema.append(pa.field(name, pa.null()))
-    return dataclasses.replace(form, schema=schema)
+    return dataclasses.replace(form, schema=pa.schema([*words, *(pa.field(name, pa.null()) for name in named)]))
 
 
 def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile) -> Wanted:
