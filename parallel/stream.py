@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import pyarrow as pa
 
 from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.files.aside import BadLimit
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import faults
 from wayeb_py.parallel.chained import Chain
@@ -41,6 +42,7 @@ from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream_schemes import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stretch import Setting
+from wayeb_py.parallel.tolerance import Tolerance
 from wayeb_py.patterns import Patterns
 from wayeb_py.recogniser import Recogniser
 
@@ -129,6 +131,7 @@ def stream(
     capacity: Capacity | None = None,
     idle_s: float | None = None,
     aside: str | Path | None = None,
+    max_bad: BadLimit | None = None,
     no_pickle: bool = False,
     watchers: Sequence[Watcher] = (),
     say: Callable[[str], None] = lambda text: None,
@@ -139,7 +142,8 @@ def stream(
     `workers` recognise and `source_parallelism` read, where it matters to the scheme. `stop` ends the stream after
     the batch that is running. `capacity` is how much the log may offer ahead of the recogniser before it
     counts as waiting for it: a batch's worth unless given, or what a replay was opened with. The checkpoint keeps
-    functions that patterns call as a pickle; with `no_pickle` such patterns are refused.
+    functions that patterns call as a pickle; with `no_pickle` such patterns are refused. More bad rows than `max_bad`
+    end the stream.
     """
     began = time.monotonic()
     stop = stop or threading.Event()
@@ -190,10 +194,11 @@ def stream(
             gauge=gauge,
         )
         aside_folder.open(manifest.stream_id)
+        tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
         columns = _columns(patterns, schema, episodes)
         overflow = Overflow(checkpoint.folder)
         overflow.clear()
-        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers)
+        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers, tolerance)
         for note in patterns.knowledge.notes:
             say(note)
         # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
@@ -343,6 +348,7 @@ class _Run:
     columns: pa.Schema
     summary: StreamSummary
     watchers: Sequence[Watcher]
+    tolerance: Tolerance | None = None
     fault: Exception | None = None
 
     def take(self, parcels: DataFrame, number: int) -> None:
@@ -352,6 +358,8 @@ class _Run:
             self.ledger.spark.settle_state()
             faults.reach("sink:before")
             self.aside.write(self.stream_id, number, batch.aside)
+            if self.tolerance is not None:
+                self.tolerance.judge(batch)
             self.sink.write(batch)
             self.overflow.clear()
             faults.reach("sink:after")

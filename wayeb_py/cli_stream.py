@@ -47,6 +47,7 @@ from wayeb_py.errors import visible
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from wayeb_py.files.aside import BadLimit
     from wayeb_py.parallel.stream import StreamSummary
 
 
@@ -161,6 +162,10 @@ def run_stream(
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
     ] = None,
+    max_bad: Annotated[
+        str | None,
+        typer.Option("--max-bad", metavar="N|N%", help="Stop at more bad rows than this; by default at none."),
+    ] = None,
     master: MasterOption = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory of Spark's Java processes, 4g; by default Spark's, 1g.")
@@ -188,6 +193,7 @@ def run_stream(
         for name, text in (("lateness", lateness), ("forget", forget), ("idle", idle), ("interval", interval))
     )
     settings = memory_settings(memory)
+    limit = _bad_limit(max_bad)
     patterns = compile_files(
         files, key, time, time_unit, load_functions(functions), places,
         outside=outside, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
@@ -251,8 +257,8 @@ def run_stream(
                 scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
                 episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
                 max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
-                capacity=capacity, aside=aside or aside_folder(out), no_pickle=no_pickle, watchers=[report],
-                say=say, stop=stop,
+                capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
+                watchers=[report], say=say, stop=stop,
             )  # fmt: skip
     from wayeb_py.clean import losses
 
@@ -315,6 +321,15 @@ def memory_settings(size: str | None) -> dict[str, str]:
     if re.fullmatch(r"[1-9]\d*[mgt]", size.lower()) is None:
         misuse(f"--memory: `{size}` is no size: 512m, 4g")
     return {"spark.driver.memory": size.lower(), "spark.executor.memory": size.lower()}
+
+
+def _bad_limit(text: str | None) -> BadLimit | None:
+    from wayeb_py.arguments import read_bad_limit
+
+    try:
+        return None if text is None else read_bad_limit(text)
+    except ValueError as error:
+        misuse(f"--max-bad: {error}")
 
 
 def _duration_s(name: str, text: str | None) -> Fraction | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv as pcsv
 
 from wayeb_py.errors import DataError
@@ -27,6 +29,10 @@ from wayeb_py.files.texts import UNDECODABLE, settle
 from wayeb_py.files.wanted import Wanted
 
 DELIMITERS = ",;\t|"
+
+# A byte that is no UTF-8 while rows are taken apart: characters for private use, from a corner that nobody uses.
+_ESCAPES = {0xDC00 + byte: chr(0x10FE00 + byte) for byte in range(0x80, 0x100)}
+_ESCAPED = re.compile("[\U0010fe80-\U0010feff]")
 
 
 class DelimitedEvents:
@@ -149,10 +155,11 @@ class DelimitedEvents:
             invalid.append(row)
             return "skip"
 
+        lines, is_escaped = _as_utf8(lines)
         if not lines.data.strip():
             return {name: pa.array([], pa.string()) for name in self.read}, np.empty(0, np.int64), lambda row: {}
         if lines.data.count(b'"') % 2:
-            return self._read_each_line(lines, block)
+            return self._read_each_line(lines, block, is_escaped)
         names = self._names()
         try:
             table = pcsv.read_csv(
@@ -164,16 +171,17 @@ class DelimitedEvents:
                 ),
             ).combine_chunks()
         except pa.ArrowException:
-            return self._read_each_line(lines, block)
+            return self._read_each_line(lines, block, is_escaped)
         if any("\n" in row.text for row in invalid):  # two quotes are never closed, and hold rows between them
-            return self._read_each_line(lines, block)
+            return self._read_each_line(lines, block, is_escaped)
         places = _line_numbers(lines, table.num_rows + len(invalid))
         skipped = np.array([row.number - 1 for row in invalid], dtype=np.int64)
         for row in invalid:
             line = int(places[row.number - 1])
-            block.aside.append(AsideRow(self.file.path, line, self._width_fault(row.actual_columns), None, row.text))
+            fault, text = self._width_fault(row.actual_columns), _as_shown(row.text)
+            block.aside.append(AsideRow(self.file.path, line, fault, None, text))
         block.n_rows += len(invalid)
-        columns = {name: _decode(_one(table.column(name))) for name in names}
+        columns = {name: _marked(_one(table.column(name)).cast(pa.string()), is_escaped) for name in names}
 
         def held(row: int) -> dict[str, Any]:
             return {title: columns[name][row].as_py() for title, name in zip(self.columns, names, strict=True)}
@@ -181,13 +189,13 @@ class DelimitedEvents:
         return columns, np.delete(places, skipped), held
 
     def _read_each_line(
-        self, lines: Lines, block: Block
+        self, lines: Lines, block: Block, is_escaped: bool
     ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
         """The same for a block that Arrow cannot take apart, such as one with an odd number of quotes."""
         rows: list[list[str | None]] = []
         places: list[int] = []
         for line, raw in enumerate(lines.data.split(b"\n"), start=lines.first_line):
-            text = raw.decode("utf-8", "replace").rstrip("\r")
+            text = raw.decode("utf-8").rstrip("\r")
             if not text:
                 continue
             try:
@@ -199,11 +207,18 @@ class DelimitedEvents:
                 places.append(line)
             else:
                 block.n_rows += 1
-                block.aside.append(AsideRow(self.file.path, line, self._width_fault(len(values)), None, text))
+                fault = self._width_fault(len(values))
+                block.aside.append(AsideRow(self.file.path, line, fault, None, _as_shown(text)))
+        names = self._names()
         columns = {
-            name: pa.array([row[index] for row in rows], pa.string()) for index, name in enumerate(self._names())
+            name: _marked(pa.array([row[index] for row in rows], pa.string()), is_escaped)
+            for index, name in enumerate(names)
         }
-        return columns, np.array(places, np.int64), lambda row: dict(zip(self.columns, rows[row], strict=True))
+
+        def held(row: int) -> dict[str, Any]:
+            return {title: columns[name][row].as_py() for title, name in zip(self.columns, names, strict=True)}
+
+        return columns, np.array(places, np.int64), held
 
     def _width_fault(self, found: int) -> str:
         return f"{len(self.columns)} columns are expected, {found} found"
@@ -220,20 +235,29 @@ def _one(chunked: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(chunked.chunks or [pa.array([], chunked.type)])
 
 
-def _decode(octets: pa.Array) -> pa.Array:
+def _as_utf8(lines: Lines) -> tuple[Lines, bool]:
+    """The lines as text that can be taken apart, and whether bytes that are none had to be spelt otherwise for that."""
     try:
-        return octets.cast(pa.string())
-    except pa.ArrowInvalid:
-        return pa.array([_decode_one(value) for value in octets.to_pylist()], pa.string())
-
-
-def _decode_one(value: bytes | None) -> str | None:
-    if value is None:
-        return None
-    try:
-        return value.decode("utf-8")
+        lines.data.decode("utf-8")
     except UnicodeDecodeError:
-        return UNDECODABLE + value.decode("utf-8", "replace")
+        text = lines.data.decode("utf-8", "surrogateescape").translate(_ESCAPES)
+        return Lines(text.encode("utf-8"), lines.first_line, lines.n_bytes), True
+    return lines, False
+
+
+def _marked(texts: pa.Array, is_escaped: bool) -> pa.Array:
+    """The texts, those that were no UTF-8 told apart."""
+    if not is_escaped or not pc.any(pc.match_substring_regex(texts, _ESCAPED.pattern)).as_py():
+        return texts
+    return pa.array([_mark(text) for text in texts.to_pylist()], pa.string())
+
+
+def _mark(text: str | None) -> str | None:
+    return text if text is None or _ESCAPED.search(text) is None else UNDECODABLE + _as_shown(text)
+
+
+def _as_shown(text: str) -> str:
+    return _ESCAPED.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def _line_numbers(lines: Lines, n_rows: int) -> npt.NDArray[np.int64]:
