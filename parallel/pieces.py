@@ -296,9 +296,9 @@ def rows_of(data: bytes, file_format: str) -> tuple[npt.NDArray[np.int64], npt.N
     if data and (len(ends) == 0 or ends[-1] < len(data)):
         ends = np.append(ends, len(data))
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
-    is_row = np.ones(len(ends), dtype=np.bool_)
+    is_row = (ends - starts > 1) | (octets[starts] != 0x0A) if len(ends) else np.ones(0, dtype=np.bool_)
     # Only what begins with white space can be empty; that is rare in rows.
-    for row in np.flatnonzero(np.isin(octets[starts], np.frombuffer(b" \t\r\n", np.uint8))).tolist():
+    for row in np.flatnonzero(is_row & np.isin(octets[starts], np.frombuffer(b" \t\r\n", np.uint8))).tolist():
         is_row[row] = bool(data[starts[row] : ends[row]].strip(b"\r\n" if file_format == "csv" else None))
     return starts[is_row], ends[is_row]
 

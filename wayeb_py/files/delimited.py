@@ -95,11 +95,14 @@ class DelimitedEvents:
 
     def parse(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block:
         """The events of some lines, none of them the header."""
-        block = None if self._is_careful else self._read_typed(lines, selection, constants)
+        is_odd = is_oddly_quoted(lines.data, self.delimiter)
+        block = None if self._is_careful or is_odd else self._read_typed(lines, selection, constants)
         if block is None:
-            self._is_careful = True
+            self._is_careful |= not is_odd
             block = Block(n_bytes=lines.n_bytes)
-            columns, places, held = self._read_texts(lines, block)
+            columns, places, held = (
+                self._read_each(*_as_utf8(lines), block) if is_odd else self._read_texts(lines, block)
+            )
             for name, constant in constants.items():
                 columns[name] = pa.array([constant.as_py()] * len(places), pa.string())
             settle(columns, places, held, selection, self.file.path, block)
@@ -156,10 +159,10 @@ class DelimitedEvents:
             return "skip"
 
         lines, is_escaped = _as_utf8(lines)
-        if not lines.data.strip():
+        if not lines.data.strip(b"\r\n"):
             return {name: pa.array([], pa.string()) for name in self.read}, np.empty(0, np.int64), lambda row: {}
         if lines.data.count(b'"') % 2:
-            return self._read_each_line(lines, block, is_escaped)
+            return self._read_each(lines, is_escaped, block)
         names = self._names()
         try:
             table = pcsv.read_csv(
@@ -171,9 +174,9 @@ class DelimitedEvents:
                 ),
             ).combine_chunks()
         except pa.ArrowException:
-            return self._read_each_line(lines, block, is_escaped)
+            return self._read_each(lines, is_escaped, block)
         if any("\n" in row.text for row in invalid):  # two quotes are never closed, and hold rows between them
-            return self._read_each_line(lines, block, is_escaped)
+            return self._read_each(lines, is_escaped, block)
         places = _line_numbers(lines, table.num_rows + len(invalid))
         skipped = np.array([row.number - 1 for row in invalid], dtype=np.int64)
         for row in invalid:
@@ -188,27 +191,33 @@ class DelimitedEvents:
 
         return columns, np.delete(places, skipped), held
 
-    def _read_each_line(
-        self, lines: Lines, block: Block, is_escaped: bool
+    def _read_each(
+        self, lines: Lines, is_escaped: bool, block: Block
     ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
-        """The same for a block that Arrow cannot take apart, such as one with an odd number of quotes."""
+        """The same row by row, for a block in which quotes are not where they should be.
+
+        A row whose quotes hold line ends is one, if they are where they should be and it has as many values as there
+        are columns. Otherwise a quote was never closed, and each of its lines is a row.
+        """
         rows: list[list[str | None]] = []
         places: list[int] = []
-        for line, raw in enumerate(lines.data.split(b"\n"), start=lines.first_line):
-            text = raw.decode("utf-8").rstrip("\r")
-            if not text:
-                continue
-            try:
-                values = next(csv.reader(io.StringIO(text), delimiter=self.delimiter))
-            except csv.Error:
-                values = []
-            if len(values) == len(self.columns):
-                rows.append([value or None for value in values])
-                places.append(line)
-            else:
-                block.n_rows += 1
-                fault = self._width_fault(len(values))
-                block.aside.append(AsideRow(self.file.path, line, fault, None, _as_shown(text)))
+        for line, text in _rows_of(lines):
+            values = self._take_apart(text)
+            parts = [(line, text)]
+            is_one = len(values) == len(self.columns) and not is_oddly_quoted(text.encode(), self.delimiter)
+            if "\n" in text and not is_one:
+                parts = [(number, part.rstrip("\r")) for number, part in enumerate(text.split("\n"), line)]
+            for number, part in parts:
+                if not part:
+                    continue
+                values = values if part is text else self._take_apart(part)
+                if len(values) == len(self.columns):
+                    rows.append([value or None for value in values])
+                    places.append(number)
+                else:
+                    block.n_rows += 1
+                    fault = self._width_fault(len(values))
+                    block.aside.append(AsideRow(self.file.path, number, fault, None, _as_shown(part)))
         names = self._names()
         columns = {
             name: _marked(pa.array([row[index] for row in rows], pa.string()), is_escaped)
@@ -219,6 +228,14 @@ class DelimitedEvents:
             return {title: columns[name][row].as_py() for title, name in zip(self.columns, names, strict=True)}
 
         return columns, np.array(places, np.int64), held
+
+    def _take_apart(self, text: str) -> list[str]:
+        """The values of a text that should be one row; none where it cannot be one."""
+        try:
+            records = list(csv.reader(io.StringIO(text, newline=""), delimiter=self.delimiter))
+        except csv.Error:
+            return []
+        return records[0] if len(records) == 1 else []
 
     def _width_fault(self, found: int) -> str:
         return f"{len(self.columns)} columns are expected, {found} found"
@@ -233,6 +250,40 @@ def carriage_returns(file: EventFile) -> DataError:
 
 def _one(chunked: pa.ChunkedArray) -> pa.Array:
     return pa.concat_arrays(chunked.chunks or [pa.array([], chunked.type)])
+
+
+def is_oddly_quoted(data: bytes, delimiter: str) -> bool:
+    """Whether a quote is neither at an end of a value nor doubled, or a carriage return ends no line.
+
+    Readers of CSV differ in what they make of such rows, and what Arrow makes of one depends on the rows beside it.
+    """
+    if data.count(b"\r") != data.count(b"\r\n"):
+        return True
+    if b'"' not in data:
+        return False
+    octets = np.frombuffer(data, dtype=np.uint8)
+    quotes = np.flatnonzero(octets == 0x22)
+    if len(quotes) % 2:
+        return True
+    opening, closing = quotes[0::2], quotes[1::2]
+    before = octets[opening - 1]  # of the first byte that is the last one, which does not matter
+    after = octets[np.minimum(closing + 1, len(octets) - 1)]
+    mark = ord(delimiter)
+    opens = (before == mark) | (before == 0x0A) | (before == 0x22) | (opening == 0)
+    closes = (after == mark) | (after == 0x0A) | (after == 0x0D) | (after == 0x22) | (closing == len(octets) - 1)
+    return not bool(opens.all() and closes.all())
+
+
+def _rows_of(lines: Lines) -> Iterator[tuple[int, str]]:
+    """The rows by the line ends that are outside quotes, each with its line."""
+    start, line = 0, lines.first_line
+    for end in [*row_ends(lines.data).tolist(), len(lines.data)]:
+        raw = lines.data[start:end]
+        text = raw.removesuffix(b"\n").decode("utf-8").rstrip("\r")
+        if text:
+            yield line, text
+        line += raw.count(b"\n")
+        start = end
 
 
 def _as_utf8(lines: Lines) -> tuple[Lines, bool]:
