@@ -118,10 +118,10 @@ def test_importing_the_language_loads_nothing_heavy() -> None:
 
 
 @pytest.mark.parametrize("library", ["fleet", "maritime"])
-def test_checking_a_file_with_places_loads_neither_spark_nor_pandas_nor_shapely(library: str) -> None:
+def test_checking_a_file_with_places_loads_neither_spark_nor_pandas(library: str) -> None:
     program = (
         "import sys, wayeb_py.cli\n"
         f"sys.argv = ['wayeb', 'check', 'patterns/{library}.sre']\n"
         "try:\n    wayeb_py.cli.main()\nexcept SystemExit as end:\n    assert not end.code, end.code"
     )
-    assert loaded_by(program, *HEAVY, "shapely") == ""
+    assert loaded_by(program, *HEAVY) == ""

@@ -145,6 +145,7 @@ def check(
 ) -> None:
     """Report everything that is wrong with pattern files; nothing is run."""
     from wayeb_py.pattern_files import find_whole_files
+    from wayeb_py.spatial.review import review_places
 
     found: list[Diagnostic] = []
     limits: list[LimitError] = []
@@ -159,7 +160,7 @@ def check(
         except LimitError as error:
             limits.append(error)
         else:
-            found += patterns.warnings
+            found += [*patterns.warnings, *review_places(patterns)]
             n_patterns += len(patterns.names)
     n_errors = sum(diagnostic.severity == "error" for diagnostic in found)
     if as_json:

@@ -64,7 +64,7 @@ class Summary:
     duplicates: int = 0
     cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
     warnings: list[str] = field(default_factory=list)  # sentences, each to be said on a line of its own
-    notes: list[str] = field(default_factory=list)  # on the files of places: what was repaired, what looks wrong
+    notes: list[str] = field(default_factory=list)  # on places, and on what no event satisfies
     left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # patterns, and the columns that they lack
     sorted_on_disk: bool = False
     seconds: float = 0.0
@@ -203,6 +203,7 @@ class _Job:
         batches: Callable[[Aside], Iterator[pa.RecordBatch]],
         may_restart: bool,
     ) -> Summary:
+        from wayeb_py.hindsight import FirstEvents, look_back
         from wayeb_py.recogniser import Recogniser
 
         saved = None if self.state is None else self.state.saved
@@ -214,6 +215,7 @@ class _Job:
         aside = Aside(self.aside_path, self.max_bad)
         found: Counter[str] = Counter()
         n_episodes = 0
+        first = FirstEvents()
         try:
             output.open()
             # An empty batch binds the patterns to the schema: a fault is told before anything is read, and an input
@@ -223,6 +225,7 @@ class _Job:
             events = batches(aside)
             try:
                 for batch in events:
+                    first.add(batch)
                     n_episodes += self._take(recogniser.feed(batch), output, found)
                     _set_aside(recogniser, aside)
             finally:
@@ -243,7 +246,9 @@ class _Job:
         finally:
             output.discard()
             aside.discard()
-        return self._summarise(recogniser, aside, found, n_episodes)
+        summary = self._summarise(recogniser, aside, found, n_episodes)
+        summary.notes += look_back(self.patterns, first, summary.events, found)
+        return summary
 
     def _open_output(self, may_restart: bool) -> Output:
         if self.positions is None:

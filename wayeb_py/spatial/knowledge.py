@@ -20,6 +20,7 @@ from wayeb_py.regex import letters_of
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
     from wayeb_py.spatial.overlay import Questions
+    from wayeb_py.spatial.read import Features
     from wayeb_py.spatial.table import Table
 
 MOST_LISTED = 20  # names in one message
@@ -82,17 +83,18 @@ class Knowledge:
         try:
             return index.entry(places.entry)
         except KeyError:
-            from difflib import get_close_matches
+            raise self.no_such_place(places.name, places.entry) from None
 
-            near = get_close_matches(places.entry, index.names, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else None
-            if places.entry in self.load(places.name).shared_names:
-                hint = f"several places of the file are: the first is called `{places.entry} (1)`"
-            raise DataError(
-                f"no place of `{places.name}` is called `{places.entry}`",
-                str(self.path_of(self.declared[places.name])),
-                hint=hint,
-            ) from None
+    def no_such_place(self, name: str, entry: str) -> DataError:
+        """The error for a name that no place has."""
+        from difflib import get_close_matches
+
+        names, shared = tell_apart(self.read(self.declared[name]).names)
+        near = get_close_matches(entry, names, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else None
+        if entry in shared:
+            hint = f"several places of the file are: the first is called `{entry} (1)`"
+        return DataError(f"no place of `{name}` is called `{entry}`", str(self.path_of(self.declared[name])), hint=hint)
 
     def questions(self, asked: tuple[m.Near | m.Inside, ...]) -> Questions:
         """What is asked of every position, to be answered together."""
@@ -151,8 +153,15 @@ class Knowledge:
     def require_names(self, name: str) -> None:
         """Raises DataError where places have no name, and notes where several had the same."""
         loaded = self.load(name)
+        self.refuse_nameless(name, loaded.index.names)
+        if name not in self._named:
+            path = str(self.path_of(self.declared[name]))
+            self._named[name] = _note_of_names(name, path, loaded.shared_names)
+
+    def refuse_nameless(self, name: str, names: Sequence[str]) -> None:
+        """Raises DataError where places have no name."""
         path = str(self.path_of(self.declared[name]))
-        nameless = [f"{number:,}" for number, called in enumerate(loaded.index.names, 1) if not called]
+        nameless = [f"{number:,}" for number, called in enumerate(names, 1) if not called]
         if nameless:
             listed = ", ".join(nameless[:MOST_LISTED]) + (", …" if len(nameless) > MOST_LISTED else "")
             which = f"place {listed} of `{name}` has" if len(nameless) == 1 else f"places {listed} of `{name}` have"
@@ -160,8 +169,6 @@ class Knowledge:
                 f"{which} no name, and a pattern asks for places by their names", path,
                 hint='give the file a column or a property `name`, or say which one it is: `from "…" name "COLUMN"`',
             )  # fmt: skip
-        if name not in self._named:
-            self._named[name] = _note_of_names(name, path, loaded.shared_names)
 
     def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
         """Where the declaration's file is: its path is relative to the pattern file."""
@@ -169,19 +176,35 @@ class Knowledge:
 
     def _read(self, known: m.Knowledge) -> Loaded:
         from wayeb_py.spatial.index import PlaceIndex
-        from wayeb_py.spatial.read import NoSuchColumnError, read_features
         from wayeb_py.spatial.shapes import shapes_of
 
-        self._refuse_outside(known)
-        try:
-            features = read_features(self.path_of(known), known.shape, known.name_column)
-        except NoSuchColumnError:
-            if not known.given:
-                raise
-            features = read_features(self.path_of(known), known.shape)  # a user's file may call it something else
+        features = self.read(known)
         shapes = shapes_of(features.geometries, known.shape == "areas")
         names, shared = tell_apart(features.names)
         return Loaded(PlaceIndex(shapes, names, features.columns), features.notes, shared)
+
+    def read(self, known: m.Knowledge) -> Features:
+        """The places of a declaration as their file has them."""
+        from wayeb_py.spatial.read import NoSuchColumnError, read_features
+
+        self._refuse_outside(known)
+        try:
+            return read_features(self.path_of(known), known.shape, known.name_column)
+        except NoSuchColumnError:
+            if not known.given:
+                raise
+            return read_features(self.path_of(known), known.shape)  # a user's file may call it something else
+
+    def refuse_missing(self, known: m.Knowledge | m.Lookup) -> None:
+        """Raises DataError where there is no file, or it is not to be read."""
+        self._refuse_outside(known)
+        if not self.path_of(known).is_file():
+            raise DataError("there is no such file", str(self.path_of(known)))
+
+    def tables_of(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
+        """The lookups that the patterns ask for."""
+        for pattern in patterns:
+            yield from self._tables_of(pattern)
 
     def _refuse_outside(self, known: m.Knowledge | m.Lookup) -> None:
         path = self.path_of(known)
