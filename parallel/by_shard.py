@@ -85,7 +85,7 @@ def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
 
     def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
         arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
-        found = iter(_step(shards, arrived, state))
+        found = _step(shards, arrived, state)
         yield _as_pandas(list(found if shards.overflow is None else shards.overflow.sort_out(found)))
 
     return routed.groupBy(_ROUTE).applyInPandasWithState(
@@ -102,7 +102,8 @@ def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
     return Parcel("epoch", shard, 0, json.dumps([asdict(epoch), clock_s]).encode())
 
 
-def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parcel]:
+def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+    """What a shard finds in what has arrived; its state is handed on when the last parcel has been taken."""
     before = state.get if state.exists else None
     if before is not None and before[0] != shards.n_shards:
         raise DataError(
@@ -118,25 +119,24 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> list[Parc
     live = Live(order.patterns, order.schema, shards.episodes, snapshot)
     harvest = Harvest(live.recogniser, f"shard-{shard}", 0, shard, shards.episodes)
     others = (one for one in arrived if one.kind not in ("events", "epoch"))
-    found = sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
+    yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
     for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
-        found += harvest.feed(Block([batch]))
+        yield from harvest.feed(Block([batch]))
         if shards.listens or shards.step_ms:
             live.hear([batch], clock_s)
     if now.tick != was.tick:
-        found += harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
+        yield from harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
     if now.ended_at != was.ended_at:
-        found += harvest.take(live.recogniser.finish())
+        yield from harvest.take(live.recogniser.finish())
     aged = live.age_out(clock_s)
     if aged is not None:
-        found += harvest.take(aged)
+        yield from harvest.take(aged)
     after = live.snapshot()
-    found += harvest.finish(state_bytes=len(after.saved))
+    yield from harvest.finish(state_bytes=len(after.saved))
     faults.reach("shard:state")
     state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))
     if shards.step_ms:
         state.setTimeoutDuration(shards.step_ms)
-    return found
 
 
 def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:

@@ -23,7 +23,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.write import sync, telling_faults
 from wayeb_py.parallel.ledger import Entry, Kept
 from wayeb_py.parallel.log import Offsets
-from wayeb_py.parallel.spark_log import Kind, SparkLog, drop_checksum, offset_of
+from wayeb_py.parallel.spark_log import Kind, SparkLog, drop_checksum, is_whole, offset_of
 
 CHOICE = (
     "restore the checkpoint from a copy, or begin anew: --restart beginning reads everything again, into an empty "
@@ -68,7 +68,7 @@ def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0) -> Known:
     top = max((begun, *known.commits, *offsets))
     # A batch is repeated from where the one before it ended, so both have to be known.
     usable = [batch for batch in offsets if batch == 0 or batch - 1 in offsets]
-    stateful = max(_usable_state(spark), 0 if top <= 0 else -1) if shards else top
+    stateful = max(_usable_state(spark, shards), 0 if top <= 0 else -1) if shards else top
     known.last = max((batch for batch in usable if batch <= stateful), default=-1)
     if top - known.last > MOST_BACK or (known.last < 0 <= top):
         raise _lost(spark, known.last, top, stateful)
@@ -177,23 +177,34 @@ def _mend_query(spark: SparkLog, kept: Kept, known: Known) -> str | None:
     return copy
 
 
-def _usable_state(spark: SparkLog) -> int:
-    """The last version of the shards' state that is whole in all of them, which Spark keeps and nobody else has."""
-    whole: dict[Path, set[int]] = {}
+def _usable_state(spark: SparkLog, n_shards: int) -> int:
+    """The last version of the shards' state that is whole in all of them, which Spark keeps and nobody else has.
+
+    A version is made from a whole state and what has changed since; what is older than that is not looked at.
+    """
+    shards: dict[Path, tuple[dict[int, Path], dict[int, Path]]] = {}
     for version, path in spark.states():
         if path.suffix != ".crc":
-            versions = whole.setdefault(path.parent, set())
-            if spark.is_complete(path):
-                versions.add(version)
-            else:
-                versions.discard(version)
-    usable = []
-    for versions in whole.values():
-        version = min(versions, default=-1)
-        while version + 1 in versions:
+            wholes, changes = shards.setdefault(path.parent, ({}, {}))
+            (wholes if path.suffix in (".zip", ".snapshot") else changes)[version] = path
+    about = [path for path in spark.state_folder.rglob("_metadata/*") if path.is_file() and path.suffix != ".crc"]
+    if len(shards) < n_shards or not all(map(is_whole, about)):
+        return -1
+    return min(_last_version(wholes, changes) for wholes, changes in shards.values())
+
+
+def _last_version(wholes: dict[int, Path], changes: dict[int, Path]) -> int:
+    last, top = -1, max((*wholes, *changes))
+    for start in sorted((0, *wholes), reverse=True):
+        if start and not is_whole(wholes[start]):
+            continue
+        version = start
+        while version + 1 in changes and is_whole(changes[version + 1]):
             version += 1
-        usable.append(version)
-    return min(usable, default=-1)
+        last = max(last, version)
+        if last >= top:
+            break
+    return last
 
 
 def _lost(spark: SparkLog, last: int, top: int, stateful: int) -> DataError:

@@ -24,7 +24,6 @@ from wayeb_py.files.write import WholeFile, make_folder, sync
 
 Kind = Literal["offsets", "commits"]
 _CRC_HEAD = b"crc\0"
-CHECKED_BYTES = 512  # by one checksum
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,12 +118,6 @@ class SparkLog:
             sync(folder)
         self._settled |= {path for path in new if path.is_file()}
 
-    def is_complete(self, path: Path) -> bool:
-        """Whether a file of the state is as long as its checksums say."""
-        n_bytes, sums = path.stat().st_size, checksum_of(path)
-        n_sums = sums.stat().st_size if sums.is_file() else 0
-        return n_bytes > 0 and n_sums in (0, 8 + 4 * -(-n_bytes // CHECKED_BYTES))
-
 
 def _read(path: Path, parse: Any) -> Found | None:
     try:
@@ -161,6 +154,12 @@ def _commit(text: str) -> None:
 def _query(text: str) -> None:
     if not isinstance(json.loads(text)["id"], str):
         raise ValueError("it is no id of Spark's")
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a file has something in it, which its checksums, if there are any, do not contradict."""
+    content = path.read_bytes()
+    return bool(content) and _checksum_fits(path, content) is not False
 
 
 def checksum_of(path: Path) -> Path:

@@ -512,7 +512,7 @@ def test_what_is_no_event_passes_a_shard_unchanged(steady: tuple[Patterns, pa.Ta
     patterns, events = steady
     shards = Shards(1, lambda era: Order(patterns, events.schema), episodes=False)
     passing = [Parcel("aside", 0, 4, b"bad\n"), Parcel("counts", 0, 2, b"{}")]
-    assert _step(shards, passing, KeptState())[:2] == passing[::-1]  # type: ignore[arg-type]
+    assert list(_step(shards, passing, KeptState()))[:2] == passing[::-1]  # type: ignore[arg-type]
 
 
 def test_detections_are_named_by_themselves_wherever_they_are_found(steady: tuple[Patterns, pa.Table]) -> None:

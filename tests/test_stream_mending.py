@@ -14,22 +14,24 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crash_images import Recorder
-from small_spark import SmallSpark
+from small_spark import SmallSpark, _put
 
 import wayeb_py
-from wayeb_py.errors import WayebError
+from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import eras, faults, folder_log
 from wayeb_py.parallel.checkpoint import Checkpoint
 from wayeb_py.parallel.detection_id import with_ids
 from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.health import Health
-from wayeb_py.parallel.ledger import read_ledger
+from wayeb_py.parallel.ledger import Kept, read_ledger
+from wayeb_py.parallel.mending import put_right, survey
 from wayeb_py.parallel.pressure import Capacity
 from wayeb_py.parallel.replay_log import ReplayLog
 from wayeb_py.parallel.replay_store import store_events
 from wayeb_py.parallel.sealed_json import seal, unseal
 from wayeb_py.parallel.sinks import Batch, ParquetSink
+from wayeb_py.parallel.spark_log import SparkLog
 from wayeb_py.parallel.stream import StreamSummary, stream
 
 PATTERNS = """stream s {
@@ -340,3 +342,52 @@ def test_a_replay_whose_store_is_damaged_is_stored_again(tmp_path: Path, name: s
     pq.write_table(events(60), tmp_path / "a.parquet")
     store_events([tmp_path / "a.parquet"], wanted, tmp_path / "store")
     assert ReplayLog(tmp_path / "store").identity() != before, "so that the checkpoint is refused"
+
+
+# The state of shards, which only Spark has.
+
+
+def offset(number: int) -> str:
+    mark = {"at": {"": 10 * number + 10}, "era": 0, "tick": 0, "ended_at": 0, "quiet": False, "clock_s": 1}
+    return f"v1\n{json.dumps({'conf': {}})}\n{json.dumps(mark)}"
+
+
+def shards_of(folder: Path, n_batches: int, whole: tuple[int, ...] = ()) -> SparkLog:
+    """What Spark has of two shards after so many batches, all done."""
+    for number in range(n_batches):
+        _put(folder / "offsets" / str(number), offset(number))
+        _put(folder / "commits" / str(number), 'v1\n{"nextBatchWatermarkMs":0}')
+        for shard in range(2):
+            _put(folder / "state" / "0" / str(shard) / f"{number + 1}.changelog", f"change {number}" * 99)
+            if number + 1 in whole:
+                _put(folder / "state" / "0" / str(shard) / f"{number + 1}.zip", f"whole {number}" * 99)
+    return SparkLog(folder)
+
+
+@pytest.mark.parametrize("harm", ["deleted", "emptied", "cut in half", "flipped"])
+@pytest.mark.parametrize(
+    ("name", "last", "is_done"),
+    [("8.changelog", 7, False), ("7.changelog", 6, False), ("5.zip", 7, True), ("3.changelog", 7, True)],
+)
+def test_damaged_state_of_a_shard_takes_back_the_batches_that_it_is_needed_for(
+    tmp_path: Path, name: str, harm: str, last: int, is_done: bool
+) -> None:
+    spark = shards_of(tmp_path, 8, whole=(5,))
+    damage(tmp_path / "state" / "0" / "1" / name, harm)
+    known = survey(spark, Kept(), begun=7, shards=2)
+    assert (known.last, known.is_done) == (last, is_done)
+    put_right(spark, Kept(), known)
+    assert spark.batches("offsets")[-1] == last
+    assert spark.batches("commits")[-1] == (last if is_done else last - 1)
+    assert max(version for version, _ in spark.states()) == (last + 1 if is_done else last)
+
+
+@pytest.mark.parametrize("names", [["4.changelog"], [f"{n}.changelog" for n in range(1, 9)]])
+def test_state_that_is_lost_for_longer_is_named(tmp_path: Path, names: list[str]) -> None:
+    spark = shards_of(tmp_path, 8)
+    for name in names:
+        damage(tmp_path / "state" / "0" / "1" / name, "deleted")
+    with pytest.raises(DataError, match="the state of the shards is gone") as raised:
+        survey(spark, Kept(), begun=7, shards=2)
+    assert "--restart now" in str(raised.value)
+    assert spark.batches("offsets") == list(range(8))
