@@ -64,6 +64,7 @@ class Checkpoint:
 
     def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
         self.folder, self.restart = Path(folder).absolute(), restart
+        self.was_mended = False  # whether the manifest was read from its copy
         with telling_faults(self.folder):
             make_folder(self.folder)
             self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -106,6 +107,7 @@ class Checkpoint:
         if damage is not None:
             copy = read_ledger(self.folder / LEDGER).manifest
             if copy is not None:  # which is sealed
+                self.was_mended = True
                 version = copy["version"]
                 manifest = Manifest(**copy) if version == VERSION else None
             elif not isinstance(damage, FileNotFoundError):

@@ -55,8 +55,9 @@ class Known:
         return dict(self.marks[0]["at"]) if self.last >= 0 else {}
 
 
-def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0) -> Known:
-    """What is known of the batches of a stream; `begun` is the last that has left a trace elsewhere, -1 if none has.
+def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0, written: int = -1) -> Known:
+    """What is known of the batches of a stream; `begun` is the last that has left a trace elsewhere in the checkpoint,
+    `written` the last in the output, -1 if none has. Output alone may be ahead: a checkpoint was restored from a copy.
 
     Raises DataError where it cannot be known any more what was done. Changes nothing.
     """
@@ -70,8 +71,8 @@ def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0) -> Known:
     usable = [batch for batch in offsets if batch == 0 or batch - 1 in offsets]
     stateful = max(_usable_state(spark, shards), 0 if top <= 0 else -1) if shards else top
     known.last = max((batch for batch in usable if batch <= stateful), default=-1)
-    if top - known.last > MOST_BACK or (known.last < 0 <= top):
-        raise _lost(spark, known.last, top, stateful)
+    if top - known.last > MOST_BACK or known.last < 0 <= max(top, written):
+        raise _lost(spark, known.last, max(top, written), lacks_state=stateful < top)
     known.is_done = known.last in known.commits and (not shards or known.last < stateful)
     if top > known.last:
         told = f"batch {top}" if top == known.last + 1 else f"batches {known.last + 1} to {top}"
@@ -207,8 +208,8 @@ def _last_version(wholes: dict[int, Path], changes: dict[int, Path]) -> int:
     return last
 
 
-def _lost(spark: SparkLog, last: int, top: int, stateful: int) -> DataError:
-    if stateful < top:
+def _lost(spark: SparkLog, last: int, top: int, lacks_state: bool) -> DataError:
+    if lacks_state:
         what, place = "the state of the shards is gone", spark.state_folder
     elif last < 0:
         what, place = "which batches are done is not known any more", spark.folder

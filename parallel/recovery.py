@@ -40,8 +40,8 @@ def recover(
             str(ledger.path),
             hint=CHOICE,
         )
-    begun = _traces(folder, stream_id, sink)
-    known = survey(ledger.spark, kept, begun, manifest.spread.get("n_shards", 0))
+    written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
+    known = survey(ledger.spark, kept, _traces(folder), manifest.spread.get("n_shards", 0), written)
     _refuse_unknown_era(known, manifest, folder)
     refuse_lost(log, known.taken)
     entries = put_right(ledger.spark, kept, known)
@@ -53,15 +53,14 @@ def recover(
     return entries
 
 
-def _traces(folder: Path, stream_id: str, sink: Sink) -> int:
-    """The last batch that something shows to have begun, -1 if nothing does."""
+def _traces(folder: Path) -> int:
+    """The last batch that something else in the checkpoint shows to have begun, -1 if nothing does."""
     try:
         counted = load_totals(folder / FOLDER).batch
     except DataError:  # whoever counts says so
         counted = -1
     has_state = any((folder / "snapshots").rglob("*.state"))
-    written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
-    return max(counted, written, 0 if has_state else -1)
+    return max(counted, 0 if has_state else -1)
 
 
 def _refuse_unknown_era(known: Known, manifest: Manifest, folder: Path) -> None:

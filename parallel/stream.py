@@ -155,6 +155,8 @@ def stream(
     entries: tuple[Entry, ...] = ()
     aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
     if known is not None:
+        if checkpoint.was_mended:
+            say("stream.json was lost or damaged: it is made again from the ledger")
         refuse_other(known, manifest, checkpoint.folder)
         entries = recover(checkpoint.folder, ledger, known, log, sink, aside_folder, say)
         manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)

@@ -188,6 +188,19 @@ def test_everything_of_spark_that_is_deleted_is_made_again(copied: Path) -> None
     assert goes_on(copied) is None
 
 
+def test_what_is_made_again_is_told(copied: Path) -> None:
+    said: list[str] = []
+    run(copied, said.append)
+    quiet = len(said)
+    for name in ("stream.json", "spark/metadata", "spark/offsets/6", "spark/commits/6"):
+        damage(copied / "checkpoint" / name, "emptied")
+    said.clear()
+    run(copied, said.append)
+    assert len(said) == quiet + 4
+    assert "stream.json was lost or damaged" in said[0]
+    assert found(copied) == expected(events())
+
+
 def test_a_checkpoint_of_before_there_was_a_ledger_goes_on(copied: Path) -> None:
     (copied / "checkpoint" / "batches.ndjson").unlink()
     assert goes_on(copied) is None
@@ -219,6 +232,20 @@ def test_output_of_batches_that_nobody_knows_is_put_away_and_found_again(copied:
     (place,) = (copied / "out").glob("_superseded-*")
     assert len(list(place.iterdir())) == n_lost
     assert any(str(place) in text for text in said)
+
+
+def test_a_checkpoint_that_is_restored_from_an_older_copy_finds_again_what_came_since(tmp_path: Path) -> None:
+    add(events().slice(0, 150), tmp_path / "events", "b.parquet")
+    run(tmp_path)
+    shutil.copytree(tmp_path / "checkpoint", tmp_path / "copy")
+    add(events().slice(150), tmp_path / "events", "a.parquet")
+    run(tmp_path)
+    shutil.rmtree(tmp_path / "checkpoint")
+    (tmp_path / "copy").rename(tmp_path / "checkpoint")
+    run(tmp_path)
+    assert found(tmp_path) == expected(events())
+    (place,) = (tmp_path / "out").glob("_superseded-*")
+    assert len(list(place.iterdir())) == 4
 
 
 def test_more_lost_batches_than_states_are_kept_are_refused(copied: Path) -> None:
