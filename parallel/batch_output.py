@@ -24,13 +24,15 @@ from wayeb_py.parallel.recognition import Account, Work
 from wayeb_py.runner import Positions, Summary
 
 
-def find_place(out: str | os.PathLike[str], by: Sequence[By], stem: str) -> tuple[Target, OutputFolder | None]:
+def find_place(
+    out: str | os.PathLike[str], by: Sequence[By], stem: str, csv_safe: bool = False
+) -> tuple[Target, OutputFolder | None]:
     """The file that is meant, or the folder: one that is there, a name without an extension, any name for `by`."""
     text = os.fspath(out)
     if by and (text == STDOUT or Path(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
     if text == STDOUT or not (means_folder(text) or by):
-        return find_target(text, stem), None
+        return find_target(text, stem, csv_safe), None
     path = Path(os.path.abspath(text))
     return Target(path, "parquet"), OutputFolder(path)
 

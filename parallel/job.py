@@ -69,6 +69,7 @@ def run(
     until_s: Fraction | None = None,
     max_bad: BadLimit | None = None,
     aside: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_plan: Callable[[str], None] | None = None,
 ) -> Summary:
@@ -79,7 +80,7 @@ def run(
     """
     began_s = time.perf_counter()
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
-    target, folder = find_place(out, by, "episodes" if episodes else "detections")
+    target, folder = find_place(out, by, "episodes" if episodes else "detections", csv_safe)
     refuse_own_input(target, paths)
     if any(os.fspath(path) == STDIN for path in paths):
         raise DataError(

@@ -29,6 +29,7 @@ from wayeb_py.cli_options import (
     AsJson,
     Chosen,
     CleanOption,
+    CsvSafe,
     Functions,
     Key,
     Outside,
@@ -258,6 +259,7 @@ def run(
         Path | None,
         typer.Option(metavar="FILE", help="Side file for bad rows and late events (default: beside --out)."),
     ] = None,
+    csv_safe: CsvSafe = False,
     key: Key = None,
     time: Time = None,
     time_unit: TimeUnit = None,
@@ -312,6 +314,7 @@ def run(
     from wayeb_py import progress, runner
 
     shared: Any = {"episodes": episodes, "since_s": since_s, "until_s": until_s, "max_bad": limit, "aside": aside}
+    shared["csv_safe"] = csv_safe
     with progress.shown(visible=not quiet and sys.stderr.isatty()) as shared["on_progress"]:
         if chosen == cli_spark.Engine.SPARK:
             tell = None if quiet else partial(print, file=sys.stderr)

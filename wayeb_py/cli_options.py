@@ -73,6 +73,9 @@ Chosen = Annotated[
 SkipMissing = Annotated[
     bool, typer.Option("--skip-missing", help="Leave out patterns whose columns the events lack, and name them.")
 ]
+CsvSafe = Annotated[
+    bool, typer.Option("--csv-safe", help="In CSV, put a ' before texts that a spreadsheet would take for formulas.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 
 CleanOption = Annotated[

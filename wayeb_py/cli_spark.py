@@ -136,6 +136,7 @@ def run_on_spark(
     until_s: Fraction | None,
     max_bad: BadLimit | None,
     aside: Path | None,
+    csv_safe: bool,
     on_progress: Callable[[Progress], None] | None,
     on_plan: Callable[[str], None] | None,
 ) -> Summary:
@@ -159,6 +160,7 @@ def run_on_spark(
         until_s=until_s,
         max_bad=max_bad,
         aside=aside,
+        csv_safe=csv_safe,
         on_progress=on_progress,
         on_plan=None if on_plan is None else lambda plan: on_plan(f"on Spark {why}: {plan}"),
     )

@@ -95,6 +95,7 @@ def run(
     workers: int = 1,
     max_bad: BadLimit | None = None,
     aside: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
     """Recognises the patterns in the events of the paths, and writes what they find to `out`.
@@ -105,7 +106,7 @@ def run(
     with ExitStack() as stack:
         state = None if state_dir is None else stack.enter_context(StateFolder(Path(state_dir)))
         stem = "episodes" if episodes else "detections"
-        target = find_target(out, stem if state is None else f"{stem}-{state.n_runs + 1:06}")
+        target = find_target(out, stem if state is None else f"{stem}-{state.n_runs + 1:06}", csv_safe)
         refuse_own_input(target, paths)
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         reader = open_events(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 from functools import lru_cache
 
 import numpy as np
@@ -16,6 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 MANY_TIMES = 20_000  # from so many on, looking texts up is worth making the tables to look them up in
+_FORMULA = r"^[=+\-@\t\r]"  # what makes a cell of text a formula in a spreadsheet
 _DIGITS = {"s": 0, "ms": 3, "us": 6, "ns": 9}
 _FIRST_S, _BEYOND_S = -30_610_224_000, 253_402_300_800  # the years 1000 to 9999, which have four digits
 
@@ -29,12 +31,19 @@ def plain_table(table: pa.Table) -> pa.Table:
     return table
 
 
-def render_csv(table: pa.Table, with_header: bool) -> bytes:
-    """The table as CSV; values are quoted only where they must be."""
+def render_csv(table: pa.Table, with_header: bool, safe: bool = False) -> bytes:
+    """The table as CSV; values are quoted only where they must be.
+
+    Where it should be `safe` to open in a spreadsheet, a text that one would take for a formula gets a `'` in front.
+    """
     import pyarrow.csv as pcsv
 
     table = plain_table(table)
-    table = pa.table([_csv_texts(column) for column in table.columns], names=table.column_names)
+    columns, names = [_csv_texts(column) for column in table.columns], table.column_names
+    if safe:
+        columns = [_without_formulas(column) for column in columns]
+        names = [f"'{name}" if re.match(_FORMULA, name) else name for name in names]
+    table = pa.table(columns, names=names)
     sink = io.BytesIO()
     if with_header:
         sink.write((",".join(_quote(name) for name in table.column_names) + "\n").encode())
@@ -45,6 +54,12 @@ def render_csv(table: pa.Table, with_header: bool) -> bytes:
     style = "needed" if must_quote else "none"
     pcsv.write_csv(table, sink, pcsv.WriteOptions(include_header=False, quoting_style=style))
     return sink.getvalue()
+
+
+def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    if not pt.is_string(column.type) and not pt.is_large_string(column.type):
+        return column
+    return pc.replace_substring_regex(column, f"({_FORMULA})", r"'\1")
 
 
 def _quote(name: str) -> str:

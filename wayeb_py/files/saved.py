@@ -15,6 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.leftovers import clear_files
 from wayeb_py.files.write import WholeFile, telling_faults
 
 _NAME = "recogniser.state"
@@ -36,6 +37,7 @@ class StateFolder:
         except OSError as error:
             os.close(self._lock)
             raise DataError("another run is using this state", str(folder)) from error
+        clear_files(folder, [_NAME])
         try:
             self._load()
         except BaseException:

@@ -25,6 +25,7 @@ import pyarrow.ipc
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.leftovers import scratch_folder
 
 RUN_BYTES = 64 << 20
 SPILLED_ROWS = 1 << 14
@@ -46,8 +47,8 @@ def sort_events(
     """The same events by time, then by the order column, then by arrival."""
     by = (time,) if order is None else (time, order)
     try:
-        with tempfile.TemporaryDirectory(prefix="wayeb-sort-") as folder:
-            paths = list(_spill(batches, schema, by, Path(folder), run_bytes, spilled_rows))
+        with scratch_folder("wayeb-sort-") as folder:
+            paths = list(_spill(batches, schema, by, folder, run_bytes, spilled_rows))
             yield from _merge(paths, schema, by)
     except OSError as error:
         raise DataError(

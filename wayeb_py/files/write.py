@@ -22,6 +22,7 @@ import pyarrow.types as pt
 
 from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.find import refuse_address
+from wayeb_py.files.leftovers import clear_files, hold
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 
 STDOUT = "-"
@@ -45,6 +46,7 @@ class Target:
 
     path: Path | None
     format: OutputFormat
+    csv_safe: bool = False  # for spreadsheets, which take a text such as `=1+2` for a formula
 
     @property
     def aside_path(self) -> Path | None:
@@ -62,7 +64,7 @@ def means_folder(text: str) -> bool:
     return path.is_dir() or text.endswith(("/", os.sep)) or (not path.suffix and not path.exists())
 
 
-def find_target(out: str | os.PathLike[str], stem: str = "detections") -> Target:
+def find_target(out: str | os.PathLike[str], stem: str = "detections", csv_safe: bool = False) -> Target:
     """The file that an `--out` means; a folder means a Parquet file of the given stem in it."""
     text = os.fspath(out)
     if text == STDOUT:
@@ -84,7 +86,7 @@ def find_target(out: str | os.PathLike[str], stem: str = "detections") -> Target
         )
     if not path.parent.is_dir():
         raise DataError(f"cannot write `{text}`: there is no folder `{path.parent}`")
-    return Target(path, output_format)
+    return Target(path, output_format, csv_safe)
 
 
 @contextlib.contextmanager
@@ -134,6 +136,7 @@ class WholeFile:
             with telling_faults(self.path):
                 self.path.parent.mkdir(exist_ok=True)
                 self._file = open(self._temporary, "xb")  # noqa: SIM115 (closed by commit or discard)
+                hold(self._file.fileno())
         return self._file
 
     def write(self, data: bytes) -> None:
@@ -146,8 +149,8 @@ class WholeFile:
             file = self.open()
             file.flush()
             os.fsync(file.fileno())
+            os.replace(self._temporary, self.path)  # while the file is held: nobody may take it for left behind
             file.close()
-            os.replace(self._temporary, self.path)
             sync(self.path.parent)
 
     def discard(self) -> None:
@@ -231,9 +234,9 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 class TextOutput:
     """CSV or NDJSON in a file."""
 
-    def __init__(self, path: Path, output_format: OutputFormat) -> None:
+    def __init__(self, path: Path, output_format: OutputFormat, csv_safe: bool = False) -> None:
         self._whole = WholeFile(path)
-        self._format = output_format
+        self._format, self._csv_safe = output_format, csv_safe
         self._is_first = True
 
     def open(self) -> None:
@@ -243,7 +246,7 @@ class TextOutput:
         if self._format == "ndjson":
             self._whole.write(render_ndjson(table))
         elif table.num_rows or self._is_first:
-            self._whole.write(render_csv(table, with_header=self._is_first))
+            self._whole.write(render_csv(table, with_header=self._is_first, safe=self._csv_safe))
         self._is_first = False
 
     def commit(self) -> None:
@@ -292,6 +295,7 @@ def open_output(target: Target, held: bool = False) -> Output:
     """An output at the target; `held` keeps standard output back until it is committed."""
     if target.path is None:
         return StreamOutput(held)
+    clear_files(target.path.parent, [target.path.name, f"{target.path.name}.aside.ndjson"])
     if target.format == "parquet":
         return ParquetOutput(target.path)
-    return TextOutput(target.path, target.format)
+    return TextOutput(target.path, target.format, target.csv_safe)
