@@ -80,6 +80,9 @@ def predicates(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...]) -> 
     return parts[0]
 
 
+HELD_ATOMS = predicates((*PLAIN_ATOMS, number_atoms(m.Previous(Y, "number")), duration_atoms(m.Held(K)))).flatmap(
+    lambda predicate: duration_atoms(m.Held(predicate))
+)
 ALL_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (
     *PLAIN_ATOMS,
     number_atoms(Y),
@@ -90,9 +93,7 @@ ALL_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (
     duration_atoms(m.Elapsed()),
     duration_atoms(m.Held(K)),
     duration_atoms(m.Held(X)),
-    predicates((*PLAIN_ATOMS, number_atoms(m.Previous(Y, "number")), duration_atoms(m.Held(K)))).flatmap(
-        lambda predicate: duration_atoms(m.Held(predicate))
-    ),
+    HELD_ATOMS,
     number_atoms(m.Arithmetic("+", (X, Y))),
     number_atoms(m.Arithmetic("/", (X, Y))),
     number_atoms(m.Arithmetic("abs", (m.Arithmetic("-", (Y, m.Previous(Y, "number"))),))),

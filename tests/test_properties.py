@@ -18,7 +18,17 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
 from oracle import Answer, Cell, Column, Detection, Settings, recognise
-from strategies import ALL_ATOMS, N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes, windows, write_pattern
+from strategies import (
+    ALL_ATOMS,
+    HELD_ATOMS,
+    N_EXAMPLES_FACTOR,
+    PLAIN_ATOMS,
+    WORDS,
+    event_lists,
+    regexes,
+    windows,
+    write_pattern,
+)
 
 import wayeb_py
 from wayeb_py.dsl import meaning as m
@@ -56,6 +66,7 @@ VALUES: dict[str, tuple[Cell, ...]] = {
     "b": (True, False, None),
     "n": (1, 2, 3, -4, 5, None),
 }
+Atoms = tuple[st.SearchStrategy[m.Predicate], ...]
 
 
 @dataclass(frozen=True)
@@ -102,10 +113,16 @@ class Scene:
 
 @st.composite
 def scenes(
-    draw: DrawFn, arrival: bool | None = None, max_events: int = 30, min_patterns: int = 1, plain: bool | None = None
+    draw: DrawFn,
+    arrival: bool | None = None,
+    max_events: int = 30,
+    min_patterns: int = 1,
+    plain: bool | None = None,
+    atoms: Atoms | None = None,
 ) -> Scene:
-    is_plain = draw(st.booleans()) if plain is None else plain
-    atoms = PLAIN_ATOMS if is_plain else ALL_ATOMS
+    if atoms is None:
+        is_plain = draw(st.booleans()) if plain is None else plain
+        atoms = PLAIN_ATOMS if is_plain else ALL_ATOMS
     patterns = tuple(
         m.Pattern(f"P{n}", draw(regexes(atoms, max_depth=4)), Source("random", ""), window=draw(windows()))
         for n in range(draw(st.integers(min_patterns, 3)))
@@ -174,6 +191,12 @@ def test_patterns_that_mention_more_than_cells_allow_do_not_disturb_each_other(s
 @settings(max_examples=100 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data(), LIMITS)
 def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: st.DataObject, limits: Limits) -> None:
+    assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
+
+
+@settings(max_examples=80 * N_EXAMPLES_FACTOR)
+@given(scenes(atoms=(PLAIN_ATOMS[0], HELD_ATOMS)), st.data(), LIMITS)
+def test_how_long_a_predicate_has_held_is_known_across_cuts(scene: Scene, data: st.DataObject, limits: Limits) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
