@@ -75,6 +75,7 @@ def test_a_wheel_holds_every_module_once(wheel: zipfile.ZipFile) -> None:
 def test_a_wheel_holds_what_the_map_page_is_made_of(wheel: zipfile.ZipFile) -> None:
     page = ROOT / "wayeb_py" / "view" / "page"
     assert {f"wayeb_py/view/page/{path.name}" for path in page.iterdir()} <= set(wheel.namelist())
+    assert {"wayeb_py/view/world.npz", "wayeb_py/view/world.txt"} <= set(wheel.namelist())  # the land, its licence
 
 
 def test_a_wheel_installs_the_command_and_its_types(wheel: zipfile.ZipFile) -> None:

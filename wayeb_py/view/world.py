@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -75,7 +76,7 @@ def valid_polygons(geometries: Any) -> Any:
 
 @cache
 def _polygons(name: str) -> list[list[Ring]]:
-    with np.load(WORLD) as packed:
+    with (files("wayeb_py.view") / WORLD.name).open("rb") as file, np.load(file) as packed:
         arrays: dict[str, npt.NDArray[Any]] = {key: packed[f"{name}_{key}"] for key in
             ("n_rings", "n_points", "first", "step_lon", "step_lat")}  # fmt: skip
     steps = np.column_stack([arrays["step_lon"], arrays["step_lat"]]).astype(np.int32)
