@@ -17,12 +17,14 @@ from wayeb_py.errors import DataError
 
 def require_private(path: Path) -> None:
     """Raises DataError where somebody else but root could have put something else in the path's place."""
-    path = Path(os.path.realpath(path))
-    for place in (path, *path.parents):
-        facts = place.stat()
+    given, path = path.absolute(), Path(os.path.realpath(path))
+    for place in (path, *path.parents, *given.parents):  # whoever can exchange a link on the way decides where it leads
+        facts = place.lstat()
         who = None
         if facts.st_uid not in (os.geteuid(), 0):
             who = f"belongs to another user (number {facts.st_uid})"
+        elif stat.S_ISLNK(facts.st_mode):  # has no mode of its own
+            continue
         elif facts.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not _is_shared_rightly(place, path, facts):
             who = f"can be written by others than its owner (mode {stat.S_IMODE(facts.st_mode):o})"
         if who is not None:

@@ -7,6 +7,7 @@ once for each distinct value of a batch's dictionary. Numbering each batch by so
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,14 @@ class Entities:
         if pa.types.is_uint64(self.key_type):
             return pa.array(some.to_numpy().view(np.uint64))
         return some if some.type == self.key_type else some.cast(self.key_type)
+
+    def keys_since(self, first: int) -> pa.Array:
+        """The keys of all entities from a number on; costs no more than they do."""
+        if first == 0:
+            return self.keys()
+        if self.is_text:
+            return pa.array(self._keys.words[first:], type=pa.string()).cast(self.key_type)
+        return self.keys(np.arange(first, len(self), dtype=np.int32))
 
     def learn(self, keys: pa.Array) -> None:
         """Numbers keys on, in their order; for restoring."""
@@ -152,6 +161,7 @@ class _IntegerKeys:
 class _TextKeys:
     def __init__(self) -> None:
         self._number_of: dict[str, int] = {}
+        self.words: list[str] = []  # [number] -> key
         self._dictionary: pa.Array | None = None  # the last batch's, and its numbers
         self._numbers: I32 = np.zeros(0, dtype=np.int32)
         self._arrow: pa.Array = pa.array([], type=pa.string())  # all keys, made anew when some have been added
@@ -172,6 +182,9 @@ class _TextKeys:
             number_of = self._number_of
             for index in np.flatnonzero(used).tolist():
                 numbers[index] = number_of.setdefault(words[index], len(number_of))
+            if len(number_of) > len(self.words):
+                new = list(islice(reversed(number_of), len(number_of) - len(self.words)))
+                self.words += reversed(new)
             self._numbers = numbers
             self._dictionary = keys.dictionary
         entity: I32 = self._numbers[indices]
@@ -181,6 +194,8 @@ class _TextKeys:
         return entity
 
     def as_arrow(self, numbers: I32 | None) -> pa.Array:
-        if len(self._arrow) != len(self._number_of):
-            self._arrow = pa.array(list(self._number_of), type=pa.string())
+        if len(self._arrow) != len(self.words):
+            if numbers is not None and 8 * len(numbers) < len(self.words):  # all of them would cost more than these
+                return pa.array([self.words[number] for number in numbers.tolist()], type=pa.string())
+            self._arrow = pa.array(self.words, type=pa.string())
         return self._arrow if numbers is None else self._arrow.take(pa.array(numbers))

@@ -61,7 +61,7 @@ class Reorderer:
         kept = rows.where(~is_late)
         if self.lateness == 0 and self.order_column is None:
             return kept, rows.take(np.flatnonzero(is_late))
-        waiting = kept if self.held is None else _joined(self.held, kept)
+        waiting = kept if self.held is None else join_rows(self.held, kept)
         greatest = self.greatest[waiting.entity]
         reached = np.where(greatest < kernels.NEVER + self.lateness, kernels.NEVER, greatest - self.lateness)
         # With an order column a tie that arrives later may belong before: ties wait until their time is over.
@@ -106,7 +106,8 @@ def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
     return ranks
 
 
-def _joined(first: Rows, second: Rows) -> Rows:
+def join_rows(first: Rows, second: Rows) -> Rows:
+    """The rows of both, one after the other."""
     both = pa.concat_tables([pa.Table.from_batches([first.batch]), pa.Table.from_batches([second.batch])])
     batches = both.unify_dictionaries().combine_chunks().to_batches()
     batch = batches[0] if batches else first.batch.slice(0, 0)

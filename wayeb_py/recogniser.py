@@ -12,7 +12,7 @@ import dataclasses
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,9 @@ from wayeb_py.repeats import REPEATED, Repeats
 from wayeb_py.steppers import Found
 from wayeb_py.tables import as_table
 from wayeb_py.values import Chunk
+
+if TYPE_CHECKING:
+    from wayeb_py.changes import Changes
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -98,6 +101,7 @@ class Recogniser:
         self._bound: Bound | None = None
         self.repeats = Repeats() if own_input else None
         self._saved = saved
+        self.changes: Changes | None = None  # noted only for whoever asks
         if saved:
             self._bind_to_saved(saved)
 
@@ -125,6 +129,9 @@ class Recogniser:
         if bound is None:
             return self._nothing()
         rows = bound.reorderer.finish() if self.order == "arrival" else None
+        if self.changes is not None and self._joiner is not None:
+            self.changes.touch(np.array([key[0] for key in self._joiner.open], dtype=np.int32))
+        self._touch(rows)
         table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
         bound.raise_floor()
         closed = bound.closed_episodes
@@ -142,6 +149,7 @@ class Recogniser:
         keys = bound.entities.keys()
         silent[pc.is_in(keys, value_set=entities.cast(keys.type)).to_numpy(zero_copy_only=False)] = True
         rows = bound.reorderer.finish(silent)
+        self._touch(rows)
         result = self._result(rows)
         bound.raise_floor()
         return self._announce(result)
@@ -171,6 +179,8 @@ class Recogniser:
         if bound.cleaner is not None and after.cleaner is not None:
             after.cleaner.counts = bound.cleaner.counts
         self.counts.aged += int(aged.sum())
+        if self.changes is not None:
+            self.changes.forget()
         return self._announce(Detections(result.to_arrow(), episodes)), ~aged
 
     @property
@@ -232,6 +242,18 @@ class Recogniser:
             return self._saved or b""
         return save(self, self._bound)
 
+    def amend(self, changes: bytes) -> None:
+        """Puts in what has changed since the state that this recogniser is in: see `changes`."""
+        from wayeb_py.changes import amend
+
+        if self._bound is None:
+            raise ValueError("no batch has been fed yet")
+        amend(self, self._bound, changes)
+
+    def _touch(self, rows: Rows | None) -> None:
+        if self.changes is not None and rows is not None:
+            self.changes.touch(rows.entity)
+
     # From arrival to order.
 
     def _arrive(self, batch: pa.RecordBatch) -> Rows | None:
@@ -252,6 +274,7 @@ class Recogniser:
         self.counts.entities = n_entities = len(bound.entities)
         bound.grow(n_entities)
         rows = Rows(batch, entity, ticks.values)
+        self._touch(rows)
         # What comes before something that was recognised without waiting any longer is late, whatever the lateness.
         before = bound.are_before_the_floor(rows)
         if before.any():

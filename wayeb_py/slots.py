@@ -60,28 +60,28 @@ class Slots:
             self._pool = max(1024, 2 * needed)
             self.arrays = {name: grown(array, self._pool * self._widths[name]) for name, array in self.arrays.items()}
 
-    def save(self, n_entities: int) -> dict[str, npt.NDArray[Any]]:
-        """The slots in use, entity after entity, and how many each has."""
-        length = self.length[:n_entities]
-        at = np.repeat(self.first[:n_entities] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+    def save(self, entities: slice | npt.NDArray[np.int32]) -> dict[str, npt.NDArray[Any]]:
+        """The slots in use of some entities, entity after entity, and how many each has."""
+        length = self.length[entities]
+        at = np.repeat(self.first[entities] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         saved = {
             name: array.reshape(-1, width)[at].reshape(-1) if (width := self._widths[name]) else array[:0]
             for name, array in self.arrays.items()
         }
         return {**saved, "length": length.copy()}
 
-    def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Puts saved slots into entities that have none, numbered from 0 on."""
-        at = 0
-        for entity, length in enumerate(saved["length"].tolist()):
-            if length > self.room[entity]:
-                self.give_room(entity, length)
-            first = int(self.first[entity])
-            for name, array in self.arrays.items():
-                width = self._widths[name]
-                array[first * width : (first + length) * width] = saved[name][at * width : (at + length) * width]
-            self.length[entity] = length
-            at += length
+    def restore(self, saved: dict[str, npt.NDArray[Any]], entities: npt.NDArray[np.int32]) -> None:
+        """Puts saved slots into these entities, in the place of what they have."""
+        length = saved["length"].astype(np.int64)
+        self.length[entities] = 0
+        for i in np.flatnonzero(length > self.room[entities]).tolist():
+            self.give_room(int(entities[i]), int(length[i]))
+        self.length[entities] = length
+        at = np.repeat(self.first[entities] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
+        for name, array in self.arrays.items():
+            width = self._widths[name]
+            if width:
+                array.reshape(-1, width)[at] = saved[name].reshape(-1, width)
 
 
 def grown(array: npt.NDArray[Any], size: int, fill: Any = 0) -> npt.NDArray[Any]:
