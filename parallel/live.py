@@ -15,6 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.changes import Changes
 from wayeb_py.detections import Detections
 from wayeb_py.parallel.snapshots import Snapshot
 from wayeb_py.patterns import Patterns
@@ -41,8 +42,44 @@ class Live:
         if snapshot is not None:
             self.heard = np.frombuffer(snapshot.heard, dtype=np.int64).copy()
 
+        self._n_heard = len(self.heard)  # when the state was last kept
+
     def snapshot(self) -> Snapshot:
         return Snapshot(self.recogniser.save(), self.heard.tobytes())
+
+    # For whoever keeps the state by what has changed.
+
+    def note_changes(self) -> None:
+        """Begins to note what changes, from the state that this is in."""
+        self.recogniser.changes = Changes()
+
+    def settle(self) -> None:
+        """Says that the state as it is now has been kept."""
+        if self.recogniser.changes is not None:
+            self.recogniser.changes.settle(self.recogniser)
+        self._n_heard = len(self.heard)
+
+    def changes(self) -> Snapshot | None:
+        """What has changed since the state was kept; None where that is not to be told but by all of it."""
+        noted = self.recogniser.changes
+        if noted is None or (self._n_heard, len(self.heard)) not in (
+            (0, 0),
+            (noted.n_before, len(self.recogniser.entities)),
+        ):
+            return None  # it is kept in mind only now who was heard of: that is something new of everybody
+        told = noted.save(self.recogniser)
+        if told is None:
+            return None
+        saved, whose = told
+        return Snapshot(saved, self.heard[whose].tobytes() if len(self.heard) else b"")
+
+    def amend(self, changes: Snapshot) -> None:
+        """Puts in what has changed since the state that this is in."""
+        whose = self.recogniser.amend(changes.saved)
+        if changes.heard:
+            n_more = len(self.recogniser.entities) - len(self.heard)
+            self.heard = np.concatenate([self.heard, np.zeros(n_more, dtype=np.int64)]) if n_more else self.heard
+            self.heard[whose] = np.frombuffer(changes.heard, dtype=np.int64)
 
     def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int) -> None:
         """Keeps in mind that the entities of some events were heard of."""
@@ -53,6 +90,8 @@ class Live:
             if len(entities) > len(self.heard):
                 self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), clock_s)])
             self.heard[heard_of] = clock_s
+            if self.recogniser.changes is not None:
+                self.recogniser.changes.touch(heard_of)
 
     def silent(self, tick: int) -> pa.Array:
         """The keys of entities that were last heard of before this second."""

@@ -22,8 +22,8 @@ _MAGIC = b"wayeb-sealed-1\n"
 _HEAD = len(_MAGIC) + 32
 
 
-def write_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> WholeFile:
-    """A file that is written and not yet in its place: the caller commits it, or discards it."""
+def write_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> tuple[WholeFile, str]:
+    """A file that is written and not yet in its place, which the caller commits or discards, and its checksum."""
     pieces = (_canonical(what), *content)
     digest = hashlib.sha256()
     for piece in pieces:
@@ -35,12 +35,12 @@ def write_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> WholeF
     except BaseException:
         whole.discard()
         raise
-    return whole
+    return whole, digest.hexdigest()
 
 
 def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> None:
     """As `write_sealed`, and puts the file in its place."""
-    whole = write_sealed(path, what, *content)
+    whole, _ = write_sealed(path, what, *content)
     try:
         whole.commit()
     finally:
@@ -50,6 +50,11 @@ def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> None:
 def is_sealed(data: bytes) -> bool:
     """Whether the bytes begin like something sealed."""
     return data[: len(_MAGIC)] == _MAGIC
+
+
+def checksum_of(data: bytes) -> str:
+    """The checksum that a sealed file gives itself."""
+    return data[len(_MAGIC) : _HEAD].hex()
 
 
 def open_sealed(path: Path, what: Mapping[str, Any], data: bytes | None = None) -> memoryview:

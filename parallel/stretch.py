@@ -4,8 +4,9 @@
                                   └──▶ snapshot of the end, after the last parcel is handed on
 
 A recogniser stays alive in its worker process, so that the next stretch of its partition, if it comes to the same
-process, need not restore it. Where the snapshot is gone or damaged, the state is made again from an older one, or from
-the beginning of the log, by reading on without a word.
+process, need not restore it; if others have gone on meanwhile, what they have changed is put into it. Where the
+snapshot is gone or damaged, the state is made again from an older one, or from the beginning of the log, by reading on
+without a word.
 """
 
 from __future__ import annotations
@@ -21,10 +22,11 @@ from wayeb_py.parallel import faults
 from wayeb_py.parallel.buffer import ReadAhead
 from wayeb_py.parallel.eras import Era, count_groups, load_era
 from wayeb_py.parallel.harvest import Harvest
+from wayeb_py.parallel.keeping import Keeper
 from wayeb_py.parallel.live import Live
 from wayeb_py.parallel.log import Log, Stretch
 from wayeb_py.parallel.parcel import Parcel
-from wayeb_py.parallel.snapshots import Epoch, Point, Snapshot, Snapshots
+from wayeb_py.parallel.snapshots import Chain, Epoch, Point, Snapshot, Snapshots
 
 ALIVE = 16  # recognisers that a worker process keeps
 
@@ -65,7 +67,7 @@ class Errand:
     planned_s: tuple[int, int] = (0, 0)  # by the clock: the batch before, and this one
 
 
-_alive: OrderedDict[tuple[Path, str, int, str], tuple[Point, Live]] = OrderedDict()
+_alive: OrderedDict[tuple[Path, str, int, str], tuple[Point, Keeper]] = OrderedDict()
 
 
 def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
@@ -73,8 +75,9 @@ def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
     faults.reach("read:begin")
     stretch, before, after, clock_s = errand.stretch, errand.before, errand.after, errand.planned_s[1]
     began = time.perf_counter()
-    live = _take_alive(setting, errand) or _restore(setting, errand)
+    keeper = _take_alive(setting, errand) or _restore(setting, errand)
     restore_s = time.perf_counter() - began
+    live = keeper.live
     recogniser = live.recogniser
     harvest = Harvest(recogniser, stretch.partition, errand.group, errand.split, setting.episodes)
     era = setting.era(after.era)
@@ -93,9 +96,9 @@ def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
     aged = live.age_out(clock_s)
     if aged is not None:
         yield from harvest.take(aged)
-    snapshot = live.snapshot()
+    state_bytes = keeper.prepare(may_change=before.era == after.era)
     for parcel in harvest.finish(
-        state_bytes=len(snapshot.saved),
+        state_bytes=state_bytes,
         restore_s=restore_s,
         start=stretch.start,
         end=stretch.end,
@@ -104,8 +107,8 @@ def recognise_stretch(setting: Setting, errand: Errand) -> Iterator[Parcel]:
         faults.reach("read:yield")
         yield parcel
     point = Point(after, stretch.end)
-    setting.snapshots.write(errand.group, stretch.partition, point, snapshot)
-    _keep_alive(setting, errand, point, live)
+    keeper.write(setting.snapshots, errand.group, stretch.partition, point)
+    _keep_alive(setting, errand, point, keeper)
 
 
 def _live(setting: Setting, era: Era, group: int, snapshot: Snapshot | None) -> Live:
@@ -116,31 +119,43 @@ def _name(setting: Setting, errand: Errand) -> tuple[Path, str, int, str]:
     return setting.folder, setting.stream_id, errand.group, errand.stretch.partition
 
 
-def _take_alive(setting: Setting, errand: Errand) -> Live | None:
-    """The recogniser that this process has at the start of the stretch; it is nobody else's from now on."""
+def _take_alive(setting: Setting, errand: Errand) -> Keeper | None:
+    """The recogniser that this process has, led to the start of the stretch; it is nobody else's from now on."""
     known = _alive.pop(_name(setting, errand), None)
     if known is None or errand.before.era != errand.after.era:
         return None
-    point, live = known
-    return live if point == Point(errand.before, errand.stretch.start) else None
+    point, keeper = known
+    start = Point(errand.before, errand.stretch.start)
+    if point != start:
+        # Another process has gone on from there: what it has changed costs less than the whole state.
+        kept = keeper.kept
+        partition = errand.stretch.partition
+        changes = kept and setting.snapshots.changes_between(errand.group, partition, kept.root, point, start)
+        if not changes:
+            return None
+        try:
+            keeper.follow(changes, start)
+        except DataError:  # then from the files alone
+            return None
+    return keeper
 
 
-def _keep_alive(setting: Setting, errand: Errand, point: Point, live: Live) -> None:
-    _alive[_name(setting, errand)] = (point, live)
+def _keep_alive(setting: Setting, errand: Errand, point: Point, keeper: Keeper) -> None:
+    _alive[_name(setting, errand)] = (point, keeper)
     while len(_alive) > ALIVE:
         _alive.popitem(last=False)
 
 
-def _restore(setting: Setting, errand: Errand) -> Live:
+def _restore(setting: Setting, errand: Errand) -> Keeper:
     """A recogniser in the state of the start: from its snapshot, or made again from an older one."""
     stretch, group = errand.stretch, errand.group
     start = Point(errand.before, stretch.start)
     era = setting.era(errand.after.era)
     if stretch.start == errand.origin:
-        return _live(setting, era, group, None)
+        return Keeper(_live(setting, era, group, None))
     known = setting.snapshots.nearest(group, stretch.partition, start)
-    if known is not None and known[0] == start:
-        return _live(setting, era, group, known[1])
+    if known is not None and known.point == start:
+        return _led_along(setting, era, group, known)
     if known is None and errand.before != Epoch():
         raise DataError(
             f"the state of partition {stretch.partition} at offset {stretch.start} is gone, and it cannot be made "
@@ -148,10 +163,9 @@ def _restore(setting: Setting, errand: Errand) -> Live:
             str(setting.snapshots.folder),
             hint="restore the checkpoint's snapshots from a copy, or begin anew: --restart beginning, or --restart now",
         )
-    older, snapshot = (Point(errand.before, errand.origin), None) if known is None else known
     before = setting.era(errand.before.era)
-    live = _live(setting, before, group, snapshot)
-    again = Stretch(stretch.partition, older.offset, stretch.start)
+    live = _live(setting, before, group, None) if known is None else _led_along(setting, before, group, known).live
+    again = Stretch(stretch.partition, errand.origin if known is None else known.point.offset, stretch.start)
     for block in setting.log.read(again, before.wanted(group), before.schema_of(group)):
         for batch in block.batches:
             live.recogniser.feed(batch)
@@ -159,4 +173,9 @@ def _restore(setting: Setting, errand: Errand) -> Live:
         if setting.listens:
             live.hear(block.batches, errand.planned_s[0])
     live.age_out(errand.planned_s[0])  # as whoever was here first did
-    return live if errand.before.era == errand.after.era else _live(setting, era, group, live.snapshot())
+    # Entities may have got other numbers than they had: what is changed from here on fits no state that is kept.
+    return Keeper(live if errand.before.era == errand.after.era else _live(setting, era, group, live.snapshot()))
+
+
+def _led_along(setting: Setting, era: Era, group: int, chain: Chain) -> Keeper:
+    return Keeper.of_chain(_live(setting, era, group, chain.whole), chain)

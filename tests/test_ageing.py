@@ -122,3 +122,19 @@ def test_a_crowd_that_has_left_does_not_stay_for_being_many() -> None:
     aged = recogniser.age_out()
     assert aged is not None
     assert recogniser.counts.entities == 40
+
+
+def test_entities_whose_events_are_all_held_back_stay_while_others_leave() -> None:
+    """Nothing is remembered of them yet: arrays of what is remembered end before they do."""
+    patterns = wayeb_py.compile(
+        "stream s { key id time ts in s lateness 10 s forget after 20 s }\npattern P := (v > prev(v)){2,}\n"
+    )
+    recogniser = wayeb_py.Recogniser(patterns)
+    recogniser.feed(pa.table({"id": [1, 1, 1], "ts": [0, 1, 30], "v": [1, 2, 3]}))
+    n = 300
+    recogniser.feed(pa.table({"id": np.arange(n) + 10, "ts": np.full(n, 1000), "v": np.full(n, 1)}))
+    aged = recogniser.age_out()
+    assert aged is not None
+    assert (~aged[1]).sum() == 1
+    found = recogniser.feed(pa.table({"id": [10, 10, 10], "ts": [1001, 1002, 1100], "v": [5, 6, 7]}))
+    assert found.to_arrow()["ts"].to_pylist() == [1002]

@@ -38,21 +38,28 @@ class Changes:
         self._touched: list[I32] = []
         self._n_before = 0
         self._shape: str | None = None  # of the state that was kept; None where there is none to change
+        self._shape_now: str | None = None  # of the one that was last told
 
     def touch(self, entities: I32) -> None:
         """Notes that these entities have changed; the array is not to be written to any more."""
         self._touched.append(entities)
 
     def settle(self, recogniser: Recogniser) -> None:
-        """Says that the state as it is now has been kept."""
+        """Says that the state as it is now has been kept, whole or by its changes."""
         self._touched.clear()
         bound = recogniser._bound
         self._n_before = 0 if bound is None else len(bound.entities)
-        self._shape = None if bound is None else shape_of(recogniser, bound)
+        self._shape = None if bound is None else self._shape_now or shape_of(recogniser, bound)
+        self._shape_now = None
 
     def forget(self) -> None:
         """Says that entities have got other numbers: what was kept is of no use any more."""
         self._shape = None
+
+    @property
+    def n_before(self) -> int:
+        """How many entities there were when the state was kept."""
+        return self._n_before
 
     def entities(self, n: int) -> I32:
         """The entities that have changed or are new, by number, of so many that there are now."""
@@ -74,9 +81,14 @@ class Changes:
             return None
         n = len(bound.entities)
         changed = self.entities(n)
-        if 2 * len(changed) > n or shape_of(recogniser, bound) != self._shape:
+        if 2 * len(changed) > n:
             return None
-        return save_changes(recogniser, bound, changed, self._n_before), changed
+        header, arrays, blobs = gather(recogniser, bound, changed, self._n_before)
+        self._shape_now = _shape(header, arrays)
+        if self._shape_now != self._shape:
+            return None
+        counted = {"before": self._n_before, "after": n}
+        return pack_arrays({**header, "changes": counted}, {**arrays, "entities": changed}, blobs), changed
 
 
 def shape_of(recogniser: Recogniser, bound: Bound) -> str:
@@ -85,15 +97,8 @@ def shape_of(recogniser: Recogniser, bound: Bound) -> str:
     return _shape(header, arrays)
 
 
-def save_changes(recogniser: Recogniser, bound: Bound, changed: I32, n_before: int) -> bytes:
-    """What has changed since there were so many entities: of these, in order, and of all that are new."""
-    header, arrays, blobs = gather(recogniser, bound, changed, n_before)
-    arrays["entities"] = changed
-    return pack_arrays({**header, "changes": {"before": n_before, "after": len(bound.entities)}}, arrays, blobs)
-
-
-def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
-    """Puts changes into a recogniser that is where they began."""
+def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> I32:
+    """Puts changes into a recogniser that is where they began; whose they are."""
     header, blobs = unpack_state(data)
     arrays = arrays_of(blobs)
     counted, rows = header.get("changes"), arrays.get("entities")
@@ -113,6 +118,7 @@ def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
         for key in [key for key in joiner.open if key[0] in among]:
             del joiner.open[key]
     fill(recogniser, bound, header, blobs, arrays, rows)
+    return rows
 
 
 def _shape(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> str:

@@ -242,13 +242,13 @@ class Recogniser:
             return self._saved or b""
         return save(self, self._bound)
 
-    def amend(self, changes: bytes) -> None:
-        """Puts in what has changed since the state that this recogniser is in: see `changes`."""
+    def amend(self, changes: bytes) -> I32:
+        """Puts in what has changed since the state that this recogniser is in, and tells whose it is: see `changes`."""
         from wayeb_py.changes import amend
 
         if self._bound is None:
             raise ValueError("no batch has been fed yet")
-        amend(self, self._bound, changes)
+        return amend(self, self._bound, changes)
 
     def _touch(self, rows: Rows | None) -> None:
         if self.changes is not None and rows is not None:

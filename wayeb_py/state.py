@@ -30,7 +30,7 @@ from wayeb_py.order import Rows, join_rows
 from wayeb_py.place_stepper import PlaceStepper
 from wayeb_py.repeats import Repeats
 from wayeb_py.steppers import RunStepper, TableStepper
-from wayeb_py.values import Memory
+from wayeb_py.values import NO_VALUE, Memory
 
 if TYPE_CHECKING:
     from wayeb_py.bound import Bound
@@ -168,8 +168,11 @@ def _save_cohort(
     for i, (value, memory) in enumerate(cohort.values.memories.items()):
         key = f"{prefix}.m{i}"
         for name, array in memory.arrays.items():
-            arrays[f"{key}.{name}"] = array[rows]
-        memories.append({"value": repr(value), "key": key, "names": list(memory.arrays), "words": memory.words})
+            # Of entities whose events are all held back nothing is remembered yet.
+            arrays[f"{key}.{name}"] = _rows_of(array, rows, n, memory.fills[name])
+        entry = {"value": repr(value), "key": key, "names": list(memory.arrays)}
+        fills = {name: int(fill) for name, fill in memory.fills.items()}
+        memories.append({**entry, "fills": fills, "words": memory.words})
     seen = cohort.seen
     if seen is not None:
         arrays[f"{prefix}.seen"] = _rows_of(seen, rows, n, 1)
@@ -385,8 +388,9 @@ def _restore_cohort(
             memory.code_of = {word: code for code, word in enumerate(memory.words) if word is not None}
         for name in entry["names"]:
             some = arrays[f"{entry['key']}.{name}"]
-            memory.arrays[name] = _padded(memory.arrays.get(name, some[:0]), n, 0)
-            memory.arrays[name][rows] = some
+            fill = memory.fills[name] = entry.get("fills", {}).get(name, NO_VALUE if name == "bits" else 0)
+            memory.arrays[name] = _padded(memory.arrays.get(name, some[:0]), n, fill)
+            memory.arrays[name][rows[: len(some)]] = some  # which an older release did not fill up
 
 
 def _restore_tables(

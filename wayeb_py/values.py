@@ -55,12 +55,14 @@ class Memory:
 
     def __init__(self) -> None:
         self.arrays: dict[str, npt.NDArray[Any]] = {}
+        self.fills: dict[str, Any] = {}  # what an entity has there that had no event yet
         self.words: list[str | None] = []
         self.code_of: dict[str, int] = {}
         self.column: Column | None = None  # what the value looked like last: kind, own type, scale
 
     def array(self, name: str, n_entities: int, dtype: Any, fill: Any) -> npt.NDArray[Any]:
         """The array of this name by entity, grown to hold them all."""
+        self.fills[name] = fill
         array = self.arrays.get(name)
         if array is None or len(array) < n_entities:
             room = max(64, n_entities + n_entities // 2)
