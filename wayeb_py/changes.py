@@ -77,7 +77,7 @@ class Changes:
         """The changes and whose they are; None where the whole state is to be kept: it cannot be told by changes, or
         most of it has changed."""
         bound = recogniser._bound
-        if bound is None or self._shape is None:
+        if bound is None or self._shape is None or recogniser.repeats is not None:
             return None
         n = len(bound.entities)
         changed = self.entities(n)
@@ -102,7 +102,7 @@ def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> I32:
     header, blobs = unpack_state(data)
     arrays = arrays_of(blobs)
     counted, rows = header.get("changes"), arrays.get("entities")
-    if counted is None or rows is None or counted["before"] != len(bound.entities):
+    if counted is None or rows is None or counted["before"] != len(bound.entities) or recogniser.repeats is not None:
         raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
     refuse_other_events(header, bound)
     bound.entities.learn(read_ipc(blobs["keys"]).column("key"))
