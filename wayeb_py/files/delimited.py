@@ -120,9 +120,7 @@ class DelimitedEvents:
         return pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names())
 
     def _read_typed(self, lines: Lines, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
-        """The block as Arrow reads it, or None if something in it is not as it should be."""
-        if lines.data.count(b'"') % 2:
-            return None  # a quote is never closed, and Arrow would take the rest of the block for one value
+        """The block as Arrow reads it, or None if something in it is not as it should be; no quote is odd in it."""
         types = {name: selection.schema.field(name).type for name in self.read}
         try:
             table = pcsv.read_csv(
@@ -257,7 +255,7 @@ def is_oddly_quoted(data: bytes, delimiter: str) -> bool:
 
     Readers of CSV differ in what they make of such rows, and what Arrow makes of one depends on the rows beside it.
     """
-    if data.count(b"\r") != data.count(b"\r\n"):
+    if b"\r" in data and data.count(b"\r") != data.count(b"\r\n"):
         return True
     if b'"' not in data:
         return False
@@ -265,13 +263,12 @@ def is_oddly_quoted(data: bytes, delimiter: str) -> bool:
     quotes = np.flatnonzero(octets == 0x22)
     if len(quotes) % 2:
         return True
+    is_end = np.zeros(256, dtype=np.bool_)
+    is_end[[ord(delimiter), 0x0A, 0x0D, 0x22]] = True
     opening, closing = quotes[0::2], quotes[1::2]
-    before = octets[opening - 1]  # of the first byte that is the last one, which does not matter
-    after = octets[np.minimum(closing + 1, len(octets) - 1)]
-    mark = ord(delimiter)
-    opens = (before == mark) | (before == 0x0A) | (before == 0x22) | (opening == 0)
-    closes = (after == mark) | (after == 0x0A) | (after == 0x0D) | (after == 0x22) | (closing == len(octets) - 1)
-    return not bool(opens.all() and closes.all())
+    opening = opening[int(opening[0] == 0) :]  # nothing stands before the first byte, or after the last
+    closing = closing[: len(closing) - int(closing[-1] == len(octets) - 1)]
+    return not bool(is_end[octets[opening - 1]].all() and is_end[octets[closing + 1]].all())
 
 
 def _rows_of(lines: Lines) -> Iterator[tuple[int, str]]:

@@ -232,10 +232,11 @@ def _nesting(raw: bytes) -> int:
 
 def _may_be_deep(data: bytes, n_objects: int) -> bool:
     """Whether a line is nested too deeply; lines of few brackets, as they nearly always are, cost nothing."""
-    if data.count(b"{") + data.count(b"[") <= n_objects + DEEPEST - 1:
-        return False
     octets = np.frombuffer(data, dtype=np.uint8)
-    brackets = np.flatnonzero((octets == ord("{")) | (octets == ord("[")))
+    is_bracket = (octets | 0x20) == ord("{")  # or [, which is one bit away
+    if np.count_nonzero(is_bracket) <= n_objects + DEEPEST - 1:
+        return False
+    brackets = np.flatnonzero(is_bracket)
     ends = np.append(np.flatnonzero(octets == ord("\n")), len(data))
     counts = np.diff(np.searchsorted(brackets, ends), prepend=0)
     return any(
