@@ -164,7 +164,7 @@ def run_stream(
     ] = None,
     max_bad: Annotated[
         str | None,
-        typer.Option("--max-bad", metavar="N|N%", help="Stop at more bad rows than this; by default at none."),
+        typer.Option("--max-bad", metavar="N|N%", help="Stop at more bad rows than this; by default never."),
     ] = None,
     master: MasterOption = None,
     memory: Annotated[
