@@ -26,7 +26,7 @@ LATE, REPEATED = "late", "recognised before"
 
 _encode = json.JSONEncoder(ensure_ascii=False, default=str).encode  # `dumps` makes an encoder for every row
 
-_NUMBERS = re.compile(r"(?<![\w.])[-+]?\d[\d.,:]*(?:[eE][-+]?\d+)?")
+_NUMBERS = re.compile(r"(?<![\w.])(?<!UTF-)[-+]?(?<!UTF-)\d[\d.,:]*(?:[eE][-+]?\d+)?")
 _QUOTED = re.compile(r"`[^`]*`|'[^']*'|\"[^\"]*\"")
 
 
