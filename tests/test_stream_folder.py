@@ -14,8 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from watched import WANTED, blocks, log_of, quieten, read_ids, write, write_lines
 
+import wayeb_py
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import lines
+from wayeb_py.files.wanted import Wanted
 from wayeb_py.parallel import folder_log, pieces
 from wayeb_py.parallel.folder_log import FolderLog
 from wayeb_py.parallel.log import Stretch
@@ -462,3 +464,22 @@ def test_whole_numbers_of_text_are_compared_as_floats_since_fractions_may_follow
     (folder / "b.ndjson").write_text('{"id": 2, "ts": 0, "v": 60.5, "k": "a"}\n')
     found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
     assert [v for block in found for batch in block.batches for v in batch.column("v").to_pylist()] == [1.0, 60.5]
+
+
+@pytest.mark.parametrize(("text", "typed"), [("a.csv", "b.parquet"), ("b.csv", "a.parquet")])
+def test_whole_numbers_stay_whole_where_a_typed_file_says_that_they_are(tmp_path: Path, text: str, typed: str) -> None:
+    """Text alone says `double`; a Parquet file among the first files says that the numbers are whole."""
+    folder = tmp_path / "in"
+    folder.mkdir()
+    wanted = Wanted.from_needs(
+        wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 0) emit imo\n").needs, "s"
+    )
+    (folder / text).write_text("id,ts,v,imo\nb,1,5,9007199254740993\nb,2,6,7\n")
+    alone = FolderLog(folder, tmp_path / "alone").schema(wanted)
+    assert alone is not None
+    assert alone.field("imo").type == pa.float64()
+    big = pa.array([9007199254740993, 5], pa.int64())
+    pq.write_table(pa.table({"id": ["a", "a"], "ts": [1, 2], "v": [1.0, 2.0], "imo": big}), folder / typed)
+    both = FolderLog(folder, tmp_path / "both").schema(wanted)
+    assert both is not None
+    assert both.field("imo").type == pa.int64()
