@@ -112,7 +112,7 @@ def find_cause(error: BaseException) -> Cause:
     given_up = re.search(r"Job aborted due to stage failure: ([^\n]+)", text)
     if given_up is not None and _innermost(text) is None:
         return Cause(f"Spark gave up: {given_up[1]}", "start the stream again: it goes on where it was", passing=True)
-    return Cause(_innermost(text) or f"{type(error).__name__}: {_first_line(text)}", None)
+    return Cause(f"something went wrong that nobody foresaw: {_innermost(text) or _first_line(text)}", None)
 
 
 def as_error(error: BaseException) -> DataError:
@@ -150,12 +150,12 @@ def _told(text: str, passing: bool) -> Cause:
 
 
 def _innermost(text: str) -> str | None:
-    """The last error in a chain of them that is not only a wrapper."""
+    """What the last error in a chain of them says that is not only a wrapper; its name says nothing to a user."""
     found = None
     for line in text.splitlines():
         match = _ERROR_LINE.match(line.strip())
         if match is not None and match["name"].rpartition(".")[2] not in _WRAPPERS:
-            found = match["name"].rpartition(".")[2] + (f": {match['said']}" if match["said"] else "")
+            found = match["said"] or "it did not say what"
     return found
 
 

@@ -178,7 +178,15 @@ def test_a_column_missing_in_a_text_file_stops_before_reading_too(tmp_path: Path
                 "  = hint: write `time ts in s` (or ms, us, ns) in the stream block, or give --time-unit"
             ),
         ),
-        ("ts", ["2016"], "column `ts` of {file} is text, not a timestamp, nor a number with a unit"),
+        (
+            "ts",
+            ["2016"],
+            (
+                "column `ts` of {file} is text, not a timestamp, nor a number with a unit\n"
+                "  = hint: `wayeb data convert FILE --from csv --out DIR` makes times of texts, and the columns "
+                "keep their values"
+            ),
+        ),
     ],
 )
 def test_a_wrong_type_is_told_before_reading(tmp_path: Path, column: str, values: list[Any], message: str) -> None:
