@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from chain import Chained
+from chain import Chained, Driven
 from test_stream_recovery import expected, rows
 
 import wayeb_py
@@ -256,3 +256,28 @@ def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest
         found.append((sorted(repr(row) for table in stream.found.tables for row in table.to_pylist()), counts))
     assert found[0] == found[1]
     assert found[0][0]
+
+
+def test_a_flipped_bit_in_a_whole_state_or_in_changes_changes_no_answer(
+    made: Callable[..., Chained], tmp_path: Path
+) -> None:
+    stream = made()
+    for number in range(7):
+        end = stream.plan(N_ENTITIES if number == 0 else 40)
+        stream.commit(end, list(stream.parcels(end)))
+    kept, mark, folder = stream.found, stream.mark, stream.folder
+    good = tmp_path / "good"
+    shutil.copytree(folder, good)
+    n_files = {kind: len(files(stream, kind)) for kind in ("state", "changes")}
+    assert min(n_files.values()) > 0
+    dice = np.random.default_rng(3)
+    for _ in range(30):
+        shutil.rmtree(folder)
+        shutil.copytree(good, folder)
+        path = files(stream, "*")[dice.integers(sum(n_files.values()))]
+        data = bytearray(path.read_bytes())
+        data[dice.integers(len(data))] ^= 1 << int(dice.integers(8))
+        path.write_bytes(data)
+        stream.mark, stream.found = mark, Driven(list(kept.tables))
+        stream.restart()
+        assert rows(stream.run(40).tables) == expected(stream.patterns, events(9)), path.name
