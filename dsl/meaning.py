@@ -320,7 +320,8 @@ class Knowledge:
     """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it.
 
     One that was `given` by whoever runs the patterns stands in the place of the file's own, and may be anywhere.
-    `name_column` is the column or property that is the name of a place, where the file says which.
+    `name_column` is the column or property that is the name of a place, where the file says which, or where it was
+    given with the file (`given_name`).
     """
 
     name: str
@@ -330,6 +331,7 @@ class Knowledge:
     span: Span = field(default=NOWHERE, compare=False, repr=False)
     given: bool = False
     name_column: str | None = None
+    given_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,8 @@ BOOL_ATOMS = st.builds(
     m.Compare, st.sampled_from(("=", "!=")), st.just(B), st.booleans().map(lambda value: m.Constant(value, "bool"))
 )
 PLAIN_ATOMS: tuple[SearchStrategy[m.Predicate], ...] = (text_atoms(K), number_atoms(X))
+
+
 @st.composite
 def predicates(draw: DrawFn, atoms: tuple[SearchStrategy[m.Predicate], ...]) -> m.Predicate:
     """One to three comparisons of different values, joined and negated."""

@@ -92,6 +92,25 @@ def test_every_command_that_asks_for_places_takes_them(wayeb: Wayeb) -> None:  #
 
 
 @pytest.mark.usefixtures("library")
+@pytest.mark.parametrize("column", ['"Main Port Name"', "Main Port Name"])
+def test_a_file_is_given_with_the_column_that_is_the_name(wayeb: Wayeb, column: str) -> None:  # noqa: F811
+    Path("library/each.sre").write_text(
+        LIBRARY.partition("areas")[0] + "pattern Call for each p in port := (distance(p) < 5 km)\n"
+    )
+    Path("index.csv").write_text("Number,Main Port Name,Longitude,Latitude\n7,Kiel,10,54\n8,Elsewhere,11,54\n")
+    run = ("run", "library/each.sre", "--data", "sea.csv", "--out", "d.csv", "-q", "--places")
+    assert wayeb(*run, f"port=index.csv name {column}").code == 0
+    assert Path("d.csv").read_text().splitlines()[1].startswith("Call,Kiel,1,")
+    assert wayeb(*run, "port=index.csv name Number").code == 0
+    assert Path("d.csv").read_text().splitlines()[1].startswith("Call,7,1,")
+    assert wayeb(*run, "port=index.csv name Nummer").code == 3
+    ended = wayeb("check", "library/sea.sre", "--places", "gale=my_gale.csv name x")
+    assert (ended.code, "`gale` is a table, whose places have no names" in ended.err) == (2, True)
+    Path("odd name.csv").write_text(Path("mine.csv").read_text())
+    assert wayeb(*run, "port=odd name.csv").code == 0
+
+
+@pytest.mark.usefixtures("library")
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -522,3 +522,17 @@ def test_a_run_on_spark_tells_what_was_repaired(spark: SparkSession, tmp_path: P
     summary = job.run(found, [tmp_path / "e.csv"], tmp_path / "d.csv", spark=spark)
     assert summary.detections == {"In": 1}
     assert ["was repaired" in note for note in summary.notes] == [True]
+
+
+def test_given_places_travel_to_the_tasks(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "library").mkdir()
+    (tmp_path / "library/sea.sre").write_text(
+        "stream s {\n    key id\n    time ts\n    position lon, lat\n}\n"
+        'points port from "nowhere.csv"\npattern Near := (near(port, 5 km))\n'
+    )
+    (tmp_path / "mine.csv").write_text("name,lon,lat\nKiel,10,54\n")
+    (tmp_path / "a.csv").write_text("id,ts,lon,lat\nv,2024-01-01T00:00:00Z,10,54\nv,2024-01-01T00:01:00Z,11,54\n")
+    monkeypatch.chdir(tmp_path)
+    given = wayeb_py.compile(Path("library/sea.sre"), places={"port": "mine.csv"})
+    compare(spark, given, [tmp_path / "a.csv"], tmp_path)
+    assert runner.run(given, ["a.csv"], "d.csv").detections == {"Near": 1}

@@ -62,7 +62,9 @@ Outside = Annotated[bool, typer.Option("--outside", help="Pattern files may name
 Places = Annotated[
     list[str] | None,
     typer.Option(
-        "--places", metavar="NAME=FILE", help="The file of declared places or of a table, in the place of its own."
+        "--places",
+        metavar="NAME=FILE",
+        help="The file of declared places or of a table, in the place of its own; behind it may stand: name COLUMN.",
     ),
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]
@@ -146,10 +148,10 @@ def places_by_file(paths: list[Path], places: list[str] | None) -> list[list[str
 
     if not places:
         return [[] for _ in paths]
-    given = read_given(places)
+    texts = dict(zip(read_given(places), places, strict=True))
     own = [declared_places(path) for path in paths]
     known = set().union(*own)
-    return [[f"{name}={file}" for name, file in given.items() if name in its or name not in known] for its in own]
+    return [[text for name, text in texts.items() if name in its or name not in known] for its in own]
 
 
 def leave_out(patterns: Patterns, data: list[str]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:

@@ -1,5 +1,9 @@
 """The files of declared places become those that whoever runs the patterns gives: `--places port=my_ports.csv`.
 
+Behind the file may stand which of its columns is the name of a place, as in the language:
+`--places 'port=UpdatedPub150.csv name "Main Port Name"'`. Without it, the column that the declaration names is taken
+where the file has it.
+
 A library names the places that it asks for, and has files of an invented country in their place; where the real ones
 lie is known to who runs it. So the files are a setting, and the declaration (name, shape, how a table is looked up)
 stays. Copying the library to change a path in it was the alternative, and every new release of it would be a merge.
@@ -7,6 +11,7 @@ stays. Copying the library to change a path in it was the alternative, and every
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from difflib import get_close_matches
@@ -17,6 +22,9 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import UsageError
 
 Declared = TypeVar("Declared", m.Knowledge, m.Lookup)
+Given = str | Path | tuple[str | Path, str]  # a file, or a file and the column that is the name
+
+_NAMED = re.compile(r"(?P<path>.+?)\s+name\s+(?:\"(?P<quoted>[^\"]+)\"|(?P<bare>\S.*))")
 
 
 class UnknownPlacesError(UsageError):
@@ -31,20 +39,25 @@ class UnknownPlacesError(UsageError):
         super().__init__(f"no places or table are called `{first}`, for which --places gives a file", hint=hint)
 
 
-def read_given(texts: Iterable[str]) -> dict[str, str]:
+def read_given(texts: Iterable[str]) -> dict[str, Given]:
     """`port=my_ports.csv` and the like as a mapping; raises UsageError for what is not of that form."""
-    given: dict[str, str] = {}
+    given: dict[str, Given] = {}
     for text in texts:
         name, equals, path = (part.strip() for part in text.partition("="))
         if not (name and equals and path):
             raise UsageError(f"`--places {text}` does not say which places are where; write it as port=my_ports.csv")
         if name in given:
-            raise UsageError(f"--places gives two files for `{name}`: {given[name]} and {path}")
-        given[name] = path
+            raise UsageError(f"--places gives two files for `{name}`: {_file(given[name])} and {path}")
+        named = None if Path(path).exists() else _NAMED.fullmatch(path)
+        given[name] = path if named is None else (named["path"], named["quoted"] or named["bare"])
     return given
 
 
-def with_given_places(meaning: m.Meaning, places: Mapping[str, str | Path]) -> m.Meaning:
+def _file(given: Given) -> str | Path:
+    return given[0] if isinstance(given, tuple) else given
+
+
+def with_given_places(meaning: m.Meaning, places: Mapping[str, Given]) -> m.Meaning:
     """The meaning whose places and tables of these names are in these files; paths are relative to the caller."""
     if not places:
         return meaning
@@ -59,7 +72,15 @@ def with_given_places(meaning: m.Meaning, places: Mapping[str, str | Path]) -> m
     )
 
 
-def _given(one: Declared, places: Mapping[str, str | Path]) -> Declared:
-    path = places.get(one.name)
+def _given(one: Declared, places: Mapping[str, Given]) -> Declared:
+    given = places.get(one.name)
+    if given is None:
+        return one
     # Absolute: a path that is not is taken from the folder of the pattern file.
-    return one if path is None else replace(one, path=str(Path(path).absolute()), given=True)
+    moved = replace(one, path=str(Path(_file(given)).absolute()), given=True)
+    column = given[1] if isinstance(given, tuple) else None
+    if column is None:
+        return moved
+    if isinstance(moved, m.Lookup):
+        raise UsageError(f"`{one.name}` is a table, whose places have no names: give its file alone")
+    return replace(moved, name_column=column, given_name=True)

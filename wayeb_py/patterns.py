@@ -21,7 +21,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 from wayeb_py.extent import never_detected
 from wayeb_py.functions import UserFunction
-from wayeb_py.given_places import with_given_places
+from wayeb_py.given_places import Given, with_given_places
 from wayeb_py.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.regex import letters_of
 from wayeb_py.spatial.knowledge import Knowledge
@@ -171,7 +171,7 @@ def compile_patterns(
     limits: Limits = DEFAULT_LIMITS,
     outside: bool = False,
     clean: Literal["ais", "gps"] | None = None,
-    places: Mapping[str, str | Path] | None = None,
+    places: Mapping[str, Given] | None = None,
 ) -> Patterns:
     """Patterns from the text of a .sre file, from a path, or from several paths.
 

@@ -191,7 +191,7 @@ class Knowledge:
         try:
             return read_features(self.path_of(known), known.shape, known.name_column)
         except NoSuchColumnError:
-            if not known.given:
+            if not known.given or known.given_name:
                 raise
             return read_features(self.path_of(known), known.shape)  # a user's file may call it something else
 
