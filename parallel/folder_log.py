@@ -281,10 +281,10 @@ class FolderLog:
                 known.add(content[: content.rfind(b"\n") + 1])  # half a line is of a writer that died
         except FileNotFoundError:
             return Journal(b"")
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError):
             _journals.pop(self.journal, None)
             raise DataError(
-                f"the journal of the files that were read is damaged: {error}", str(self.journal), hint=CHOICE
+                "the journal of the files that were read is damaged", str(self.journal), hint=CHOICE
             ) from None
         return known
 

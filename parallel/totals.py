@@ -87,9 +87,9 @@ def load_totals(folder: Path) -> Totals:
         return Totals(**unseal(path.read_bytes(), must=False))
     except FileNotFoundError:
         return Totals()
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError):
         raise DataError(
-            f"the totals of this stream cannot be read: {error}",
+            "the totals of this stream cannot be read: the file is cut short or damaged",
             str(path),
             hint="remove the file: counting begins at 0 again, detections are not touched",
         ) from None
