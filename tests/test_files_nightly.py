@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import random
 from pathlib import Path
@@ -17,6 +18,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.saved import StateFolder
 from wayeb_py.files.write import ParquetOutput
 from wayeb_py.runner import run
+from wayeb_py.state import MAGIC
 
 
 @pytest.mark.parametrize("episodes", [False, True])
@@ -219,8 +221,8 @@ def test_two_runs_cannot_share_a_state(tmp_path: Path) -> None:
     ("content", "message"),
     [
         (b"rubbish", "this is not a state of wayeb"),
-        (b'{"wayeb_state": 99, "n_runs": 1}\n', "the state has version 99, and this wayeb reads 1"),
-        (b'{"wayeb_state": 1, "n_runs": 1}\nrubbish', "this is not a saved state"),
+        (b'{"wayeb_state": 99, "n_runs": 1}\n', "the state has version 99, and this wayeb reads 2"),
+        (b'{"wayeb_state": 2, "n_runs": 1}\nrubbish', "the state is damaged: its checksum does not fit"),
     ],
 )
 def test_a_damaged_state_is_told(tmp_path: Path, content: bytes, message: str) -> None:
@@ -231,3 +233,19 @@ def test_a_damaged_state_is_told(tmp_path: Path, content: bytes, message: str) -
         run(PATTERNS, [tmp_path / "e.parquet"], tmp_path / "d.csv", state_dir=tmp_path / "state")
     assert str(raised.value).startswith(message)
     assert not (tmp_path / "d.csv").exists()
+
+
+def test_a_state_of_the_release_before_is_read(tmp_path: Path) -> None:
+    """Its checksums left out the heads: of the file, and of what the file holds."""
+    (tmp_path / "out").mkdir()
+    for night in range(2):
+        pq.write_table(EVENTS.slice(1000 * night, 1000), tmp_path / f"{night}.parquet")
+        run(PATTERNS, [tmp_path / f"{night}.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
+        if night == 0:
+            path = tmp_path / "state" / "recogniser.state"
+            state = path.read_bytes().partition(b"\n")[2]
+            at = len(MAGIC) + 2
+            older = MAGIC + b"\x01\x00" + hashlib.sha256(state[at + 40 :]).digest() + state[at + 32 :]
+            path.write_bytes(b'{"wayeb_state": 1, "n_runs": 1}\n' + older)
+    pq.write_table(PATTERNS.recognise(EVENTS).to_arrow(), tmp_path / "expected.parquet")
+    assert rows_of(tmp_path / "out") == rows_of(tmp_path / "expected.parquet")

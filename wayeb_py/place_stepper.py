@@ -57,6 +57,7 @@ class PlaceStepper:
         self._lost = np.ascontiguousarray(plan.lost_symbol, dtype=np.int32)
         self._next_state = np.ascontiguousarray(tracker.next_state.reshape(-1), dtype=np.int32)
         self._n_symbols = tracker.n_symbols
+        self.n_states = tracker.n_states
         self._moves = np.ascontiguousarray(tracker.moves.reshape(-1), dtype=np.int32)
         self._move_lists = flatten(tracker.move_lists)
         self._start = np.ascontiguousarray(tracker.start)

@@ -20,7 +20,7 @@ class Slots:
     """
 
     def __init__(self, **kinds: tuple[Any, int]) -> None:
-        self._widths = {name: width for name, (_, width) in kinds.items()}
+        self.widths = {name: width for name, (_, width) in kinds.items()}
         self.arrays: dict[str, npt.NDArray[Any]] = {
             name: np.zeros(0, dtype=dtype) for name, (dtype, _) in kinds.items()
         }
@@ -49,7 +49,7 @@ class Slots:
         self._grow_pool(self._used + room)
         old, length = int(self.first[entity]), int(self.length[entity])
         for name, array in self.arrays.items():
-            width = self._widths[name]
+            width = self.widths[name]
             array[self._used * width : (self._used + length) * width] = array[old * width : (old + length) * width]
         self.first[entity] = self._used
         self.room[entity] = room
@@ -58,14 +58,14 @@ class Slots:
     def _grow_pool(self, needed: int) -> None:
         if needed > self._pool:
             self._pool = max(1024, 2 * needed)
-            self.arrays = {name: grown(array, self._pool * self._widths[name]) for name, array in self.arrays.items()}
+            self.arrays = {name: grown(array, self._pool * self.widths[name]) for name, array in self.arrays.items()}
 
     def save(self, entities: slice | npt.NDArray[np.int32]) -> dict[str, npt.NDArray[Any]]:
         """The slots in use of some entities, entity after entity, and how many each has."""
         length = self.length[entities]
         at = np.repeat(self.first[entities] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         saved = {
-            name: array.reshape(-1, width)[at].reshape(-1) if (width := self._widths[name]) else array[:0]
+            name: array.reshape(-1, width)[at].reshape(-1) if (width := self.widths[name]) else array[:0]
             for name, array in self.arrays.items()
         }
         return {**saved, "length": length.copy()}
@@ -79,7 +79,7 @@ class Slots:
         self.length[entities] = length
         at = np.repeat(self.first[entities] - (np.cumsum(length) - length), length) + np.arange(int(length.sum()))
         for name, array in self.arrays.items():
-            width = self._widths[name]
+            width = self.widths[name]
             if width:
                 array.reshape(-1, width)[at] = saved[name].reshape(-1, width)
 

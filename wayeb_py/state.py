@@ -29,6 +29,16 @@ from wayeb_py.members import Member
 from wayeb_py.order import Rows, join_rows
 from wayeb_py.place_stepper import PlaceStepper
 from wayeb_py.repeats import Repeats
+from wayeb_py.state_checks import (
+    check_entities,
+    check_memory,
+    check_slots,
+    expect,
+    misfit,
+    read_arrays,
+    read_batch,
+    telling_misfits,
+)
 from wayeb_py.steppers import RunStepper, TableStepper
 from wayeb_py.values import NO_VALUE, Memory
 
@@ -39,7 +49,7 @@ if TYPE_CHECKING:
 I32 = npt.NDArray[np.int32]
 
 MAGIC = b"wayeb-state"
-VERSION = 1
+VERSION = 2
 
 
 def automaton_digest(pattern: CompiledPattern) -> str:
@@ -208,11 +218,16 @@ def pack_state(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
     """The bytes of a state, with a version and a checksum."""
     header = {**header, "blobs": {name: len(blob) for name, blob in blobs.items()}}
     text = json.dumps(header).encode()
-    digest = hashlib.sha256(text)
-    for blob in blobs.values():
-        digest.update(blob)
-    head = (MAGIC, VERSION.to_bytes(2, "little"), digest.digest(), len(text).to_bytes(8, "little"), text)
-    return b"".join([*head, *blobs.values()])
+    head, size = MAGIC + VERSION.to_bytes(2, "little"), len(text).to_bytes(8, "little")
+    return b"".join([head, _checksum(head, size, text, *blobs.values()), size, text, *blobs.values()])
+
+
+def _checksum(*pieces: bytes) -> bytes:
+    """Of everything but itself, the head included."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece)
+    return digest.digest()
 
 
 # Restoring.
@@ -222,27 +237,32 @@ def unpack_state(data: bytes) -> tuple[dict[str, Any], dict[str, bytes]]:
     if data[: len(MAGIC)] != MAGIC or len(data) < at + 40:
         raise DataError("this is not a saved state", hint="remove it to start afresh")
     version = int.from_bytes(data[len(MAGIC) : at], "little")
-    if version != VERSION:
+    if version not in (1, VERSION):
         raise DataError(
             f"the saved state has version {version}, and this release reads version {VERSION}",
             hint="go on with the release that wrote it, or remove it to start afresh",
         )
     checksum, size = data[at : at + 32], int.from_bytes(data[at + 32 : at + 40], "little")
-    if hashlib.sha256(data[at + 40 :]).digest() != checksum:
+    sealed = (data[at + 40 :],) if version == 1 else (data[:at], data[at + 32 :])  # version 1 left its head out
+    if _checksum(*sealed) != checksum:
         raise DataError(
             "the saved state is damaged: its checksum does not fit", hint="restore it from a copy, or remove it"
         )
-    header = json.loads(data[at + 40 : at + 40 + size])
-    blobs, begin = {}, at + 40 + size
-    for name, length in header["blobs"].items():
-        blobs[name] = data[begin : begin + length]
-        begin += length
-    return header, blobs
+    with telling_misfits():
+        header = json.loads(data[at + 40 : at + 40 + size])
+        blobs, begin = {}, at + 40 + size
+        for name, length in header["blobs"].items():
+            blobs[name] = data[begin : begin + length]
+            begin += length
+        if begin != len(data):
+            raise misfit("its parts do not add up")
+        return header, blobs
 
 
 def saved_schema(data: bytes) -> pa.Schema:
     """The types of the events that the saved state has read."""
-    return pa.ipc.read_schema(pa.py_buffer(unpack_state(data)[1]["schema"]))
+    with telling_misfits():
+        return pa.ipc.read_schema(pa.py_buffer(unpack_state(data)[1]["schema"]))
 
 
 def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
@@ -250,17 +270,21 @@ def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
     header, blobs = unpack_state(data)
     if "changes" in header:
         raise DataError("these are changes of a state, and not one", hint="remove it to start afresh")
-    refuse_other_events(header, bound)
-    bound.entities.learn(read_ipc(blobs["keys"]).column("key"))
-    births = _births(header)
-    bound.cohorts = _regroup(bound, births, header["next_birth"])
-    fill(recogniser, bound, header, blobs, arrays_of(blobs), np.arange(len(bound.entities), dtype=np.int32))
+    with telling_misfits():
+        refuse_other_events(header, bound)
+        keys = read_ipc(blobs["keys"]).column("key")
+        if keys.null_count:
+            raise misfit("keys are missing")
+        bound.entities.learn(keys)
+        if len(bound.entities) != len(keys):
+            raise misfit("keys are repeated")
+        bound.cohorts = _regroup(bound, _births(header), header["next_birth"])
+        fill(recogniser, bound, header, blobs, arrays_of(blobs), np.arange(len(keys), dtype=np.int32))
 
 
 def arrays_of(blobs: dict[str, bytes]) -> dict[str, npt.NDArray[Any]]:
     """The arrays of a state."""
-    with np.load(io.BytesIO(blobs["arrays"]), allow_pickle=False) as loaded:
-        return {name: loaded[name] for name in loaded.files}
+    return read_arrays(blobs["arrays"])
 
 
 def _births(header: dict[str, Any]) -> dict[str, Any]:
@@ -277,6 +301,7 @@ def fill(
 ) -> None:
     """Puts what was gathered of some entities, whose keys are known by now, in its place."""
     n, births = len(bound.entities), _births(header)
+    check_entities(header, arrays, len(rows), n)
     recogniser.counts.entities = n
     bound.grow(n)
     for name in ("count", "last_ts", "last_seen"):
@@ -289,9 +314,12 @@ def fill(
     if bound.cleaner is not None and header.get("clean") == bound.cleaner.what:
         bound.cleaner.grow(n)
         for name, array in bound.cleaner.arrays.items():
+            expect(arrays[f"clean.{name}"], name, array.dtype, len(rows))
             array[rows] = arrays[f"clean.{name}"]
     if "held" in blobs:
         held = Rows(bound.conform(read_ipc(blobs["held"])), arrays["held_entity"], arrays["held_ts"])
+        if held.batch.num_rows != len(held):
+            raise misfit("held")
         before = bound.reorderer.held
         bound.reorderer.held = held if before is None else join_rows(before, held)
     if recogniser.repeats is not None:
@@ -370,6 +398,7 @@ def _restore_cohort(
     prefix = next(iter(key_of.values())).split(".")[0]
     if saved["seen"]:
         cohort.seen = _padded(np.zeros(0, dtype=np.uint8) if cohort.seen is None else cohort.seen, n, 1)
+        expect(arrays[f"{prefix}.seen"], "seen", np.uint8, len(rows))
         cohort.seen[rows] = arrays[f"{prefix}.seen"]
     for stepper in cohort.steppers:
         if isinstance(stepper, TableStepper):
@@ -388,6 +417,7 @@ def _restore_cohort(
             memory.code_of = {word: code for code, word in enumerate(memory.words) if word is not None}
         for name in entry["names"]:
             some = arrays[f"{entry['key']}.{name}"]
+            check_memory(name, some, entry["words"], len(rows))
             fill = memory.fills[name] = entry.get("fills", {}).get(name, NO_VALUE if name == "bits" else 0)
             memory.arrays[name] = _padded(memory.arrays.get(name, some[:0]), n, fill)
             memory.arrays[name][rows[: len(some)]] = some  # which an older release did not fill up
@@ -403,14 +433,18 @@ def _restore_tables(
 ) -> None:
     group = stepper.group
     keys = [key_of[cohort.patterns[number].fingerprint] for number in group.patterns]
+    for key in keys:
+        expect(arrays[f"{key}.state"], "state", np.uint16, len(rows))
     stepper.state[rows] = _joined_states(group.components, [arrays[f"{key}.state"] for key in keys], len(rows))
-    for i, key in enumerate(keys):
-        if f"{key}.seq" in arrays:
-            width = arrays[f"{key}.seq"].shape[1]
+    for i, (key, own) in enumerate(zip(keys, group.patterns, strict=True)):
+        tracker = cohort.patterns[own].tracker
+        width = 0 if tracker is None else tracker.n_registers
+        if width:
             columns = slice(group.first_register[i], group.first_register[i] + width)
             for name, registers in (("seq", stepper.register_seq), ("ts", stepper.register_ts)):
                 table = registers[: n * group.n_registers].reshape(n, group.n_registers)
-                table[rows, columns] = arrays[f"{key}.{name}"]
+                expect(arrays[f"{key}.{name}"].reshape(-1), name, np.int64, len(rows) * width)
+                table[rows, columns] = arrays[f"{key}.{name}"].reshape(len(rows), width)
 
 
 def _joined_states(
@@ -430,7 +464,7 @@ def _joined_states(
         mine = number * width + own.astype(np.int64)
         number = np.minimum(np.searchsorted(codes, mine), len(codes) - 1)
         if (own >= width).any() or (codes[number] != mine).any():
-            raise DataError("the saved state does not fit its own patterns", hint="remove it to start afresh")
+            raise misfit("state")
     state_of = np.zeros(len(components), dtype=np.uint16)
     state_of[known] = np.arange(len(components), dtype=np.uint16)
     return state_of[number]
@@ -441,6 +475,11 @@ def _restore_slots(
 ) -> None:
     key = entry["key"]
     saved = {name: arrays[f"{key}.{name}"] for name in (*stepper.slots.arrays, "length")}
+    bounds = {"state": (0, stepper.n_states)}
+    if isinstance(stepper, PlaceStepper):
+        bounds["place"] = (-1, len(entry["places"]))  # -1 is for all that are far
+    kinds = {name: array.dtype for name, array in stepper.slots.arrays.items()}
+    check_slots(saved, stepper.slots.widths, kinds, len(rows), bounds)
     if isinstance(stepper, PlaceStepper):
         saved = _renumber_places(saved, entry["places"], list(stepper.lookup.names), stepper.n_registers)
     stepper.slots.restore(saved, rows)
@@ -492,7 +531,5 @@ def _restore_tails(bound: Bound, saved: npt.NDArray[np.int64], tail: int, rows: 
 
 
 def read_ipc(data: bytes) -> pa.RecordBatch:
-    with pa.ipc.open_stream(data) as reader:
-        table = reader.read_all()
-    batches = table.combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
+    """A batch of a state."""
+    return read_batch(data)

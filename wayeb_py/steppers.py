@@ -129,6 +129,7 @@ class RunStepper:
         self._window_events = int(windows[1][number])
         # Of runs in the same state only the preferred one matters, unless it can fall out of a window before the
         # others.
+        self.n_states = nfa.n_states
         self._joined = not (pattern.longest and pattern.window is not None)
         self.slots = Slots(state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1))
         self._seen = np.zeros(nfa.n_states, dtype=np.int64)

@@ -248,7 +248,8 @@ class Values:
         if column.kind == "text":
             codes = memory.intern(column)
             shifted = self._shift(memory, "code", codes, np.int64, chunk, np.full(n, -1, dtype=np.int64))
-            codes_before = np.where(shifted < 0, len(memory.words), shifted).astype(np.int32)
+            known = (shifted >= 0) & (shifted < len(memory.words))
+            codes_before = np.where(known, shifted, len(memory.words)).astype(np.int32)
             return Column("text", codes_before, words=memory.words)
         if column.kind == "bool":
             codes = column.values.astype(np.int64)

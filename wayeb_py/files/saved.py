@@ -9,6 +9,7 @@ detections.
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -19,7 +20,14 @@ from wayeb_py.files.leftovers import clear_files
 from wayeb_py.files.write import WholeFile, telling_faults
 
 _NAME = "recogniser.state"
-_VERSION = 1
+_VERSION = 2
+
+
+def _checksum(n_runs: int, state: bytes) -> str:
+    """Of everything that a state file says: a number of runs that is wrong would replace another night's detections."""
+    digest = hashlib.sha256(f"{_VERSION} {n_runs}\n".encode())
+    digest.update(state)
+    return digest.hexdigest()
 
 
 class StateFolder:
@@ -57,15 +65,25 @@ class StateFolder:
             version, self.n_runs = int(facts["wayeb_state"]), int(facts["n_runs"])
         except (ValueError, KeyError, TypeError) as error:
             raise DataError("this is not a state of wayeb", str(self.path)) from error
-        if version != _VERSION:
-            raise DataError(f"the state has version {version}, and this wayeb reads {_VERSION}", str(self.path))
+        if version not in (1, _VERSION):
+            raise DataError(
+                f"the state has version {version}, and this wayeb reads {_VERSION}", str(self.path),
+                hint="go on with the release that wrote it, or remove it to start afresh",
+            )  # fmt: skip
+        if version != 1 and facts.get("sha256") != _checksum(self.n_runs, saved):  # version 1 had none of its head
+            raise DataError(
+                "the state is damaged: its checksum does not fit", str(self.path),
+                hint="restore it from a copy, or remove it to start afresh",
+            )  # fmt: skip
         self.saved = saved
 
     def save(self, state: bytes) -> None:
         """Replaces the state by that of a run that ended well."""
         whole = WholeFile(self.path)
         try:
-            whole.write(json.dumps({"wayeb_state": _VERSION, "n_runs": self.n_runs + 1}).encode() + b"\n")
+            n_runs = self.n_runs + 1
+            head = {"wayeb_state": _VERSION, "n_runs": n_runs, "sha256": _checksum(n_runs, state)}
+            whole.write(json.dumps(head).encode() + b"\n")
             whole.write(state)
             whole.commit()
         finally:
