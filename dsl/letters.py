@@ -302,10 +302,15 @@ def _unwrapped(node: t.Expression) -> t.Expression:
     return node
 
 
+# A built-in length or time refuses a plain number: a hint must not propose one.
+_STRICT_LIMITS = {(1, 0, 0): "50 m", (0, 1, 0): "5 min"}
+
+
 def _comparison_hint(text: str, result: Valued, parentheses: bool = False) -> str | None:
     if result.kind not in ("number", "text"):
         return None
-    example = f"{text} > 50" if result.kind == "number" else f'{text} = "…"'
+    limit = _STRICT_LIMITS.get(result.unit.dimension, "50") if result.strict and result.unit is not None else "50"
+    example = f"{text} > {limit}" if result.kind == "number" else f'{text} = "…"'
     if isinstance(result.value, m.Constant):
         return None
     return f"compare it: `({example})`" if parentheses else f"compare it, as in `{example}`"

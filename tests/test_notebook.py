@@ -124,12 +124,18 @@ def test_a_detection_is_explained_by_its_number_or_its_row(detections: wayeb_py.
     assert (why.detected, why.seq, why.start_seq) == (True, 3, 2)
     assert [event.letters for event in why.events] == [("fast",), ("fast",)]
     assert detections.why(detections[number]) == why
+    frame = pd.DataFrame(detections)
+    assert detections.why(frame.iloc[number]) == why
+    assert detections.why(frame.to_dict("records")[number]) == why
+    assert detections.why(frame.index[frame["pattern"] == "Speeding"].to_numpy()[0]) == why
     assert repr(why).splitlines()[:2] == [
         "Speeding, entity 7, event 3 at 180",
         "detected: 2 events from 120 to 180",
     ]
     with pytest.raises(DataError, match="none of the detections"):
         detections.why({"pattern": "Speeding"})
+    with pytest.raises(DataError, match="none of the detections"):
+        detections.why({**detections[number], "seq": 2})
 
 
 def test_a_detection_at_a_timestamp_is_explained(patterns: wayeb_py.Patterns) -> None:

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import html
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from wayeb_py.view.notebook import MapPage
 
 SHOWN_ROWS = 20
+_IDENTITY = ("pattern", "place", "entity", "ts", "seq", "start_seq")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,14 +97,14 @@ class Detections:
             page.save(path)
         return page
 
-    def why(self, detection: int | dict[str, Any]) -> Why:
-        """Why something was detected: a detection by its number, or as the row that iterating gives."""
+    def why(self, detection: int | Mapping[str, Any] | Any) -> Why:
+        """Why something was detected: a detection by its number, or its row, as a dict or as a row of a data frame."""
         from wayeb_py.tables import as_table
         from wayeb_py.why import explain_event
         from wayeb_py.words import words_of
 
         origin = self._known_origin("explained")
-        number = self._index(detection) if isinstance(detection, int) else self._find(detection)
+        number = self._index(int(detection)) if isinstance(detection, Integral) else self._find(detection)
         row = self._table.slice(number, 1)
         entity = row.column("entity").cast(pa.string())[0].as_py()
         pattern, place, seq = (row.column(name)[0].as_py() for name in ("pattern", "place", "seq"))
@@ -115,10 +117,15 @@ class Detections:
             raise IndexError(f"there are {len(self)} detections, and no number {number}")
         return number % len(self)
 
-    def _find(self, detection: dict[str, Any]) -> int:
-        for number, row in enumerate(self):
-            if row == detection:
-                return number
+    def _find(self, detection: Any) -> int:
+        """The number of a row, by what tells detections apart; pandas may change emitted values, as 1 to 1.0."""
+        wanted = detection.to_dict() if hasattr(detection, "to_dict") else detection
+        if isinstance(wanted, Mapping) and wanted.keys() == set(self._table.column_names):
+            # pandas has NaN where a place is missing
+            told = {name: None if wanted[name] != wanted[name] else wanted[name] for name in _IDENTITY}
+            for number, row in enumerate(self):
+                if all(row[name] == value for name, value in told.items()):
+                    return number
         raise DataError("this is none of the detections", hint="give its number, or a row as iterating gives it")
 
     def _known_origin(self, done: str) -> Origin:

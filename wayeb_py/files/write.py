@@ -69,6 +69,8 @@ def find_target(out: str | os.PathLike[str], stem: str = "detections", csv_safe:
     text = os.fspath(out)
     if text == STDOUT:
         return Target(None, "ndjson")
+    if not text:
+        raise UsageError("--out names nothing", hint="name a file or a folder; . is the folder that you are in")
     path = Path(text)
     if means_folder(text):
         if (path / MANIFEST).is_file():
