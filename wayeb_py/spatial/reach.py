@@ -1,12 +1,8 @@
 """Pieces and a distance become cells in lon/lat: within reach, out of reach, or with the pieces that decide.
 
 Cells are judged level by level, all of a level in one call; those that few pieces decide, or that are small against
-the distance, are not divided any more. One such grid is made for each distance that a pattern names.
-
-Thousands of edges a metre apart are within reach of one cell, however small it is. So the work is bounded, by counts
-and never by a clock, so that one file gives the same cells everywhere: a level that would take too many steps in the
-tree of the pieces is not made, and where even the cells above it would list too much there is no grid, and the tree is
-asked for each position. Which of them answers does not change the answer.
+the distance, are not divided any more. One such grid is made for each distance that a pattern names, unless so many
+pieces lie beside each other that listing them would take more memory than it saves time.
 """
 
 from __future__ import annotations
@@ -29,14 +25,13 @@ MOST_COLUMNS = 256
 CHILD_COLUMNS = 4
 DEEPEST = 8
 MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more than MOST; from twice that on, none
-LISTED_BY_PIECE, LISTED_ANYHOW = 64, 1 << 20  # candidates of all cells
-STEPS_BY_PIECE, STEPS_ANYHOW = 512, 1 << 22  # nodes of the tree that are looked at to judge all cells, and to list
+MOST_LISTED = 1 << 26  # candidates of all cells
 MOST_CROWDED = 4096  # cells that list more than MOST after two divisions: more of them come of pieces side by side
 Tree = tuple[F64, I64, int, F64, F64, F64]
 
 
 class TooDense(Exception):  # noqa: N818
-    """The cells would take more steps, or list more candidates, than is allowed for so many pieces."""
+    """The cells would list more than MOST_LISTED candidates."""
 
 
 class Reach:
@@ -46,20 +41,18 @@ class Reach:
         self.reach_m = reach_m
         lonlat = tree[4]
         self._ends, self._lonlat, self._bend = tree[3:]
-        self._tree, self._steps_left = tree, STEPS_BY_PIECE * len(lonlat) + STEPS_ANYHOW
         west, south, east, north = _bounds_around(lonlat, reach_m)
         self.bounds = np.array([west, south, east, north])
         k = min(MOST_COLUMNS, max(4, ceil(sqrt(4 * len(lonlat)))))
         nodes = np.array([[west, south, (east - west) / k, (north - south) / k]])
-        levels: list[tuple[F64, int]] = [(nodes, k)]
+        levels: list[tuple[F64, I64]] = [(nodes, np.array([k]))]
         states, belows, listed = [], [], []
         n_nodes, n_listed, n_cells = 1, 0, 0
-        cells = _cells(nodes, k)
-        judged = self._judge_cells(cells)
-        if judged is None:
-            raise TooDense
         for depth in range(DEEPEST + 1):
-            state, n_candidates = judged
+            nodes, sizes = levels[depth]
+            cells = _cells(nodes, int(sizes[0]))
+            state, n_candidates = np.empty(len(cells), dtype=np.uint8), np.empty(len(cells), dtype=np.int32)
+            reach_kernels.judge_cells(cells, *tree, reach_m, MOST, state, n_candidates)
             # A cell of a sixteenth of the distance leaves so little undecided that dividing it gains nothing.
             small = cells[:, 3] < degrees(reach_m / EARTH_RADIUS_M) / 16
             divisible = (state == 2) & ~small & (depth < DEEPEST)
@@ -73,12 +66,6 @@ class Reach:
                 splits = divisible & (n_candidates > MOST)
                 if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > 2 * MOST_CELLS:
                     splits[:] = False
-            divided = cells[splits]
-            divided[:, 2:] /= CHILD_COLUMNS
-            below_cells = _cells(divided, CHILD_COLUMNS)
-            judged = self._judge_cells(below_cells)
-            if judged is None:
-                splits[:] = False
             lists = (state == 2) & ~splits
             below = np.zeros(len(cells), dtype=np.int32)
             below[splits] = n_nodes + np.arange(int(splits.sum()))
@@ -88,25 +75,17 @@ class Reach:
             listed.append(cells[lists])
             n_listed += int(lists.sum())
             n_nodes += int(splits.sum())
-            if judged is None or not splits.any():
+            if not splits.any():
                 break
-            levels.append((divided, CHILD_COLUMNS))
-            cells = below_cells
-        sizes = np.concatenate([np.full(len(nodes), k) for nodes, k in levels]).astype(np.int64)
+            divided = cells[splits].copy()
+            divided[:, 2:] /= CHILD_COLUMNS
+            levels.append((divided, np.full(len(divided), CHILD_COLUMNS)))
+        sizes = np.concatenate([sizes for _, sizes in levels]).astype(np.int64)
         self.arrays = (
             self.bounds, lay_out_nodes(np.concatenate([nodes for nodes, _ in levels]), sizes), np.concatenate(states),
             np.concatenate(belows),
             *_list_all(np.ascontiguousarray(np.concatenate(listed)), tree, reach_m),
         )  # fmt: skip
-        del self._tree
-
-    def _judge_cells(self, cells: F64) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int32]] | None:
-        """State and number of candidates of each cell; None where that takes more steps than are left."""
-        state, n_candidates = np.empty(len(cells), dtype=np.uint8), np.empty(len(cells), dtype=np.int32)
-        self._steps_left -= reach_kernels.judge_cells(
-            cells, *self._tree, self.reach_m, MOST, self._steps_left, state, n_candidates
-        )
-        return None if self._steps_left < 0 else (state, n_candidates)
 
     def mark(self, lon: F64, lat: F64, near: npt.NDArray[np.uint8]) -> None:
         """near[row] = 1 where a piece is within reach."""
@@ -144,14 +123,11 @@ def _cells(nodes: F64, k: int) -> F64:
 
 def _list_all(cells: F64, tree: Tree, reach_m: float) -> tuple[I64, npt.NDArray[np.int32]]:
     first = np.zeros(len(cells) + 1, dtype=np.int64)
-    n_pieces = len(tree[3])
-    most_steps, most_listed = STEPS_BY_PIECE * n_pieces + STEPS_ANYHOW, LISTED_BY_PIECE * n_pieces + LISTED_ANYHOW
-    room = min(16 * len(cells) + 1024, most_listed)
+    room = 16 * len(cells) + 1024
     while True:
         candidate = np.empty(room, dtype=np.int32)
-        n_done = reach_kernels.list_candidates(cells, *tree, reach_m, most_steps, first, candidate)
-        if n_done == len(cells):
+        if reach_kernels.list_candidates(cells, *tree, reach_m, first, candidate) == len(cells):
             return first, candidate[: first[-1]].copy()
-        if n_done < 0 or room >= most_listed:
+        if room >= MOST_LISTED:
             raise TooDense
-        room = min(4 * room, most_listed)
+        room = min(4 * room, MOST_LISTED)
