@@ -66,6 +66,7 @@ def read_features(path: Path, shape: Shape, name_column: str | None = None) -> F
     `name_column` is the column or property that is the name, where it is not to be found by itself.
     """
     import numpy as np
+    import shapely
 
     if not path.is_file():
         raise DataError("there is no such file", str(path))
@@ -86,8 +87,10 @@ def read_features(path: Path, shape: Shape, name_column: str | None = None) -> F
         raise DataError("the file has no places", str(path))
     notes: list[str] = []
     geometries = np.empty(len(found), dtype=object)
-    for number, feature in enumerate(found):
-        geometries[number] = _accept(feature, shape, path, notes)
+    geometries[:] = [feature.geometry for feature in found]
+    for number in _to_look_at(geometries, shape).tolist():
+        geometries[number] = _accept(found[number], shape, path, notes)
+    geometries = np.asarray(shapely.force_2d(geometries))
     names = tuple(feature.name or "" for feature in found)
     for number, name in enumerate(names, 1):
         if not name.isascii() and any("\ud800" <= character <= "\udfff" for character in name):
@@ -330,6 +333,26 @@ def _refuse_other_degrees(crs: str, path: Path) -> None:
 
 
 # What is accepted.
+def _to_look_at(geometries: npt.NDArray[np.object_], shape: Shape) -> npt.NDArray[np.intp]:
+    """The numbers of the geometries that `_accept` may refuse, repair or note; told for all at once, since a file may
+    have a million of them and most have nothing wrong."""
+    import numpy as np
+    import shapely
+
+    types = [kind.upper() for kind in GEOMETRIES[shape]]
+    fits = np.isin(shapely.get_type_id(geometries), [shapely.GeometryType[kind] for kind in types])
+    wrong = ~fits | shapely.is_empty(geometries)
+    at, number = shapely.get_coordinates(geometries, return_index=True)
+    wrong[number[~((np.abs(at[:, 1]) <= 90) & (np.abs(at[:, 0]) <= 360))]] = True
+    if shape != "points":
+        # Also from ring to ring, where there is no edge: `_accept` knows better.
+        far = (np.abs(at[1:, 0] - at[:-1, 0]) > 180) & (number[1:] == number[:-1])
+        wrong[number[1:][far]] = True
+    if shape == "areas":
+        wrong[~wrong] = ~shapely.is_valid(geometries[~wrong])
+    return np.flatnonzero(wrong)
+
+
 def _accept(feature: Feature, shape: Shape, path: Path, notes: list[str]) -> Any:
     """The geometry, repaired if need be."""
     import shapely
