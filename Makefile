@@ -33,7 +33,7 @@ demo-maritime: SUBJECT = maritime
 demo-maritime: OPTIONS = --clean ais
 demo-fleet demo-maritime: RUN = $(BIN)/wayeb run patterns/$(SUBJECT).sre --data data/$(SUBJECT)_sample.parquet $(OPTIONS)
 demo-fleet demo-maritime:
-	@if $(BIN)/python -m wayeb_py.parallel.java; then set -e; \
+	@if $(BIN)/python -m wayeb_py.parallel.spark.java; then set -e; \
 		echo "==> recognising the $(SUBJECT) patterns in data/$(SUBJECT)_sample.parquet, on Spark with two workers"; \
 		WAYEB_SPARK_QUICK=1 $(RUN) --engine spark --master 'local[2]' --out out/$(SUBJECT).parquet \
 			--map out/$(SUBJECT).html; \
@@ -78,7 +78,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
 	@echo "==> installing wayeb_py and what it needs into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
 	@echo "==> compiling the kernels (once)"
-	@$(BIN)/python -c "from wayeb_py.startup import compile_kernels; compile_kernels()"
+	@$(BIN)/python -c "from wayeb_py.run.startup import compile_kernels; compile_kernels()"
 	@touch $@
 
 $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
@@ -88,7 +88,7 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
 	@sh .ci/java
 	@VENV=$(VENV) sh .ci/kafka
 	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
-	@$(BIN)/python -m wayeb_py.parallel.class_archive || true
+	@$(BIN)/python -m wayeb_py.parallel.spark.class_archive || true
 	@touch $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed

@@ -30,8 +30,8 @@ from benchmarks.highest import find_highest
 from benchmarks.maritime import ROOT, SIX, maritime_file
 from benchmarks.measure import Experiment, Figure, start
 from benchmarks.replayed import BUFFER_S, LIMIT, Setup, Subject, recognisers, replay
-from wayeb_py.parallel.replay_log import MAX
-from wayeb_py.parallel.stream_schemes import Scheme
+from wayeb_py.parallel.logs.replay import MAX
+from wayeb_py.parallel.stream.spread import Scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -40,11 +40,11 @@ from benchmarks.found import read_found
 from benchmarks.measure import Bound, Experiment, Figure, start
 from benchmarks.processor import keep_tree_on
 from benchmarks.record import Value
-from wayeb_py.parallel import job as spark_job
-from wayeb_py.parallel.schemes import SCHEMES, Scheme
-from wayeb_py.parallel.session import open_session
+from wayeb_py.parallel.batch import job as spark_job
+from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
+from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.providers.convert import MOST_PARTITIONS
-from wayeb_py.runner import run
+from wayeb_py.run.runner import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

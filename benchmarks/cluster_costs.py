@@ -27,16 +27,16 @@ from benchmarks.cluster_model import THIS_MACHINE, Costs, Entities, Job, seconds
 from benchmarks.events import fleet_file, fleet_parts
 from benchmarks.pattern_sets import first_of, write_sre
 from benchmarks.processor import tree_cpu_s
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import job as spark_job
-from wayeb_py.parallel.bundle import pack_patterns
-from wayeb_py.parallel.parcel import DDL, Parcel, from_batch, to_batch
-from wayeb_py.parallel.plans import make_plan
-from wayeb_py.parallel.recognition import AsideLog, Work, recognise
-from wayeb_py.parallel.schemes import SCHEMES, Scheme
-from wayeb_py.parallel.shuffle import Packer, Routing, Target
-from wayeb_py.parallel.shuffle import open_events as open_parcels
+from wayeb_py.parallel.batch import job as spark_job
+from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
+from wayeb_py.parallel.batch.task import AsideLog, Work, recognise
+from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
+from wayeb_py.parallel.wire.shuffle import Packer, Routing, Target
+from wayeb_py.parallel.wire.shuffle import open_events as open_parcels
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -23,10 +23,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.parallel.plans import MOST_TASKS_A_WORKER, SPLIT_BYTES
-from wayeb_py.parallel.schemes import Scheme
-from wayeb_py.parallel.shards import shard_of
-from wayeb_py.parallel.shuffle import GATHERED_ROWS, SHARDS_A_WORKER
+from wayeb_py.parallel.batch.plans import MOST_TASKS_A_WORKER, SPLIT_BYTES
+from wayeb_py.parallel.batch.schemes import Scheme
+from wayeb_py.parallel.wire.shards import shard_of
+from wayeb_py.parallel.wire.shuffle import GATHERED_ROWS, SHARDS_A_WORKER
 
 F64 = npt.NDArray[np.float64]
 
@@ -166,7 +166,7 @@ def _moved_s(costs: Costs, parcels: F64, n_bytes: F64) -> F64:
 
 
 def _n_tasks(job: Job, costs: Costs, n_cores: int) -> int:
-    """As `wayeb_py.parallel.plans` has it."""
+    """As `wayeb_py.parallel.batch.plans` has it."""
     by_size = ceil(job.n_events * costs.file_bytes / SPLIT_BYTES)
     return max(n_cores, min(by_size, MOST_TASKS_A_WORKER * n_cores))
 

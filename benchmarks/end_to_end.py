@@ -23,7 +23,7 @@ from benchmarks.events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from benchmarks.fleet_in_polars import FORMULATIONS, NEEDED, in_one_order, recognise_file
 from benchmarks.measure import asked_size, start
 from data.fleet import FAULTS, read_injected
-from wayeb_py.runner import run
+from wayeb_py.run.runner import run
 
 N_EVENTS = {"quick": QUICK_EVENTS, "usual": 20_000_000, "full": 20_000_000}
 OF_READING, OVER_POLARS = 0.6, 1.5  # how fast it must be

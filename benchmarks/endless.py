@@ -25,10 +25,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.files.block import Block
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.log import Offsets, Stretch
-from wayeb_py.parallel.pressure import Capacity, pass_time
-from wayeb_py.parallel.replay_log import MAX, ReplayLog, Schedule
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.health.pressure import Capacity, pass_time
+from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule
 
 ROUNDS = 1_000_000
 SKIPPED = 0.1  # of the first round

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from data.fleet import STATUSES, write_fleet
-from wayeb_py.parallel.shards import shard_of
+from wayeb_py.parallel.wire.shards import shard_of
 
 FOLDER = Path(__file__).parent / "data"
 SEED = 1  # of all that the fleet does

@@ -27,18 +27,18 @@ from benchmarks.events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from benchmarks.measure import Experiment, start
 from benchmarks.processor import tree_cpu_s
 from benchmarks.spark_stream import BatchWatcher, in_one_order
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.broker import Broker
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.jars import MissingJarsError, broker_jars
-from wayeb_py.parallel.kafka_log import KafkaLog
-from wayeb_py.parallel.log import Stretch
-from wayeb_py.parallel.recorded import open_recorded
-from wayeb_py.parallel.replay import replay
-from wayeb_py.parallel.replay_targets import TopicTarget
-from wayeb_py.parallel.session import open_session
-from wayeb_py.parallel.sinks import ParquetSink
-from wayeb_py.parallel.stream import stream
+from tools.kafka.broker import Broker
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.kafka import KafkaLog
+from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.replay.recorded import open_recorded
+from wayeb_py.parallel.replay.replay import replay
+from wayeb_py.parallel.replay.targets import TopicTarget
+from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.stream.sinks import ParquetSink
+from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:

@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from wayeb_py.parallel.keeping import Keeper
-from wayeb_py.parallel.live import Live
-from wayeb_py.parallel.snapshots import Epoch, Point, Snapshots
+from wayeb_py.parallel.recovery.keeping import Keeper
+from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshots
+from wayeb_py.parallel.stream.stream_recogniser import Live
 
 TEXT = """stream s { key id time ts in s }
 pattern Fast  := (v > 50){2,}

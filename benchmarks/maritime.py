@@ -23,9 +23,9 @@ from benchmarks import N_THREADS
 from benchmarks.end_to_end import READERS, fastest
 from benchmarks.events import FOLDER, SEED
 from benchmarks.measure import asked_size, start
-from wayeb_py.providers.generate_maritime import generate_maritime
-from wayeb_py.providers.occurrences import read_injected, write_generated
-from wayeb_py.runner import run
+from wayeb_py.run.runner import run
+from wayeb_py.simulate.maritime import generate_maritime
+from wayeb_py.simulate.occurrences import read_injected, write_generated
 
 N_EVENTS = {"quick": 300_000, "usual": 5_000_000, "full": 5_000_000}
 OF_READING = 0.35  # how fast it must be

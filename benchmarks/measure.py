@@ -209,7 +209,7 @@ class Experiment:
 
 
 def _java_version() -> str:
-    from wayeb_py.parallel.java import find_java, java_version
+    from wayeb_py.parallel.spark.java import find_java, java_version
 
     program = find_java()
     return str(java_version(program) if program else None)

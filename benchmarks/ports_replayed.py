@@ -21,8 +21,8 @@ from benchmarks.highest import find_highest
 from benchmarks.measure import Bound, Experiment, Figure, start
 from benchmarks.ports_sea import HALF_A_YEAR_DAYS, SEED, port_patterns, sea_file
 from benchmarks.replayed import LIMIT, Replayed, Setup, Subject, recognisers, replay
-from wayeb_py.parallel.replay_log import MAX
-from wayeb_py.parallel.stream_schemes import Scheme
+from wayeb_py.parallel.logs.replay import MAX
+from wayeb_py.parallel.stream.spread import Scheme
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

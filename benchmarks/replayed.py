@@ -36,20 +36,20 @@ from benchmarks.events import FOLDER
 from benchmarks.measure import Experiment
 from benchmarks.record import Value
 from benchmarks.steady import F64, Steady, latency_s, steady, time_of
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import gauge
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.detection_id import DETECTION_ID, with_ids
-from wayeb_py.parallel.log import Offsets, Stretch
-from wayeb_py.parallel.pressure import Capacity, SourceState, offsets_taken, read_states
-from wayeb_py.parallel.replay_log import MAX
-from wayeb_py.parallel.replay_store import store_events
-from wayeb_py.parallel.session import open_session
-from wayeb_py.parallel.sinks import Batch, ParquetSink
-from wayeb_py.parallel.stream import stream
-from wayeb_py.parallel.stream_schemes import Scheme
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.health.pressure import Capacity, SourceState, offsets_taken, read_states
+from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.logs.replay import MAX
+from wayeb_py.parallel.logs.replay_store import store_events
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stream.spread import Scheme
+from wayeb_py.parallel.stream.stream import stream
+from wayeb_py.parallel.wire.detection_id import DETECTION_ID, with_ids
 from wayeb_py.patterns import Patterns
-from wayeb_py.recogniser import Recogniser
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

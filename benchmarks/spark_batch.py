@@ -29,9 +29,9 @@ from benchmarks.measure import Experiment, Figure, start
 from benchmarks.pattern_sets import forty_eight, write_sre
 from benchmarks.processor import tree_cpu_s
 from benchmarks.windows_apart import Took, WindowsApart
-from wayeb_py.parallel import job
-from wayeb_py.parallel.session import open_session
-from wayeb_py.runner import run
+from wayeb_py.parallel.batch import job
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.run.runner import run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

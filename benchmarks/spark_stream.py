@@ -33,14 +33,14 @@ import wayeb_py
 from benchmarks.events import FOLDER, QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from benchmarks.measure import Experiment, Figure, start
 from benchmarks.processor import tree_cpu_s
-from wayeb_py.parallel.by_shard import STATE_SETTINGS
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.session import open_session
-from wayeb_py.parallel.shards import routes, shard_of
-from wayeb_py.parallel.sinks import Batch, ParquetSink
-from wayeb_py.parallel.stateful import recognise_stream
-from wayeb_py.parallel.stream import stream
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.stream.by_shard import STATE_SETTINGS
+from wayeb_py.parallel.stream.dataframe import recognise_stream
+from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stream.stream import stream
+from wayeb_py.parallel.wire.shards import routes, shard_of
 
 if TYPE_CHECKING:
     import pandas as pd

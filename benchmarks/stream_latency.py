@@ -14,7 +14,7 @@ import wayeb_py
 from benchmarks.events import SIX_PATTERNS, fleet_file
 from benchmarks.measure import Figure, start
 from benchmarks.replayed import LIMIT, Setup, Subject, recognisers, replay
-from wayeb_py.parallel.stream_schemes import Scheme
+from wayeb_py.parallel.stream.spread import Scheme
 
 N_CORES = 2
 SCHEMES: tuple[Scheme, ...] = ("source", "partition")

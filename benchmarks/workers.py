@@ -34,12 +34,12 @@ from benchmarks.measure import Experiment, Figure, start
 from benchmarks.pattern_sets import first_of, replicated, write_sre
 from benchmarks.processor import tree_cpu_s
 from benchmarks.words import Words
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import job
-from wayeb_py.parallel.schemes import SCHEMES
-from wayeb_py.parallel.session import open_session
-from wayeb_py.runner import Summary, run
+from wayeb_py.parallel.batch import job
+from wayeb_py.parallel.batch.schemes import SCHEMES
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.run.runner import Summary, run
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

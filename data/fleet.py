@@ -3,7 +3,7 @@
     python data/fleet.py --events 20000000 --out fleet.parquet
     python data/fleet.py --events 12000 --vehicles 36 --seed 3 --out data/fleet_sample.parquet    # the committed sample
 
-`wayeb_py.providers.generate_fleet` says how the vehicles move; `wayeb data generate fleet` does the same from an
+`wayeb_py.simulate.fleet` says how the vehicles move; `wayeb data generate fleet` does the same from an
 installed package.
 """
 
@@ -12,9 +12,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wayeb_py.providers.fleet_scenes import STATUSES
-from wayeb_py.providers.generate_fleet import FAULTS, SCHEMA, generate_fleet
-from wayeb_py.providers.occurrences import read_injected, write_generated
+from wayeb_py.simulate.fleet import FAULTS, SCHEMA, generate_fleet
+from wayeb_py.simulate.fleet_scenes import STATUSES
+from wayeb_py.simulate.occurrences import read_injected, write_generated
 
 __all__ = ["FAULTS", "STATUSES", "generate_fleet", "read_injected", "write_fleet"]
 

@@ -3,7 +3,7 @@
     python data/maritime.py --events 20000000 --out maritime.parquet
     python data/maritime.py --events 16000 --vessels 36 --seed 1 --out data/maritime_sample.parquet    # the sample
 
-`wayeb_py.providers.generate_maritime` says how they move; `wayeb data generate maritime` does the same from an
+`wayeb_py.simulate.maritime` says how they move; `wayeb data generate maritime` does the same from an
 installed package.
 """
 
@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from wayeb_py.providers.generate_maritime import SCHEMA, generate_maritime
-from wayeb_py.providers.occurrences import write_generated
+from wayeb_py.simulate.maritime import SCHEMA, generate_maritime
+from wayeb_py.simulate.occurrences import write_generated
 
 
 def main() -> None:

@@ -12,18 +12,18 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from wayeb_py.dsl.checker import check as check
-    from wayeb_py.dsl.format import format_text as format_text
-    from wayeb_py.dsl.parser import parse as parse
-    from wayeb_py.dsl.prefix import convert_prefix as convert_prefix
-    from wayeb_py.dsl.reading import read as read
+    from wayeb_py.dsl.reader import read as read
+    from wayeb_py.dsl.semantics.checker import check as check
+    from wayeb_py.dsl.syntax.format import format_text as format_text
+    from wayeb_py.dsl.syntax.parser import parse as parse
+    from wayeb_py.dsl.syntax.prefix import convert_prefix as convert_prefix
 
 _HOMES = {
-    "parse": "parser",
-    "check": "checker",
-    "read": "reading",
-    "format_text": "format",
-    "convert_prefix": "prefix",
+    "parse": "syntax.parser",
+    "check": "semantics.checker",
+    "read": "reader",
+    "format_text": "syntax.format",
+    "convert_prefix": "syntax.prefix",
 }
 
 __all__ = ["check", "convert_prefix", "format_text", "parse", "read"]

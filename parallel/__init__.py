@@ -1,22 +1,39 @@
 """Recognition on Apache Spark: the only package that may import pyspark.
 
-Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. Whatever travels through Spark does
-so as parcels (`parcel`): whole Arrow tables as bytes, a few rows in all.
+    from wayeb_py.parallel import recognise            # a data frame of events becomes one of detections
+    from wayeb_py.parallel import recognise_stream     # the same for a streaming data frame
 
-    ground      java → launch → session → slots; daemon, class_archive let it start soon; ship sends us, bundle patterns
+Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. What travels through Spark does so
+as parcels: whole Arrow tables as bytes, a few rows in all.
 
-    batch       job: splits → planner (by a sample) → plans → schemes ─┬─ source, pattern: recognition where it is read
-                                                                       └─ partition: shuffle → recognition
-                → outlets → folder, or the driver's writers; recognise: the same for a data frame; task_errors
-
-    stream      sources: folder_log (pieces) · kafka_log (kafka_topic) · replay_log (replay_store) · several_logs → log
-                → chained plans stretches by offset ─┬─ stretch: live, from snapshots, read ahead by a buffer → harvest
-                  (stream_schemes says which)        └─ packing → by_shard: Spark's stateful operator, by shards
-                → stream gathers a batch → sinks · kafka_sink, each detection with its detection_id
-                checkpoint, eras: what a restart goes on with; faults: where tests kill; stateful: any data frame
-
-    health      gauge, pressure: how long a source waits → health (totals) → screen · lines · exporter (metrics)
-                last_words: why it died
-
-    simulation  recorded → replay → replay_targets; broker, jars: a real Kafka
+    spark/    the session and everything below it: Java, the JVM, workers, what is shipped to them, how a task fails
+    wire/     the form in which events and detections travel: parcels, shards, the order of arrival, a detection's id
+    batch/    files or a data frame become an output folder, by a plan
+    logs/     sources that can be read again from any offset: folders, Kafka topics, replays
+    stream/   a log becomes a running stream: the source that plans, the tasks that recognise, sinks
+    recovery/ what a restart goes on with: checkpoint, snapshots, versions of patterns, a ledger of batches
+    health/   what a running stream shows: rates, lag, back-pressure, metrics, why it died
+    replay/   recorded events are sent again by their own time
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+_HOMES = {
+    "recognise": "wayeb_py.parallel.batch.dataframe",
+    "recognise_stream": "wayeb_py.parallel.stream.dataframe",
+}
+
+__all__ = ["recognise", "recognise_stream"]
+
+if TYPE_CHECKING:
+    from wayeb_py.parallel.batch.dataframe import recognise
+    from wayeb_py.parallel.stream.dataframe import recognise_stream
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'wayeb_py.parallel' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

@@ -15,13 +15,13 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import stretch
-from wayeb_py.parallel.chained import Chain, ChainedReader
-from wayeb_py.parallel.eras import keep_era
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.parcel import Parcel, from_batch, unpack, unpack_lines
-from wayeb_py.parallel.stretch import Setting
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery.pattern_versions import keep_era
+from wayeb_py.parallel.stream import task as stream_task
+from wayeb_py.parallel.stream.source import Chain, ChainedReader
+from wayeb_py.parallel.stream.task import Setting
+from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.patterns import Patterns
 
 
@@ -73,7 +73,7 @@ class Chained:
 
     def restart(self) -> None:
         """Everything that was in memory is gone."""
-        stretch._alive.clear()
+        stream_task._alive.clear()
         setting = Setting(self.log(), self.folder, self.options["episodes"], self.options["idle_s"] is not None)
         origin = self.log().earliest() if self.mark is None else {}
         chain = Chain(setting, self.era, origin, None, self.options["idle_s"], self.options["ends"])

@@ -14,7 +14,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from wayeb_py.parallel.broker import Broker
+    from tools.kafka.broker import Broker
 
 ON_SPARK = ("test_spark_", "test_stream_", "test_kafka_")
 
@@ -70,7 +70,7 @@ def _must_run(report: Report, file: str) -> Report:
 def spark() -> Iterator[SparkSession]:
     """A session on this machine with two workers."""
     from wayeb_py.errors import DataError
-    from wayeb_py.parallel.session import open_session, require_spark
+    from wayeb_py.parallel.spark.session import open_session, require_spark
 
     try:
         require_spark()
@@ -85,7 +85,7 @@ def spark() -> Iterator[SparkSession]:
 
 def _connector() -> dict[str, str]:
     """Spark's Kafka connector, which only a session that starts with it has; without it where it cannot be fetched."""
-    from wayeb_py.parallel.jars import MissingJarsError, connector_jars
+    from wayeb_py.parallel.spark.jars import MissingJarsError, connector_jars
 
     try:
         return {"spark.jars": ",".join(map(str, connector_jars()))}
@@ -96,8 +96,8 @@ def _connector() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def broker() -> Iterator[Broker]:
     """A real broker; where it cannot be fetched its tests are skipped."""
-    from wayeb_py.parallel.broker import Broker
-    from wayeb_py.parallel.jars import MissingJarsError, broker_jars
+    from tools.kafka.broker import Broker
+    from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
 
     try:
         broker_jars()

@@ -20,12 +20,12 @@ import pyarrow.parquet as pq
 
 import wayeb_py
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.aside import render_aside
-from wayeb_py.files.find import EventFile, told_by_name
+from wayeb_py.files.discover import EventFile, told_by_name
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.piece_rows import read_piece
-from wayeb_py.parallel.pieces import NotQuiet, Piece, Unfinished, look_at
+from wayeb_py.files.set_aside import render_aside
+from wayeb_py.parallel.logs.file_ranges import NotQuiet, Piece, Unfinished, look_at
+from wayeb_py.parallel.logs.file_rows import read_piece
 
 PATTERNS = wayeb_py.compile(
     "stream s { key id time ts in s }\n"

@@ -20,10 +20,10 @@ from cases import TIME
 from oracle import Answer, Cell, Detection, Episode
 
 import wayeb_py
-from wayeb_py import recogniser as recogniser_module
-from wayeb_py import steppers
-from wayeb_py.limits import Limits
-from wayeb_py.recogniser import Counts
+from wayeb_py.compiler.limits import Limits
+from wayeb_py.engine import recogniser as recogniser_module
+from wayeb_py.engine.recogniser import Counts
+from wayeb_py.engine.stepping import steppers
 
 
 @dataclass(frozen=True)

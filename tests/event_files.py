@@ -11,8 +11,8 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from wayeb_py.files.block import Block, merge_unreadable
+from wayeb_py.files.projection import Column, Wanted
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.wanted import Column, Wanted
 
 WANTED = Wanted(
     (

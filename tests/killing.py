@@ -24,10 +24,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import wayeb_py
-from wayeb_py.parallel import class_archive, faults
-from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.gauge import FOLDER
-from wayeb_py.parallel.totals import Totals, load_totals
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import Totals, load_totals
+from wayeb_py.parallel.spark import class_archive
+from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.wire.detection_id import with_ids
 
 ROOT = Path(__file__).parent.parent
 DEADLINE_S = 300
@@ -119,11 +120,11 @@ class Traps:
     def lay(self, *names: str) -> None:
         """Whoever comes there first is killed."""
         for name in names:
-            faults.lay(self.folder, name)
+            failpoints.lay(self.folder, name)
 
     def hold(self, name: str) -> None:
         """Whoever comes there first stays until it is released."""
-        faults.lay(self.folder, name, faults.HOLD)
+        failpoints.lay(self.folder, name, failpoints.HOLD)
 
     def caught(self, name: str) -> int | None:
         """The process that fell into the trap."""
@@ -192,7 +193,7 @@ def write_settings(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": quick,
-        "spark.python.daemon.module": "wayeb_py.parallel.daemon",
+        "spark.python.daemon.module": "wayeb_py.parallel.spark.daemon",
         "spark.shuffle.io.retryWait": "200ms",  # nobody comes back who was killed
         "spark.locality.wait": "0s",
     }

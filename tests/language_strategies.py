@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from wayeb_py.dsl import tree as t
-from wayeb_py.dsl.lexicon import RESERVED
-from wayeb_py.dsl.printer import (
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.lexicon import RESERVED
+from wayeb_py.dsl.syntax.printer import (
     AND,
     ATOM,
     COMPLEMENT,

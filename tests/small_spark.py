@@ -20,9 +20,9 @@ from urllib.parse import unquote, urlparse
 
 import pyarrow as pa
 
-from wayeb_py.parallel import stretch
-from wayeb_py.parallel.chained import Chain, ChainedReader
-from wayeb_py.parallel.parcel import SCHEMA
+from wayeb_py.parallel.stream import task as stream_task
+from wayeb_py.parallel.stream.source import Chain, ChainedReader
+from wayeb_py.parallel.wire.parcel import SCHEMA
 
 
 class SmallSpark:
@@ -59,7 +59,7 @@ class SmallSpark:
 
     def start(self) -> _Query:
         assert self._take is not None
-        stretch._alive.clear()  # a process that has just started remembers nothing
+        stream_task._alive.clear()  # a process that has just started remembers nothing
         reader = ChainedReader(Chain.decode(self._options["chain"]))
         folder = Path(unquote(urlparse(self._options["checkpointLocation"]).path))
         query = _Query()

@@ -46,8 +46,8 @@ from killing import (
 )
 from spark_cluster import Cluster, running_cluster
 
-from wayeb_py.parallel.gauge import FOLDER
-from wayeb_py.parallel.totals import load_totals
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import load_totals
 
 EVENTS_PER_S = 200
 WITHOUT_A_BATCH = 5  # starts in succession that took no batch although nobody was killed: it cannot go on
@@ -190,7 +190,7 @@ def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_c
         cluster = stack.enter_context(running_cluster(folder, n_workers=2, cores=1)) if on_cluster else None
         where = str(folder / "arriving")
         if source == "kafka":
-            from wayeb_py.parallel.broker import Broker
+            from tools.kafka.broker import Broker
 
             where = stack.enter_context(Broker()).create_topic("arriving", 2)
         else:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from wayeb_py.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 
 TEXT = """stream s {
     key  id

@@ -27,8 +27,8 @@ from benchmarks.cluster_model import (
     stops_at,
     zipf,
 )
-from wayeb_py.parallel.schemes import SCHEMES, Scheme
-from wayeb_py.parallel.shuffle import GATHERED_ROWS
+from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
+from wayeb_py.parallel.wire.shuffle import GATHERED_ROWS
 
 FREE = Costs(
     read_s=0, recognise_s=0, pattern_s=0, pack_s=0, unpack_s=0, pack_parcel_s=0, unpack_parcel_s=0, move_parcel_s=0,

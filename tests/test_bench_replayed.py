@@ -17,12 +17,12 @@ from benchmarks.highest import find_highest
 from benchmarks.ports_sea import N_IN_REACH, messages, port_patterns
 from benchmarks.replayed import Subject, expected_ids
 from benchmarks.steady import latency_s, offered_at_s, plans, steady
-from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.log import Stretch
-from wayeb_py.parallel.pressure import Capacity, SourceState, pass_time, take
-from wayeb_py.parallel.replay_log import MAX, Schedule
-from wayeb_py.parallel.replay_store import store_events
-from wayeb_py.parallel.shards import shard_of
+from wayeb_py.parallel.health.pressure import Capacity, SourceState, pass_time, take
+from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.replay import MAX, Schedule
+from wayeb_py.parallel.logs.replay_store import store_events
+from wayeb_py.parallel.wire.detection_id import with_ids
+from wayeb_py.parallel.wire.shards import shard_of
 
 PATTERNS = """stream v {
     key id

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
+from wayeb_py.compiler.limits import Limits
+from wayeb_py.engine.saved.state import automaton_digest
 from wayeb_py.errors import LimitError
-from wayeb_py.limits import Limits
-from wayeb_py.state import automaton_digest
 
 STREAM = "stream s {\n    key  id\n    time t in s\n}\n"
 COMPILER = (

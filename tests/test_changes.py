@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
-from wayeb_py.changes import Changes
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.saved.changes import Changes
+from wayeb_py.engine.saved.state import arrays_of, read_ipc, unpack_state
 from wayeb_py.errors import DataError
-from wayeb_py.limits import DEFAULT_LIMITS, Limits
-from wayeb_py.recogniser import Recogniser
-from wayeb_py.state import arrays_of, read_ipc, unpack_state
 
 HEADS = {
     "plain": "",

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import wayeb_py
-from wayeb_py.clean import COURSE, HEADING, JUMP, POSITION, SPEED, losses
 from wayeb_py.cli import app
-from wayeb_py.recogniser import Recogniser
+from wayeb_py.engine.clean import COURSE, HEADING, JUMP, POSITION, SPEED, losses
+from wayeb_py.engine.recogniser import Recogniser
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "data/maritime_sample.parquet"

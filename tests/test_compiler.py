@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from oracle import Arrived, Column, Event, Settings, Stretcher, Word
 from strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes
 
-from wayeb_py.alphabet import Alphabet, build_alphabet
-from wayeb_py.budget import Budget, OverBudgetError
-from wayeb_py.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
+from wayeb_py.compiler.alphabet import Alphabet, build_alphabet
+from wayeb_py.compiler.budget import Budget, OverBudgetError
+from wayeb_py.compiler.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
+from wayeb_py.compiler.limits import DEFAULT_LIMITS
+from wayeb_py.compiler.minimize import join_symbols, minimize
+from wayeb_py.compiler.regex import Regexes, letters_of
+from wayeb_py.compiler.tracking import track
 from wayeb_py.dsl import meaning as m
-from wayeb_py.limits import DEFAULT_LIMITS
-from wayeb_py.minimize import join_symbols, minimize
-from wayeb_py.regex import Regexes, letters_of
-from wayeb_py.tracking import track
 
 COLUMNS = {"k": Column("text"), "x": Column("float")}
 EVENT_LISTS = event_lists(

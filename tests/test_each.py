@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
-from wayeb_py.each import plan_each
-from wayeb_py.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.compiler.for_each import plan_each
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 
 PORTS = [
     ("Aber", -4.50, 48.30, 5.0),

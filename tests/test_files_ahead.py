@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.ahead import in_background, in_order
+from wayeb_py.files.prefetch import in_background, in_order
 
 
 def test_results_come_in_the_order_of_the_calls_whichever_is_done_first() -> None:

@@ -14,16 +14,16 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from poison import POISON_ROWS
 
-from wayeb_py.files.aside import render_aside
+from wayeb_py.files.arrow_types import TEXT
 from wayeb_py.files.block import Block, Selection, TimeRange
-from wayeb_py.files.find import EventFile
-from wayeb_py.files.kinds import TEXT
+from wayeb_py.files.discover import EventFile
 from wayeb_py.files.lines import Lines
 from wayeb_py.files.ndjson import parse_lines
-from wayeb_py.files.wanted import Column, Wanted
-from wayeb_py.parallel.kafka_log import Messages, parse_messages
-from wayeb_py.parallel.piece_rows import read_piece
-from wayeb_py.parallel.pieces import look_at
+from wayeb_py.files.projection import Column, Wanted
+from wayeb_py.files.set_aside import render_aside
+from wayeb_py.parallel.logs.file_ranges import look_at
+from wayeb_py.parallel.logs.file_rows import read_piece
+from wayeb_py.parallel.logs.kafka import Messages, parse_messages
 
 TIMES = {"a number": (pa.int64(), "s"), "a time": (pa.timestamp("us", "UTC"), None)}
 KEYS = {"text": TEXT, "numbers": pa.int64()}

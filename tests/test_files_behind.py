@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from wayeb_py.errors import DataError
-from wayeb_py.files import behind
-from wayeb_py.files.behind import WrittenBehind
+from wayeb_py.files import background_write
+from wayeb_py.files.background_write import WrittenBehind
 from wayeb_py.files.write import ParquetOutput
 
 PATIENCE_S = 20
@@ -86,18 +86,18 @@ def test_a_slow_disk_makes_the_work_wait() -> None:
     recorded.may_write.clear()
     output = WrittenBehind(recorded)
     output.open()
-    for number in range(behind.WAITING):
+    for number in range(background_write.WAITING):
         output.write(numbered(number))
     assert recorded.is_writing.wait(PATIENCE_S)
-    output.write(numbered(behind.WAITING))  # one is being written, and as many as may wait are waiting
-    one_more = threading.Thread(target=output.write, args=[numbered(behind.WAITING + 1)])
+    output.write(numbered(background_write.WAITING))  # one is being written, and as many as may wait are waiting
+    one_more = threading.Thread(target=output.write, args=[numbered(background_write.WAITING + 1)])
     one_more.start()
     assert output._waiting.full()
     assert one_more.is_alive()
     recorded.may_write.set()
     one_more.join(PATIENCE_S)
     output.commit()
-    assert recorded.written == list(range(behind.WAITING + 2))
+    assert recorded.written == list(range(background_write.WAITING + 2))
 
 
 def test_what_is_discarded_is_not_written_any_more() -> None:

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wayeb_py.errors import DataError, EventsError
+from wayeb_py.files.projection import Column, Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Column, Wanted
 
 WANTED = Wanted(
     (

@@ -14,11 +14,11 @@ import pytest
 from event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
 
 import wayeb_py
+from wayeb_py.engine.saved.state import MAGIC
 from wayeb_py.errors import DataError
-from wayeb_py.files.saved import StateFolder
+from wayeb_py.files.state_folder import StateFolder
 from wayeb_py.files.write import ParquetOutput
-from wayeb_py.runner import run
-from wayeb_py.state import MAGIC
+from wayeb_py.run.runner import run
 
 
 @pytest.mark.parametrize("episodes", [False, True])

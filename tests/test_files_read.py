@@ -30,9 +30,9 @@ from event_files import (
 
 from wayeb_py.errors import DataError, Diagnostic, EventsError, Source, Span
 from wayeb_py.files import parquet
-from wayeb_py.files.find import find_files
+from wayeb_py.files.discover import find_files
+from wayeb_py.files.projection import Column, Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Column, Wanted
 
 
 @pytest.mark.parametrize("name", ["e.parquet", "e.arrow", "e.arrows", "e.csv", "e.ndjson", "e.csv.gz", "e.ndjson.gz"])

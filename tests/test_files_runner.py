@@ -16,10 +16,10 @@ import pytest
 from event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
 
 import wayeb_py
-from wayeb_py import runner
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.aside import DEFAULT_LIMIT, BadLimit
-from wayeb_py.runner import Progress, run
+from wayeb_py.files.set_aside import DEFAULT_LIMIT, BadLimit
+from wayeb_py.run import runner
+from wayeb_py.run.runner import Progress, run
 
 
 @pytest.fixture

@@ -16,10 +16,10 @@ from event_files import (
 
 from wayeb_py.errors import EventsError
 from wayeb_py.files.block import Block
-from wayeb_py.files.find import EventFile
+from wayeb_py.files.discover import EventFile
 from wayeb_py.files.ndjson import NdjsonEvents
+from wayeb_py.files.projection import Column, Wanted
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.wanted import Column, Wanted
 
 
 def csv_block(tmp_path: Path, text: str | bytes, wanted: Wanted = WANTED) -> Block:

@@ -17,13 +17,14 @@ import pytest
 
 import wayeb_py
 from wayeb_py.patterns import compile_patterns
-from wayeb_py.providers import generate_fleet, generate_maritime
-from wayeb_py.providers.fleet_scenes import ANYWHERE, SCENES
-from wayeb_py.providers.generate_maritime import LIE_RATES
-from wayeb_py.providers.invented_roads import ROADS, road_point, write_roads
-from wayeb_py.providers.invented_sea import coast_lat, write_sea
-from wayeb_py.providers.maritime_scenes import coast_lats
-from wayeb_py.providers.occurrences import Generated, read_injected, read_occurrences, write_generated
+from wayeb_py.simulate import fleet as fleet_traffic
+from wayeb_py.simulate import maritime as maritime_traffic
+from wayeb_py.simulate.fleet_scenes import ANYWHERE, SCENES
+from wayeb_py.simulate.invented_roads import ROADS, road_point, write_roads
+from wayeb_py.simulate.invented_sea import coast_lat, write_sea
+from wayeb_py.simulate.maritime import LIE_RATES
+from wayeb_py.simulate.maritime_scenes import coast_lats
+from wayeb_py.simulate.occurrences import Generated, read_injected, read_occurrences, write_generated
 
 ROOT = Path(__file__).parent.parent
 SAMPLE = ROOT / "data/maritime_sample.parquet"
@@ -87,11 +88,11 @@ PATTERNS = {
 
 
 def maritime(n_events: int, **options: int) -> tuple[pa.Table, pa.Table]:
-    return joined(generate_maritime.generate_maritime(n_events, **options))
+    return joined(maritime_traffic.generate_maritime(n_events, **options))
 
 
 def fleet(n_events: int, **options: int) -> tuple[pa.Table, pa.Table]:
-    return joined(generate_fleet.generate_fleet(n_events, **options))
+    return joined(fleet_traffic.generate_fleet(n_events, **options))
 
 
 def joined(generated: Iterator[Generated]) -> tuple[pa.Table, pa.Table]:
@@ -245,7 +246,7 @@ def test_scenes_without_a_condition_occur_at_the_rate_of_the_table() -> None:
     plain = [scene for scene in SCENES if scene.where == ANYWHERE and scene.weight == 1 and not max(scene.silent)]
     alone = [s.patterns[-1] for s in plain if sum(s.patterns[-1] in other.patterns for other in SCENES) == 1]
     assert len(alone) == 8
-    expected = generate_fleet.SCENE_RATE * 60_000 * len(alone)
+    expected = fleet_traffic.SCENE_RATE * 60_000 * len(alone)
     assert 0.75 * expected < sum(counts[pattern] for pattern in alone) < 1.15 * expected
 
 
@@ -259,15 +260,15 @@ def test_every_kind_of_lie_and_of_occurrence_is_in_the_samples() -> None:
     lies = json.loads(pq.read_metadata(SAMPLE).metadata[b"lies"])
     assert set(lies) == set(LIE_RATES)
     assert min(lies.values()) > 0
-    assert set(read_injected(SAMPLE)) == set(generate_maritime.OCCURRENCE_NAMES)
-    assert set(read_injected(FLEET_SAMPLE)) == set(generate_fleet.OCCURRENCE_NAMES)
+    assert set(read_injected(SAMPLE)) == set(maritime_traffic.OCCURRENCE_NAMES)
+    assert set(read_injected(FLEET_SAMPLE)) == set(fleet_traffic.OCCURRENCE_NAMES)
 
 
 @pytest.mark.parametrize(
     ("sample", "schema", "generated"),
     [
-        (SAMPLE, generate_maritime.SCHEMA, lambda: generate_maritime.generate_maritime(16_000, 36, 1)),
-        (FLEET_SAMPLE, generate_fleet.SCHEMA, lambda: generate_fleet.generate_fleet(12_000, 36, 3)),
+        (SAMPLE, maritime_traffic.SCHEMA, lambda: maritime_traffic.generate_maritime(16_000, 36, 1)),
+        (FLEET_SAMPLE, fleet_traffic.SCHEMA, lambda: fleet_traffic.generate_fleet(12_000, 36, 3)),
     ],
     ids=["maritime", "fleet"],
 )

@@ -11,7 +11,7 @@ from test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
 
 import wayeb_py
 from wayeb_py.errors import DataError, EventsError, UsageError
-from wayeb_py.left_out import columns_of, leave_out_missing
+from wayeb_py.run.left_out import columns_of, leave_out_missing
 
 LIBRARY = """\
 stream vessels {

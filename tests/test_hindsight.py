@@ -10,9 +10,9 @@ import pytest
 from typer.testing import CliRunner
 
 import wayeb_py
-from wayeb_py import hindsight
 from wayeb_py.cli import app
-from wayeb_py.runner import run
+from wayeb_py.run import hindsight
+from wayeb_py.run.runner import run
 
 STREAM = """
 stream ships { key id time ts in s position lon, lat attr speed number in kn attr kind text }

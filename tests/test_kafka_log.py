@@ -18,16 +18,17 @@ from confluent_kafka.cimpl import NewPartitions
 from topics import fill, make_topic
 
 import wayeb_py
+from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import ndjson
 from wayeb_py.files.block import AsideRow, Block
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import kafka_log, stream
-from wayeb_py.parallel.broker import Broker
-from wayeb_py.parallel.kafka_log import KafkaLog
-from wayeb_py.parallel.log import NoEventsError, Stretch
-from wayeb_py.parallel.several_logs import SeveralLogs
+from wayeb_py.parallel.logs import kafka as kafka_log
+from wayeb_py.parallel.logs.kafka import KafkaLog
+from wayeb_py.parallel.logs.log import NoEventsError, Stretch
+from wayeb_py.parallel.logs.several import SeveralLogs
+from wayeb_py.parallel.stream import stream
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, None)

@@ -18,18 +18,18 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 import wayeb_py
+from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.broker import Broker
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.kafka_log import KafkaLog
-from wayeb_py.parallel.kafka_sink import KafkaSink
-from wayeb_py.parallel.recorded import open_recorded
-from wayeb_py.parallel.replay import replay
-from wayeb_py.parallel.replay_targets import TopicTarget
-from wayeb_py.parallel.sinks import Batch, ParquetSink, Sink
-from wayeb_py.parallel.stateful import recognise_stream
-from wayeb_py.parallel.stream import StreamSummary, stream
+from wayeb_py.parallel.logs.kafka import KafkaLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.replay.recorded import open_recorded
+from wayeb_py.parallel.replay.replay import replay
+from wayeb_py.parallel.replay.targets import TopicTarget
+from wayeb_py.parallel.stream.dataframe import recognise_stream
+from wayeb_py.parallel.stream.kafka_sink import KafkaSink
+from wayeb_py.parallel.stream.sinks import Batch, ParquetSink, Sink
+from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = wayeb_py.compile(
     "stream s { key id time ts }\n"

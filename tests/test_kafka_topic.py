@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
-from wayeb_py.parallel import jars
-from wayeb_py.parallel.broker import Broker
-from wayeb_py.parallel.kafka_topic import KafkaTopic
+from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
+from wayeb_py.parallel.spark import jars
 
 
 def test_a_url_names_brokers_a_topic_and_options(tmp_path: Path) -> None:
@@ -132,7 +132,7 @@ def test_jars_that_cannot_be_fetched_are_told_with_a_remedy(tmp_path: Path, monk
 def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
     program = (
         "import os, signal\n"
-        "from wayeb_py.parallel.broker import Broker\n"
+        "from tools.kafka.broker import Broker\n"
         "broker = Broker()\n"
         "broker.start()\n"
         "print(broker._process.pid, broker.folder, flush=True)\n"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wayeb_py import kernel_home
+from wayeb_py.engine.kernels import cache as kernel_cache
 
 NOBODY = 65534
 
@@ -22,49 +22,49 @@ def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
-    monkeypatch.setattr(kernel_home, "_homes", lambda: [kernel_home._Home(shared / "wayeb_py-me")])
-    kernel_home.kernel_source.cache_clear()
+    monkeypatch.setattr(kernel_cache, "_homes", lambda: [kernel_cache._Home(shared / "wayeb_py-me")])
+    kernel_cache.kernel_source.cache_clear()
     yield shared
-    kernel_home.kernel_source.cache_clear()
+    kernel_cache.kernel_source.cache_clear()
 
 
 def test_a_folder_of_our_own_is_made_for_us_alone(shared: Path) -> None:
-    source = kernel_home.kernel_source()
+    source = kernel_cache.kernel_source()
     assert source is not None
     for folder in (shared / "wayeb_py-me", Path(source).parent, Path(source).parent / "__pycache__"):
         assert stat.S_IMODE(folder.stat().st_mode) == 0o700
-    kernel_home.kernel_source.cache_clear()
-    assert kernel_home.kernel_source() == source
+    kernel_cache.kernel_source.cache_clear()
+    assert kernel_cache.kernel_source() == source
 
 
 def test_a_link_is_not_followed(shared: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir(mode=0o700)
     (shared / "wayeb_py-me").symlink_to(tmp_path / "elsewhere")
-    assert kernel_home.kernel_source() is None
+    assert kernel_cache.kernel_source() is None
     assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 @pytest.mark.parametrize("inner", [None, "__pycache__"])
 def test_a_link_further_in_is_not_followed(shared: Path, tmp_path: Path, inner: str | None) -> None:
-    source = kernel_home.kernel_source()
+    source = kernel_cache.kernel_source()
     assert source is not None
-    kernel_home.kernel_source.cache_clear()
+    kernel_cache.kernel_source.cache_clear()
     replaced = Path(source).parent if inner is None else Path(source).parent / inner
     replaced.rename(tmp_path / "moved")
     replaced.symlink_to(tmp_path / "moved")
-    assert kernel_home.kernel_source() is None
+    assert kernel_cache.kernel_source() is None
 
 
 @pytest.mark.parametrize("mode", [0o770, 0o707, 0o777])
 def test_a_folder_that_others_can_write_is_not_used(shared: Path, mode: int) -> None:
     (shared / "wayeb_py-me").mkdir()
     (shared / "wayeb_py-me").chmod(mode)
-    assert kernel_home.kernel_source() is None
+    assert kernel_cache.kernel_source() is None
 
 
 def test_a_folder_in_whose_place_others_can_put_another_is_not_used(shared: Path) -> None:
     shared.chmod(0o777)  # without the bit that keeps what others made
-    assert kernel_home.kernel_source() is None
+    assert kernel_cache.kernel_source() is None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders away")
@@ -72,25 +72,25 @@ def test_a_folder_in_whose_place_others_can_put_another_is_not_used(shared: Path
 def test_a_folder_of_somebody_else_is_not_used(shared: Path, whose: str) -> None:
     (shared / "wayeb_py-me").mkdir(mode=0o700)
     os.chown(shared / whose, NOBODY, NOBODY)
-    assert kernel_home.kernel_source() is None
+    assert kernel_cache.kernel_source() is None
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can act as somebody else")
 def test_a_folder_of_root_is_not_a_users_own(shared: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (shared / "wayeb_py-me").mkdir(mode=0o700)
     monkeypatch.setattr(os, "getuid", lambda: NOBODY)
-    assert kernel_home.kernel_source() is None
+    assert kernel_cache.kernel_source() is None
 
 
 def test_without_a_folder_kernels_are_compiled_and_not_kept(tmp_path: Path) -> None:
     program = (
         "import numpy as np\n"
-        "from wayeb_py import kernel_home\n"
+        "from wayeb_py.engine.kernels import cache as kernel_home\n"
         "kernel_home._homes = lambda: []\n"
-        "from wayeb_py import kernels\n"
+        "from wayeb_py.engine.kernels import arrival as kernels\n"
         "repeated = np.zeros(2, np.uint8)\n"
         "kernels.mark_repeated(np.zeros(2, np.int32), np.array([5, 5]), np.full(1, kernels.NEVER), repeated)\n"
-        "print(repeated.tolist(), kernel_home.kernel_source())\n"
+        "print(repeated.tolist(), kernel_cache.kernel_source())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert (done.stdout, done.stderr) == ("[0, 1] None\n", "")

@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from wayeb_py import dsl
-from wayeb_py.dsl import tree as t
+from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.errors import DataError, LimitError, PatternError
 
 VALID = """\

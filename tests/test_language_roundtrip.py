@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from language_strategies import expressions, files
 
 from wayeb_py import dsl
-from wayeb_py.dsl import tree as t
-from wayeb_py.dsl.lexicon import tokens_of
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.lexicon import tokens_of
 from wayeb_py.errors import LimitError, PatternError
 
 ROOT = Path(__file__).parent.parent

@@ -11,11 +11,11 @@ import pytest
 
 import wayeb_py
 from wayeb_py import dsl
+from wayeb_py.cli.pattern_files import find_files, find_whole_files
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.reading import read_text
-from wayeb_py.examples import run_examples
-from wayeb_py.pattern_files import find_files, find_whole_files
-from wayeb_py.providers.occurrences import read_occurrences
+from wayeb_py.dsl.reader import read_text
+from wayeb_py.run.examples import run_examples
+from wayeb_py.simulate.occurrences import read_occurrences
 
 LIBRARY = Path(__file__).parent.parent / "patterns"
 DATA = LIBRARY.parent / "data"

@@ -33,7 +33,7 @@ from tools.library_table import (
     render,
 )
 from wayeb_py.errors import EventsError
-from wayeb_py.left_out import leave_out_missing
+from wayeb_py.run.left_out import leave_out_missing
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data")
 

@@ -15,17 +15,17 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from wayeb_py.cli_stream import render
+from wayeb_py.cli.stream import render
 from wayeb_py.errors import DataError, Diagnostic, EventsError, Source, Span, visible, visible_lines
-from wayeb_py.files.aside import kind_of
-from wayeb_py.parallel.health import View
-from wayeb_py.parallel.last_words import Cause
-from wayeb_py.parallel.lines import Lines
-from wayeb_py.parallel.metrics import MOST_REASONS, OTHER, samples
-from wayeb_py.parallel.screen import Screen, draw
-from wayeb_py.parallel.stream import StreamSummary
-from wayeb_py.progress import render_summary, shown
-from wayeb_py.runner import Progress, Summary
+from wayeb_py.files.set_aside import kind_of
+from wayeb_py.parallel.health.failure import Cause
+from wayeb_py.parallel.health.lines import Lines
+from wayeb_py.parallel.health.metrics import MOST_REASONS, OTHER, samples
+from wayeb_py.parallel.health.screen import Screen, draw
+from wayeb_py.parallel.health.view import View
+from wayeb_py.parallel.stream.stream import StreamSummary
+from wayeb_py.run.progress import render_summary, shown
+from wayeb_py.run.runner import Progress, Summary
 
 EVIL = "a\x1b[2J\nall is well\r\x9b31m\u202e\u2028[red]b[/red]\udcff"
 SHOWN = "a\\x1b[2J\\nall is well\\r\\x9b31m\\u202e\\u2028[red]b[/red]\\udcff"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from wayeb_py.cli.pattern_files import find_files, find_whole_files
 from wayeb_py.errors import DataError
-from wayeb_py.pattern_files import find_files, find_whole_files
 
 PATTERN = "pattern Fast := (speed > 50)\n"
 

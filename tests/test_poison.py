@@ -16,15 +16,16 @@ import pytest
 from poison import POISON_FILES, POISON_ROWS, TEXT, PoisonFile, PoisonRow, write_poison
 
 import wayeb_py
-from wayeb_py import cli, startup
+from wayeb_py import cli
 from wayeb_py.files import lines
-from wayeb_py.files.aside import render_aside
 from wayeb_py.files.block import Selection, TimeRange
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import folder_log
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.kafka_log import Messages, parse_messages
-from wayeb_py.parallel.log import Stretch
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.set_aside import render_aside
+from wayeb_py.parallel.logs import folder as folder_log
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.kafka import Messages, parse_messages
+from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.run import startup
 
 PATTERNS = wayeb_py.compile(TEXT)
 WANTED = Wanted.from_needs(PATTERNS.needs, "s")

@@ -31,11 +31,11 @@ from strategies import (
 )
 
 import wayeb_py
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.compiler.regex import parts_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.saved.state import automaton_digest
 from wayeb_py.errors import Source
-from wayeb_py.limits import DEFAULT_LIMITS, Limits
-from wayeb_py.regex import parts_of
-from wayeb_py.state import automaton_digest
 
 COLUMNS = {
     KEY: Column("text"),

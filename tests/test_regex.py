@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 
-from wayeb_py.derivatives import Derivatives, determinize
-from wayeb_py.regex import Node, Regexes
+from wayeb_py.compiler.derivatives import Derivatives, determinize
+from wayeb_py.compiler.regex import Node, Regexes
 
 LONGEST = 5
 LETTERS = (0, 1, 2)

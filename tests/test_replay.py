@@ -20,11 +20,11 @@ import pytest
 
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import sort
-from wayeb_py.parallel import recorded as recorded_module
-from wayeb_py.parallel import replay as replay_module
-from wayeb_py.parallel.recorded import open_recorded
-from wayeb_py.parallel.replay import replay
-from wayeb_py.parallel.replay_targets import FolderTarget, TopicTarget
+from wayeb_py.parallel.replay import recorded as recorded_module
+from wayeb_py.parallel.replay import replay as replay_module
+from wayeb_py.parallel.replay.recorded import open_recorded
+from wayeb_py.parallel.replay.replay import replay
+from wayeb_py.parallel.replay.targets import FolderTarget, TopicTarget
 
 START = 1_700_000_000
 

@@ -24,15 +24,15 @@ from test_corpus import CASES, answer_of, job_of
 from test_properties import Scene, scenes
 
 import wayeb_py
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import schemes
-from wayeb_py.parallel.bundle import pack_patterns
-from wayeb_py.parallel.job import schema_of_found
-from wayeb_py.parallel.parcel import unpack
-from wayeb_py.parallel.plans import make_plan
-from wayeb_py.parallel.recognise import recognise
-from wayeb_py.parallel.recognition import Work
+from wayeb_py.parallel.batch import schemes
+from wayeb_py.parallel.batch.dataframe import recognise
+from wayeb_py.parallel.batch.job import schema_of_found
+from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.task import Work
+from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.wire.parcel import unpack
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

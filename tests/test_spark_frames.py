@@ -11,9 +11,9 @@ from test_spark_job import STREAM, TEXT, events, patterns
 
 import wayeb_py
 from wayeb_py.errors import EventsError
-from wayeb_py.parallel import recognise as frames
-from wayeb_py.parallel.recognise import heavy_keys, recognise
-from wayeb_py.parallel.shuffle import SHARDS_A_WORKER
+from wayeb_py.parallel.batch import dataframe as frames
+from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise
+from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

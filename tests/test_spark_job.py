@@ -24,18 +24,19 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py import cli, runner, startup
+from wayeb_py import cli
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.aside import BadLimit
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.set_aside import BadLimit
 from wayeb_py.files.write import MANIFEST
-from wayeb_py.parallel import job
-from wayeb_py.parallel.bundle import pack_patterns
-from wayeb_py.parallel.plans import make_plan
-from wayeb_py.parallel.schemes import Scheme
-from wayeb_py.parallel.splits import Split, entity_splits, pack_splits
+from wayeb_py.parallel.batch import job
+from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.schemes import Scheme
+from wayeb_py.parallel.batch.splits import Split, entity_splits, pack_splits
+from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.providers.convert import convert
+from wayeb_py.run import runner, startup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -9,9 +9,9 @@ import pyarrow.dataset as ds
 import pytest
 
 import wayeb_py
-from wayeb_py import runner
-from wayeb_py.parallel import job
-from wayeb_py.parallel.schemes import Scheme
+from wayeb_py.parallel.batch import job
+from wayeb_py.parallel.batch.schemes import Scheme
+from wayeb_py.run import runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

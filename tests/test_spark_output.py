@@ -19,15 +19,16 @@ import pyarrow.parquet as pq
 import pytest
 from test_spark_job import SCHEMES, events, patterns, rows_of
 
-from wayeb_py import runner
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import AsideRow, Block
 from wayeb_py.files.write import MANIFEST, find_target
-from wayeb_py.parallel import job, outlets, spool
-from wayeb_py.parallel.batch_output import find_place
-from wayeb_py.parallel.folder import OutputFolder
-from wayeb_py.parallel.outlets import PartOutlet
-from wayeb_py.parallel.recognition import AsideLog, SetAside
+from wayeb_py.parallel.batch import job, task_output
+from wayeb_py.parallel.batch.job_output import find_place
+from wayeb_py.parallel.batch.output_folder import OutputFolder
+from wayeb_py.parallel.batch.task import AsideLog, SetAside
+from wayeb_py.parallel.batch.task_output import PartOutlet
+from wayeb_py.parallel.wire import spool
+from wayeb_py.run import runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -202,7 +203,7 @@ def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path) -> None:
 
 def test_many_places_make_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     outlet = PartOutlet(tmp_path, 0, ["pattern", "day"], "s")
-    days, n_batches = 2 * outlets.OPEN_PARTS, 20
+    days, n_batches = 2 * task_output.OPEN_PARTS, 20
     for number in range(n_batches):
         times = [day * 86_400 + number for day in reversed(range(days))]
         outlet.write(pa.table({"pattern": ["Stop", "Go"] * (days // 2), "ts": times}))
@@ -215,7 +216,7 @@ def test_many_places_make_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert found.column_names == ["ts"]
         assert found["ts"].to_pylist() == [day * 86_400 + number for number in range(n_batches)]
         assert path.parent.parent.name == f"pattern={'Go' if day % 2 == 0 else 'Stop'}"
-    monkeypatch.setattr(outlets, "GATHERED_ROWS", 3)
+    monkeypatch.setattr(task_output, "GATHERED_ROWS", 3)
     outlet = PartOutlet(tmp_path, 1, [], "s")
     for _ in range(5):
         outlet.write(pa.table({"pattern": ["Stop"] * 2, "ts": [1, 2]}))

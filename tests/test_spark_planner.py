@@ -13,15 +13,15 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import planner
-from wayeb_py.parallel.planner import Choice, Costs, Facts, decide, settled
-from wayeb_py.parallel.plans import make_plan
-from wayeb_py.parallel.sample import sample_events
-from wayeb_py.parallel.shuffle import route
-from wayeb_py.parallel.splits import entity_splits
-from wayeb_py.parallel.stream_schemes import Spread
+from wayeb_py.parallel.batch import planner
+from wayeb_py.parallel.batch.planner import Choice, Costs, Facts, decide, settled
+from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.sample import sample_events
+from wayeb_py.parallel.batch.splits import entity_splits
+from wayeb_py.parallel.stream.spread import Spread
+from wayeb_py.parallel.wire.shuffle import route
 from wayeb_py.patterns import Patterns, compile_patterns
 
 FOLDER = Facts(

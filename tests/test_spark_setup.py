@@ -23,11 +23,11 @@ pytest.importorskip("pyspark")
 from spark_cluster import HOME, python_without_us, running_cluster
 
 from data.compare import compare
-from wayeb_py.engine import Machine, choose_engine, find_master, read_limit
 from wayeb_py.errors import DataError
-from wayeb_py.parallel import class_archive, session, slots
-from wayeb_py.parallel.java import java_version, require_java
-from wayeb_py.parallel.ship import write_zip
+from wayeb_py.parallel.spark import class_archive, session, task_slots
+from wayeb_py.parallel.spark.java import java_version, require_java
+from wayeb_py.parallel.spark.ship import write_zip
+from wayeb_py.run.choose import Machine, choose_engine, find_master, read_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -272,7 +272,7 @@ def test_a_jvm_is_kept_to_loopback_only_if_its_master_is_here(
     ],
 )
 def test_settings_tell_how_many_tasks_run_at_a_time(settings: Mapping[str, str], n_slots: int | None) -> None:
-    assert slots.configured_slots(settings) == n_slots
+    assert task_slots.configured_slots(settings) == n_slots
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_settings_tell_how_many_tasks_run_at_a_time(settings: Mapping[str, str],
     [
         ([(3.0, (1, 4)), (3.5, (2, 8)), (4.0, (3, 12))], 12, 5.0),
         ([(0.0, (2, 8))], 8, 1.0),
-        ([], 0, slots.PATIENCE_S),
+        ([], 0, task_slots.PATIENCE_S),
     ],
 )
 def test_a_cluster_is_waited_for_until_no_more_executors_come(
@@ -294,7 +294,7 @@ def test_a_cluster_is_waited_for_until_no_more_executors_come(
     def pause(seconds: float) -> None:
         clock[0] += seconds
 
-    assert slots.awaited(registered, lambda: clock[0], pause) == n_cores
+    assert task_slots.awaited(registered, lambda: clock[0], pause) == n_cores
     assert clock[0] == pytest.approx(until_s, abs=0.3)
 
 
@@ -302,10 +302,10 @@ def test_executors_that_only_a_job_brings_are_not_waited_for(monkeypatch: pytest
     settings = {"spark.dynamicAllocation.enabled": "true"}
     conf = SimpleNamespace(getAll=lambda: list(settings.items()))
     context: Any = SimpleNamespace(master="yarn", getConf=lambda: conf, defaultParallelism=2)
-    monkeypatch.setattr(slots, "awaited", lambda registered: 12)
-    assert slots.count_slots(context) == 2
+    monkeypatch.setattr(task_slots, "awaited", lambda registered: 12)
+    assert task_slots.count_slots(context) == 2
     settings["spark.dynamicAllocation.minExecutors"] = "3"
-    assert slots.count_slots(context) == 12
+    assert task_slots.count_slots(context) == 12
 
 
 # A session.
@@ -330,14 +330,14 @@ def test_a_job_on_spark_says_what_it_has_to_say_and_leaves_nothing_about(tmp_pat
 def test_workers_are_forked_with_everything_loaded_and_without_pandas(spark: SparkSession) -> None:
     def look(_: int) -> tuple[str, bool, bool, bool, bool]:
         loaded, is_frozen = sys.modules, gc.get_freeze_count() > 10_000
-        return sys.executable, "wayeb_py.recogniser" in loaded, "numba" in loaded, "pandas" in loaded, is_frozen
+        return sys.executable, "wayeb_py.engine.recogniser" in loaded, "numba" in loaded, "pandas" in loaded, is_frozen
 
     found = set(spark.sparkContext.parallelize(range(2), 2).map(look).collect())
     assert found == {(sys.executable, True, True, False, True)}
 
 
 def test_loading_for_workers_starts_no_thread() -> None:
-    program = "from wayeb_py.parallel import daemon; daemon.load(); print(daemon.n_threads())"
+    program = "from wayeb_py.parallel.spark import daemon; daemon.load(); print(daemon.n_threads())"
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert ran.stdout.split() == ["1"], ran.stderr
 
@@ -446,7 +446,7 @@ def _count_from_zip(python: Path, archive: Path, cache: Path) -> dict[str, objec
         "n = 0\nbefore = c.compile_extra\n"
         "def counted(*a, **k):\n    global n; n += 1\n    return before(*a, **k)\n"
         "c.compile_extra = counted\n"
-        "import wayeb_py; from wayeb_py import kernels\n"
+        "import wayeb_py; from wayeb_py.engine.kernels import arrival as kernels\n"
         f"assert wayeb_py.__file__.startswith({str(archive)!r}), wayeb_py.__file__\n"
         "i, entity = np.int64, np.zeros(3, np.int32)\n"
         "numbers, known = np.full(8, -1, np.int32), np.zeros(8, i)\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from wayeb_py.parallel.shuffle import OPENED_ROWS, Packer, Routing, Target, open_events, route_to_groups
+from wayeb_py.parallel.wire.shuffle import OPENED_ROWS, Packer, Routing, Target, open_events, route_to_groups
 
 N_SHARDS = 50
 

@@ -13,8 +13,8 @@ import shapely
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.progress import render_summary
-from wayeb_py.runner import run
+from wayeb_py.run.progress import render_summary
+from wayeb_py.run.runner import run
 from wayeb_py.spatial.read import Features, Shape, read_features
 
 SHARED = Path(__file__).parent.parent.parent / "shared" / "data"

@@ -14,10 +14,10 @@ import pytest
 
 import wayeb_py
 from wayeb_py import dsl
+from wayeb_py.compiler.explain import explain
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError, PatternError
-from wayeb_py.examples import run_examples
-from wayeb_py.explain import explain
+from wayeb_py.run.examples import run_examples
 
 STREAM = "stream cars {\n key id\n time ts in s\n position lon, lat\n attr speed number in km/h\n}\n"
 LOOKUP = 'lookup weather from "weather.csv" by time 1 h, nearest 50 km\n'

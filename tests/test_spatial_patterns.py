@@ -14,8 +14,8 @@ import pytest
 import shapely
 
 import wayeb_py
+from wayeb_py.compiler.explain import explain
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.explain import explain
 
 STREAM = "stream ships {\n key id\n time ts in s\n position lon, lat\n}\n"
 AREA = shapely.Polygon([(0, 0), (2, 0), (2, 2), (0, 2)], [[(0.5, 0.5), (1.5, 0.5), (1.5, 1.5), (0.5, 1.5)]])

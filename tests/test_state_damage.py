@@ -16,10 +16,10 @@ import pytest
 from event_runs import EVENTS, PATTERNS
 
 import wayeb_py
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.engine.saved.state import pack_state, unpack_state
 from wayeb_py.errors import DataError, WayebError
-from wayeb_py.limits import DEFAULT_LIMITS, Limits
-from wayeb_py.runner import run
-from wayeb_py.state import pack_state, unpack_state
+from wayeb_py.run.runner import run
 
 SOURCE = """
 stream vessels {

@@ -17,8 +17,9 @@ from chain import Chained, Driven
 from test_stream_recovery import expected, rows
 
 import wayeb_py
-from wayeb_py.parallel import keeping, stretch
-from wayeb_py.parallel.snapshots import Changed, Epoch, Point, Snapshot, Snapshots
+from wayeb_py.parallel.recovery import keeping
+from wayeb_py.parallel.recovery.snapshots import Changed, Epoch, Point, Snapshot, Snapshots
+from wayeb_py.parallel.stream import task as stream_task
 
 N_ENTITIES = 600
 TEXT = """stream s {{ key id time ts in s {head} }}
@@ -104,9 +105,9 @@ def test_a_process_that_others_have_left_behind_takes_their_changes(
 
     def another(number: int) -> None:
         # The next stretch comes to another of three processes, which has its own memory.
-        processes[number % 3] = OrderedDict(stretch._alive)
-        stretch._alive.clear()
-        stretch._alive.update(processes[(number + 1) % 3])
+        processes[number % 3] = OrderedDict(stream_task._alive)
+        stream_task._alive.clear()
+        stream_task._alive.update(processes[(number + 1) % 3])
 
     assert run(stream, another) == expected(stream.patterns, events(9))
     wholes = {Point.parse(path.stem) for path in files(stream, "state")}
@@ -153,7 +154,7 @@ def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callab
 
     def twice(number: int) -> None:
         if number == 3:
-            ((point, keeper),) = stretch._alive.values()
+            ((point, keeper),) = stream_task._alive.values()
             whole = Snapshots(stream.folder / "snapshots").write(0, "", point, keeper.live.snapshot())
             assert keeper.kept is not None
             assert keeper.kept.root != whole
@@ -229,7 +230,7 @@ def test_garbage_is_what_nothing_goes_back_to(tmp_path: Path) -> None:
 
 def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
+    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
     monkeypatch.setattr(keeping, "WHOLE_AT", 100.0)
     found: list[Any] = []
     for name, dies in (("lives", False), ("dies", True)):

@@ -13,7 +13,7 @@ from engines import Found, assert_equal, detections_of, episodes_of
 from test_corpus import CASES, answer_of, job_of
 
 import wayeb_py
-from wayeb_py.recogniser import Counts
+from wayeb_py.engine.recogniser import Counts
 
 
 def write_cut(table: pa.Table, folder: Path, dice: random.Random) -> None:

@@ -18,13 +18,13 @@ from test_stream_recovery import FAST, STREAM, SWING, events, expected, rows, wr
 
 import wayeb_py
 from wayeb_py.errors import DamagedError, DataError
-from wayeb_py.parallel import eras
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.eras import keep_era, load_era, load_schema, read_saved_patterns
-from wayeb_py.parallel.private import require_private
-from wayeb_py.parallel.seal import put_sealed
-from wayeb_py.parallel.snapshots import Epoch, Point, Snapshot, Snapshots
-from wayeb_py.parallel.stream import _mind_functions
+from wayeb_py.parallel.recovery import pattern_versions
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.recovery.pattern_versions import keep_era, load_era, load_schema, read_saved_patterns
+from wayeb_py.parallel.recovery.private import require_private
+from wayeb_py.parallel.recovery.seal import put_sealed
+from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshot, Snapshots
+from wayeb_py.parallel.stream.stream import _mind_functions
 
 PATTERNS = STREAM + FAST + SWING
 
@@ -32,10 +32,10 @@ PATTERNS = STREAM + FAST + SWING
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing is remembered of what other tests have read."""
-    for cached in (eras.load_era, eras.count_groups):
+    for cached in (pattern_versions.load_era, pattern_versions.count_groups):
         cached.cache_clear()
     yield
-    for cached in (eras.load_era, eras.count_groups):
+    for cached in (pattern_versions.load_era, pattern_versions.count_groups):
         cached.cache_clear()
 
 
@@ -191,7 +191,7 @@ def test_an_era_of_the_format_before_tells_its_types_and_is_not_opened(tmp_path:
     (tmp_path / "000000.era").write_bytes(head + b"\n" + bytes(events(1).schema.serialize()))
     (tmp_path / "000000.patterns").write_bytes(pickle.dumps(Trap(trap)))
     assert load_schema(tmp_path, 0, "s") == events(1).schema
-    assert eras.count_groups(tmp_path, 0, "s") == 1
+    assert pattern_versions.count_groups(tmp_path, 0, "s") == 1
     with pytest.raises(DataError, match=r"release 0\.0\.9 \(format 1.*the formats differ") as raised:
         load_era(tmp_path, 0, "s")
     assert "start release 0.0.9 once more with --once" in str(raised.value.hint)

@@ -17,10 +17,11 @@ from watched import WANTED, blocks, log_of, quieten, read_ids, write, write_line
 import wayeb_py
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import lines
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import folder_log, pieces
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.log import Stretch
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs import file_ranges
+from wayeb_py.parallel.logs import folder as folder_log
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.log import Stretch
 
 
 @pytest.fixture
@@ -116,7 +117,7 @@ def test_lines_that_are_added_later_are_read_once_they_are_whole(folder: Path) -
 
 
 def test_long_text_is_taken_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 100)
+    monkeypatch.setattr(file_ranges, "PIECE_BYTES", 100)
     write_lines(folder / "a.ndjson", list(range(40)))
     (folder / "b.csv").write_text("id,ts,v,k\n" + "".join(f'{i},0,1,"a\n"\n' for i in range(40, 80)))
     quieten(folder / "b.csv")

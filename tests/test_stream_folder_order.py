@@ -13,7 +13,7 @@ import pytest
 from watched import blocks, log_of, pack, quieten, read_ids, write, write_lines
 
 from wayeb_py.files import lines
-from wayeb_py.parallel import folder_log
+from wayeb_py.parallel.logs import folder as folder_log
 
 
 @pytest.fixture

@@ -24,23 +24,23 @@ from rich.console import Console
 import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import gauge
-from wayeb_py.parallel import report as report_module
-from wayeb_py.parallel.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
-from wayeb_py.parallel.gauge import Gauge, GaugeSetting
-from wayeb_py.parallel.harvest import Harvest
-from wayeb_py.parallel.health import Health, View
-from wayeb_py.parallel.lines import Lines, duration, render_line
-from wayeb_py.parallel.log import Offsets
-from wayeb_py.parallel.metrics import render_prometheus, samples
-from wayeb_py.parallel.pressure import Capacity
-from wayeb_py.parallel.replay_log import ReplayLog
-from wayeb_py.parallel.replay_store import store_events
-from wayeb_py.parallel.report import Report, Reporting
-from wayeb_py.parallel.screen import draw
-from wayeb_py.parallel.sinks import Batch
-from wayeb_py.parallel.totals import Totals, load_totals, save_totals
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.health import report as report_module
+from wayeb_py.parallel.health.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
+from wayeb_py.parallel.health.gauge import Gauge, GaugeSetting
+from wayeb_py.parallel.health.lines import Lines, duration, render_line
+from wayeb_py.parallel.health.metrics import render_prometheus, samples
+from wayeb_py.parallel.health.pressure import Capacity
+from wayeb_py.parallel.health.report import Report, Reporting
+from wayeb_py.parallel.health.screen import draw
+from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
+from wayeb_py.parallel.health.view import Health, View
+from wayeb_py.parallel.logs.log import Offsets
+from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.logs.replay_store import store_events
+from wayeb_py.parallel.stream.sinks import Batch
+from wayeb_py.parallel.stream.task_result import Harvest
 from wayeb_py.patterns import compile_patterns
 
 SRE = """stream v {

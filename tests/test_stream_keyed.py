@@ -20,25 +20,25 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
 import wayeb_py
+from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.arrival import Packer, in_arrival_order
-from wayeb_py.parallel.by_shard import Order, Shards, _step, epoch_parcel
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.detection_id import DETECTION_ID, with_ids
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.log import Offsets, Stretch
-from wayeb_py.parallel.packing import cut_stretches
-from wayeb_py.parallel.parcel import Parcel, unpack
-from wayeb_py.parallel.shards import routes, shard_of
-from wayeb_py.parallel.sinks import Batch, ParquetSink
-from wayeb_py.parallel.snapshots import Epoch
-from wayeb_py.parallel.sources import open_logs
-from wayeb_py.parallel.stateful import recognise_stream
-from wayeb_py.parallel.stream import StreamSummary, stream
-from wayeb_py.parallel.stream_schemes import Spread, spread_stream
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.recovery.snapshots import Epoch
+from wayeb_py.parallel.stream.by_shard import Order, Shards, _step, epoch_parcel
+from wayeb_py.parallel.stream.dataframe import recognise_stream
+from wayeb_py.parallel.stream.ends import open_logs
+from wayeb_py.parallel.stream.packing import cut_stretches
+from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stream.spread import Spread, spread_stream
+from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.wire.detection_id import DETECTION_ID, with_ids
+from wayeb_py.parallel.wire.packer import Packer, in_arrival_order
+from wayeb_py.parallel.wire.parcel import Parcel, unpack
+from wayeb_py.parallel.wire.shards import routes, shard_of
 from wayeb_py.patterns import Patterns
-from wayeb_py.recogniser import Recogniser
 
 SOURCE = """
 stream ships {

@@ -31,11 +31,11 @@ from killing import (
 from spark_cluster import running_cluster
 from topics import drain, fill, make_topic
 
+from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.broker import Broker
-from wayeb_py.parallel.gauge import FOLDER
-from wayeb_py.parallel.session import require_spark
-from wayeb_py.parallel.totals import load_totals
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import load_totals
+from wayeb_py.parallel.spark.session import require_spark
 
 try:
     require_spark()

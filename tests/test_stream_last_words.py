@@ -11,10 +11,10 @@ from typing import Literal
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from wayeb_py.cli_stream import dying_in_one_line, memory_settings
+from wayeb_py.cli.stream import dying_in_one_line, memory_settings
 from wayeb_py.errors import DataError, EventsError, PassingError
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.last_words import as_error, find_cause, say_last
+from wayeb_py.parallel.health.failure import as_error, find_cause, say_last
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 
 SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: \
 Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (127.0.0.1 executor driver): \

@@ -18,21 +18,23 @@ from small_spark import SmallSpark, _put
 
 import wayeb_py
 from wayeb_py.errors import DataError, WayebError
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel import eras, faults, folder_log
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.health import Health
-from wayeb_py.parallel.ledger import Kept, read_ledger
-from wayeb_py.parallel.mending import put_right, survey
-from wayeb_py.parallel.pressure import Capacity
-from wayeb_py.parallel.replay_log import ReplayLog
-from wayeb_py.parallel.replay_store import store_events
-from wayeb_py.parallel.sealed_json import seal, unseal
-from wayeb_py.parallel.sinks import Batch, ParquetSink
-from wayeb_py.parallel.spark_log import SparkLog
-from wayeb_py.parallel.stream import StreamSummary, stream
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.health.pressure import Capacity
+from wayeb_py.parallel.health.view import Health
+from wayeb_py.parallel.logs import folder as folder_log
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.logs.replay_store import store_events
+from wayeb_py.parallel.recovery import pattern_versions
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.recovery.ledger import Kept, read_ledger
+from wayeb_py.parallel.recovery.mending import put_right, survey
+from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.parallel.recovery.spark_log import SparkLog
+from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = """stream s {
     key id
@@ -61,8 +63,8 @@ def add(table: pa.Table, folder: Path, name: str) -> None:
 def forget() -> None:
     """Whatever a process remembers is gone."""
     folder_log._journals.clear()
-    eras.load_era.cache_clear()
-    eras.count_groups.cache_clear()
+    pattern_versions.load_era.cache_clear()
+    pattern_versions.count_groups.cache_clear()
 
 
 class Here(FolderLog):
@@ -319,7 +321,7 @@ def test_a_power_cut_costs_nothing_but_time(
                     recorder.image(before / name, after / name, names_stay)
             raise PowerCut
 
-    monkeypatch.setattr(faults, "reach", reach)
+    monkeypatch.setattr(failpoints, "reach", reach)
     with pytest.raises(PowerCut):
         run(before)
     monkeypatch.undo()

@@ -15,14 +15,15 @@ from small_spark import SmallSpark
 import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
-from wayeb_py.parallel import harvest, overflow
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.overflow import Overflow, Place
-from wayeb_py.parallel.parcel import Parcel, unpack
-from wayeb_py.parallel.sinks import ParquetSink, Sink
-from wayeb_py.parallel.stream import stream
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.stream import task_result
+from wayeb_py.parallel.stream.sinks import ParquetSink, Sink
+from wayeb_py.parallel.stream.stream import stream
+from wayeb_py.parallel.wire import overflow
+from wayeb_py.parallel.wire.detection_id import with_ids
+from wayeb_py.parallel.wire.overflow import Overflow, Place
+from wayeb_py.parallel.wire.parcel import Parcel, unpack
 
 PATTERNS = "stream s { key id time ts in s }\npattern Any := any\npattern More := (v > 10) emit v\n"
 N_EVENTS = 3000
@@ -63,8 +64,8 @@ def ids(folder: Path) -> Counter[str]:
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Much is what would be little."""
     monkeypatch.setattr(overflow, "PASSED_BYTES", 20_000)
-    monkeypatch.setattr(harvest, "PARCEL_ROWS", 100)
-    monkeypatch.setattr(harvest, "MOST_PARCEL_ROWS", 200)
+    monkeypatch.setattr(task_result, "PARCEL_ROWS", 100)
+    monkeypatch.setattr(task_result, "MOST_PARCEL_ROWS", 200)
 
 
 def test_what_is_too_much_for_spark_goes_by_file_and_is_found_once(
@@ -119,12 +120,12 @@ def test_a_few_events_that_find_much_make_parcels_of_a_bounded_size(tmp_path: Pa
         "stream s { key id time ts in s }\n" + "".join(f"pattern P{n} := any\n" for n in range(300))
     )
     rows = pa.table({"id": [1] * 1000, "ts": range(1000), "v": [1] * 1000})
-    own = harvest.Harvest(wayeb_py.Recogniser(patterns), "", 0, 0, False)
+    own = task_result.Harvest(wayeb_py.Recogniser(patterns), "", 0, 0, False)
     found = wayeb_py.Recogniser(patterns).feed(rows)
     parcels = [*own.take(found), *own.finish()]
     sizes = [unpack(parcel.payload).num_rows for parcel in parcels if parcel.kind == "detections"]
     assert sum(sizes) == 300_000
-    assert max(sizes) <= harvest.MOST_PARCEL_ROWS
+    assert max(sizes) <= task_result.MOST_PARCEL_ROWS
     assert json.loads(parcels[-1].payload)["detections"]["P7"] == 1000
 
 
@@ -136,7 +137,7 @@ def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypat
         'points port from "ports.csv"\npattern Near for each p in port := (near(p, 100 km))\npattern Two := any ; any\n'
     )
     patterns = wayeb_py.compile(tmp_path / "p.sre")
-    assert harvest.most_an_event(patterns) == 51
+    assert task_result.most_an_event(patterns) == 51
     far = [45.0] * 300 + [60.0] * 600  # near all of them, then near none
     rows = pa.table({"id": [1] * 900, "ts": range(900), "lon": [0.0] * 900, "lat": far})
     recogniser = wayeb_py.Recogniser(patterns)
@@ -148,8 +149,8 @@ def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypat
         return feed(self, batch)
 
     monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
-    monkeypatch.setattr(harvest, "MOST_FOUND", 1000)
-    own = harvest.Harvest(recogniser, "", 0, 0, False)
+    monkeypatch.setattr(task_result, "MOST_FOUND", 1000)
+    own = task_result.Harvest(recogniser, "", 0, 0, False)
     parcels = [*own.feed(Block(rows.to_batches())), *own.finish()]
     assert sum(fed) == 900
     assert max(fed[:15]) * 51 <= 1000 + 51

@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.detection_id import with_ids
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.overflow import Overflow, Place
-from wayeb_py.parallel.sinks import ParquetSink
-from wayeb_py.parallel.stream import stream
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.stream.sinks import ParquetSink
+from wayeb_py.parallel.stream.stream import stream
+from wayeb_py.parallel.wire.detection_id import with_ids
+from wayeb_py.parallel.wire.overflow import Overflow, Place
 
 PATTERNS = """stream s {
     key id

@@ -17,10 +17,8 @@ from hypothesis import strategies as st
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.buffer import ReadAhead
-from wayeb_py.parallel.log import Stretch
-from wayeb_py.parallel.pressure import (
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.health.pressure import (
     Arrivals,
     Capacity,
     LivePressure,
@@ -32,8 +30,10 @@ from wayeb_py.parallel.pressure import (
     take,
     write_states,
 )
-from wayeb_py.parallel.replay_log import MAX, ReplayLog, Schedule, read_speed
-from wayeb_py.parallel.replay_store import store_events
+from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule, read_speed
+from wayeb_py.parallel.logs.replay_store import store_events
+from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.patterns import compile_patterns
 
 STREAM = "stream v {\n key id\n time ts in s\n attr speed number\n}\npattern Fast := (speed > 50) ; (speed > 50)\n"

@@ -19,12 +19,13 @@ from chain import Chained
 import wayeb_py
 from wayeb_py import stored
 from wayeb_py.errors import DataError
-from wayeb_py.parallel import eras, faults, snapshots
-from wayeb_py.parallel.checkpoint import Checkpoint, begin
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.parcel import Parcel
-from wayeb_py.parallel.stream import _begin_era, _last_schema
-from wayeb_py.parallel.stretch import _alive
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery import pattern_versions, snapshots
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin
+from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.stream.stream import _begin_era, _last_schema
+from wayeb_py.parallel.stream.task import _alive
+from wayeb_py.parallel.wire.parcel import Parcel
 
 STREAM = "stream s { key id time ts in s }\n"
 FAST = "pattern Fast := (v > 50){2,}\n"
@@ -221,18 +222,18 @@ def test_a_batch_planned_by_an_incompatible_release_is_refused_with_a_choice(
     good, head = path.read_bytes(), (stream.folder / "eras" / "000000.era").read_bytes()
     # A release that compiles the same patterns to other automata.
     monkeypatch.setattr(stored, "automaton_digest", lambda pattern: "another")
-    eras.load_era.cache_clear()
+    pattern_versions.load_era.cache_clear()
     end = stream.plan()
     with pytest.raises(DataError, match=r"release 0\..*incompatible with 0\..*compile to other automata") as raised:
         list(stream.parcels(end))
     assert "--restart beginning" in str(raised.value)
     monkeypatch.undo()
-    monkeypatch.setattr(eras, "FORMAT", eras.FORMAT + 1)
+    monkeypatch.setattr(pattern_versions, "FORMAT", pattern_versions.FORMAT + 1)
     with pytest.raises(DataError, match=r"\(format 2, .*\(format 3, .*the formats differ"):
         list(stream.parcels(end))
     assert path.read_bytes() == good
     assert b'"release": "' in head
-    assert eras.load_schema(stream.folder / "eras", 0).names == ["id", "ts", "v"]
+    assert pattern_versions.load_schema(stream.folder / "eras", 0).names == ["id", "ts", "v"]
 
 
 def test_another_release_begins_an_era_and_opens_none_of_the_old(
@@ -275,7 +276,7 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
+    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1, 2, 2], "ts": [0, 1, 0, 1], "v": [60, 60, 60, 60]}), source / "a.parquet")
@@ -308,7 +309,7 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
 
 
 def wait_at(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
-    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
+    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
 
 
 @pytest.mark.parametrize(("before_s", "after_s"), [(60.0, 3600.0), (3600.0, 60.0)])
@@ -381,7 +382,7 @@ def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr("wayeb_py.parallel.chained.time.time", lambda: clock[0])
+    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [10, 11], "v": [60, 60]}), source / "a.parquet")
@@ -468,16 +469,16 @@ def test_a_state_that_a_killed_task_left_half_written_is_cleared_away(tmp_path: 
 
 def test_traps_have_the_names_of_places_and_catch_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="there is no place snapshot:befor:2"):
-        faults.lay(tmp_path, "snapshot:befor:2")
+        failpoints.lay(tmp_path, "snapshot:befor:2")
     monkeypatch.setenv("WAYEB_FAULT", str(tmp_path))
-    monkeypatch.setattr(faults, "_reached", Counter())
+    monkeypatch.setattr(failpoints, "_reached", Counter())
     killed: list[int] = []
-    monkeypatch.setattr("wayeb_py.parallel.faults.os.kill", lambda pid, number: killed.append(number))
-    faults.lay(tmp_path, "snapshot:before:2")
-    faults.reach("snapshot:before")
-    faults.reach("snapshot:after")
+    monkeypatch.setattr("wayeb_py.parallel.stream.failpoints.os.kill", lambda pid, number: killed.append(number))
+    failpoints.lay(tmp_path, "snapshot:before:2")
+    failpoints.reach("snapshot:before")
+    failpoints.reach("snapshot:after")
     assert not killed
-    faults.reach("snapshot:before")
-    faults.reach("snapshot:before")
+    failpoints.reach("snapshot:before")
+    failpoints.reach("snapshot:before")
     assert killed == [signal.SIGKILL]
     assert [path.name for path in tmp_path.iterdir()] == [f"snapshot:before:2@{os.getpid()}"]

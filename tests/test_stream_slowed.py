@@ -16,19 +16,19 @@ import pyarrow.parquet as pq
 import pytest
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.projection import Wanted
 from wayeb_py.functions import UserFunction, predicate
-from wayeb_py.parallel import gauge
-from wayeb_py.parallel.buffer import BUFFER_ROWS
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.health import Health, View
-from wayeb_py.parallel.pressure import Capacity, SourceState, read_states
-from wayeb_py.parallel.replay_log import ReplayLog
-from wayeb_py.parallel.replay_store import store_events
-from wayeb_py.parallel.report import Report, Reporting
-from wayeb_py.parallel.session import open_session
-from wayeb_py.parallel.sinks import FunctionSink
-from wayeb_py.parallel.stream import stream
+from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.health.pressure import Capacity, SourceState, read_states
+from wayeb_py.parallel.health.report import Report, Reporting
+from wayeb_py.parallel.health.view import Health, View
+from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.logs.replay_store import store_events
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.stream.buffer import BUFFER_ROWS
+from wayeb_py.parallel.stream.sinks import FunctionSink
+from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import Patterns, compile_patterns
 
 if TYPE_CHECKING:

@@ -22,10 +22,10 @@ from pyspark.sql import SparkSession
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.checkpoint import Checkpoint, Restart
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.sinks import FunctionSink, ParquetSink, Sink
-from wayeb_py.parallel.stream import StreamSummary, stream
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
+from wayeb_py.parallel.stream.sinks import FunctionSink, ParquetSink, Sink
+from wayeb_py.parallel.stream.stream import StreamSummary, stream
 
 PATTERNS = """stream cars {
     key  id

@@ -19,17 +19,17 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from wayeb_py.parallel import gauge
-from wayeb_py.parallel.checkpoint import Checkpoint
-from wayeb_py.parallel.health import Health
-from wayeb_py.parallel.replay_log import CAPACITY_AT_MAX, MAX
-from wayeb_py.parallel.report import Report, Reporting
-from wayeb_py.parallel.session import open_session
-from wayeb_py.parallel.sinks import ParquetSink
-from wayeb_py.parallel.sources import open_log
-from wayeb_py.parallel.stream import stream
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.health.report import Report, Reporting
+from wayeb_py.parallel.health.view import Health
+from wayeb_py.parallel.logs.replay import CAPACITY_AT_MAX, MAX
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.stream.ends import open_log
+from wayeb_py.parallel.stream.sinks import ParquetSink
+from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import compile_patterns
-from wayeb_py.recogniser import Recogniser
 
 SRE = """stream v {
     key id

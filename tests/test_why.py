@@ -18,13 +18,13 @@ from test_properties import Scene, scenes
 
 import wayeb_py
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import DataError
-from wayeb_py.explanation import Folded, Why, fold
-from wayeb_py.reading import Readings
-from wayeb_py.values import Chunk
-from wayeb_py.why import Explainer, explain
-from wayeb_py.why_table import render_why
-from wayeb_py.words import words_of
+from wayeb_py.why.explain import Explainer, explain
+from wayeb_py.why.explanation import Folded, Why, fold
+from wayeb_py.why.readings import Readings
+from wayeb_py.why.table import render_why
+from wayeb_py.why.words import words_of
 
 STREAM = """\
 stream vehicles {

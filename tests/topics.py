@@ -9,8 +9,8 @@ from typing import Any
 
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from wayeb_py.parallel.broker import Broker
-from wayeb_py.parallel.kafka_log import KafkaLog
+from tools.kafka.broker import Broker
+from wayeb_py.parallel.logs.kafka import KafkaLog
 
 _numbers = itertools.count(1)
 

@@ -16,9 +16,9 @@ import pyarrow.parquet as pq
 
 import wayeb_py
 from wayeb_py.files.block import Block
-from wayeb_py.files.wanted import Wanted
-from wayeb_py.parallel.folder_log import FolderLog
-from wayeb_py.parallel.log import Stretch
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.log import Stretch
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts in s }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, "s")

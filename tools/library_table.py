@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 import wayeb_py
-from wayeb_py.left_out import leave_out_missing
 from wayeb_py.providers.source import find_provider_files, open_source, shared_schema
+from wayeb_py.run.left_out import leave_out_missing
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared/data"
@@ -78,7 +78,7 @@ def ports_around(data_set: DataSet) -> dict[str, tuple[float, float]]:
 
 def compile_for(data_set: DataSet, file: Path, folder: Path) -> wayeb_py.Patterns:
     """A library's file with the real places that there are about the events, as far as it declares them."""
-    from wayeb_py.pattern_files import declared_places
+    from wayeb_py.cli.pattern_files import declared_places
 
     folder.mkdir(parents=True, exist_ok=True)
     if data_set.library == "fleet":

@@ -16,10 +16,10 @@ __version__ = "0.1.0"
 _HOMES = {
     "compile": ("wayeb_py.patterns", "compile_patterns"),
     "Patterns": ("wayeb_py.patterns", "Patterns"),
-    "Recogniser": ("wayeb_py.recogniser", "Recogniser"),
-    "Disorder": ("wayeb_py.bound", "Disorder"),
+    "Recogniser": ("wayeb_py.engine.recogniser", "Recogniser"),
+    "Disorder": ("wayeb_py.engine.binding", "Disorder"),
     "Detections": ("wayeb_py.detections", "Detections"),
-    "Limits": ("wayeb_py.limits", "Limits"),
+    "Limits": ("wayeb_py.compiler.limits", "Limits"),
     "predicate": ("wayeb_py.functions", "predicate"),
     "function": ("wayeb_py.functions", "function"),
     "WayebError": ("wayeb_py.errors", "WayebError"),
@@ -35,14 +35,14 @@ __all__ = [
 ]  # fmt: skip
 
 if TYPE_CHECKING:
-    from wayeb_py.bound import Disorder
+    from wayeb_py.compiler.limits import Limits
     from wayeb_py.detections import Detections
+    from wayeb_py.engine.binding import Disorder
+    from wayeb_py.engine.recogniser import Recogniser
     from wayeb_py.errors import DataError, EventsError, LimitError, PatternError, WayebError
     from wayeb_py.functions import function, predicate
-    from wayeb_py.limits import Limits
     from wayeb_py.patterns import Patterns
     from wayeb_py.patterns import compile_patterns as compile
-    from wayeb_py.recogniser import Recogniser
 
 
 def __dir__() -> list[str]:

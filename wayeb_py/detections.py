@@ -18,9 +18,9 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 
 if TYPE_CHECKING:
-    from wayeb_py.explanation import Why
     from wayeb_py.patterns import Patterns
     from wayeb_py.view.notebook import MapPage
+    from wayeb_py.why.explanation import Why
 
 SHOWN_ROWS = 20
 _IDENTITY = ("pattern", "place", "entity", "ts", "seq", "start_seq")
@@ -86,7 +86,7 @@ class Detections:
 
         `name` is the column with the entities' names, which is guessed otherwise.
         """
-        from wayeb_py.tables import as_table
+        from wayeb_py.engine.tables import as_table
         from wayeb_py.view.draw import draw_table
         from wayeb_py.view.notebook import MapPage
 
@@ -99,9 +99,9 @@ class Detections:
 
     def why(self, detection: int | Mapping[str, Any] | Any) -> Why:
         """Why something was detected: a detection by its number, or its row, as a dict or as a row of a data frame."""
-        from wayeb_py.tables import as_table
-        from wayeb_py.why import explain_event
-        from wayeb_py.words import words_of
+        from wayeb_py.engine.tables import as_table
+        from wayeb_py.why.explain import explain_event
+        from wayeb_py.why.words import words_of
 
         origin = self._known_origin("explained")
         number = self._index(int(detection)) if isinstance(detection, Integral) else self._find(detection)

@@ -14,22 +14,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wayeb_py import dsl
-from wayeb_py.alphabet import is_satisfiable
-from wayeb_py.axes import atoms_of
-from wayeb_py.compiled import CompiledPattern, compile_pattern
+from wayeb_py.compiler.alphabet import is_satisfiable
+from wayeb_py.compiler.axes import atoms_of
+from wayeb_py.compiler.extent import never_detected
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
+from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
-from wayeb_py.extent import never_detected
 from wayeb_py.functions import UserFunction
-from wayeb_py.given_places import Given, with_given_places
-from wayeb_py.limits import DEFAULT_LIMITS, Limits
-from wayeb_py.regex import letters_of
+from wayeb_py.spatial.given_places import Given, with_given_places
 from wayeb_py.spatial.knowledge import Knowledge
 
 if TYPE_CHECKING:
+    from wayeb_py.compiler.product import Group
     from wayeb_py.detections import Detections
-    from wayeb_py.groups import Group
-    from wayeb_py.members import Member
+    from wayeb_py.engine.stepping.members import Member
     from wayeb_py.spatial.index import PlaceIndex
 
 
@@ -76,14 +76,14 @@ class Patterns:
     @cached_property
     def members(self) -> tuple[Member, ...]:
         """What is really stepped; made when first something is recognised."""
-        from wayeb_py.members import make_members
+        from wayeb_py.engine.stepping.members import make_members
 
         return make_members(self)
 
     @cached_property
     def groups(self) -> list[Group]:
         """The members that run by tables, in groups."""
-        from wayeb_py.groups import form_groups
+        from wayeb_py.compiler.product import form_groups
 
         return form_groups([(i, m_.compiled) for i, m_ in enumerate(self.members) if m_.plan is None], self.limits)
 
@@ -109,7 +109,7 @@ class Patterns:
 
     def recognise(self, events: Any, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
-        from wayeb_py.recognise import recognise
+        from wayeb_py.run.whole_table import recognise
 
         return recognise(self, events, workers)
 
@@ -118,7 +118,7 @@ class Patterns:
 
         What `Recogniser` does, without anything that lives between two batches: for a caller that keeps state itself.
         """
-        from wayeb_py.recogniser import Recogniser
+        from wayeb_py.engine.recogniser import Recogniser
 
         recogniser = Recogniser(self, saved=state or None)
         return recogniser.feed(events), recogniser.save()
@@ -138,7 +138,7 @@ class Patterns:
 
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
         """What the patterns are compiled to, or one of them, to be printed: letters, symbols, automaton, cost."""
-        from wayeb_py.explain import explain
+        from wayeb_py.compiler.explain import explain
 
         return explain(self, pattern, form)
 

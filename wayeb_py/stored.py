@@ -20,14 +20,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from wayeb_py.compiler.limits import Limits
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.stored import read_meaning, write_meaning
+from wayeb_py.engine.saved.state import automaton_digest
 from wayeb_py.errors import DamagedError, DataError, WayebError
 from wayeb_py.functions import UserFunction
-from wayeb_py.limits import Limits
 from wayeb_py.patterns import Patterns, compile_meaning
 from wayeb_py.spatial.knowledge import Knowledge
-from wayeb_py.state import automaton_digest
 
 
 def store_patterns(patterns: Patterns) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from wayeb_py.parallel.recognise import recognise
+from wayeb_py.parallel import recognise
 from wayeb_py.patterns import compile_patterns
 
 

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 import pyarrow.ipc
 
+from wayeb_py.files.arrow_types import served_type
 from wayeb_py.files.block import Block, Selection, arrange, select_rows
 from wayeb_py.files.damage import reading, require_sound
-from wayeb_py.files.find import EventFile
-from wayeb_py.files.kinds import served_type
+from wayeb_py.files.discover import EventFile
 from wayeb_py.files.parquet import two_columns
-from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.projection import Wanted
 
 
 class ArrowEvents:

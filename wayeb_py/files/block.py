@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from wayeb_py.files.kinds import conform, plain
+from wayeb_py.files.arrow_types import conform, plain
+from wayeb_py.files.projection import TimeUnit, Wanted
 from wayeb_py.files.render import iso_times
-from wayeb_py.files.wanted import TimeUnit, Wanted
 
 TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.find import EventFile
+from wayeb_py.files.discover import EventFile
 
 # What decoders raise for bytes that are not what they should be, by way of Python's own errors now and then.
 DECODING_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)

@@ -22,11 +22,11 @@ import pyarrow.csv as pcsv
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import AsideRow, Block, Selection, arrange, find_lacking
-from wayeb_py.files.find import EventFile
-from wayeb_py.files.guess import guess_type
+from wayeb_py.files.discover import EventFile
+from wayeb_py.files.infer_types import guess_type
+from wayeb_py.files.lenient_parse import UNDECODABLE, settle
 from wayeb_py.files.lines import Lines, read_lines, read_sample, row_ends
-from wayeb_py.files.texts import UNDECODABLE, settle
-from wayeb_py.files.wanted import Wanted
+from wayeb_py.files.projection import Wanted
 
 DELIMITERS = ",;\t|"
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.damage import unreadable_file
-from wayeb_py.files.find import EventFile
+from wayeb_py.files.discover import EventFile
 
 BLOCK_BYTES = 4 << 20
 SAMPLE_BYTES = 256 << 10

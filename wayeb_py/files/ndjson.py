@@ -22,13 +22,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.json as pjson
 
+from wayeb_py.files.arrow_types import TEXT
 from wayeb_py.files.block import AsideRow, Block, Selection, arrange, find_lacking
-from wayeb_py.files.find import STDIN, EventFile
-from wayeb_py.files.guess import guess_type
-from wayeb_py.files.kinds import TEXT
+from wayeb_py.files.discover import STDIN, EventFile
+from wayeb_py.files.infer_types import guess_type
+from wayeb_py.files.lenient_parse import settle
 from wayeb_py.files.lines import ArrivingLines, Lines, read_lines, read_sample
-from wayeb_py.files.texts import settle
-from wayeb_py.files.wanted import Column, TimeUnit, Wanted
+from wayeb_py.files.projection import Column, TimeUnit, Wanted
 
 STDIN_NAME = "standard input"
 SAMPLE_ROWS = 20_000

@@ -16,11 +16,11 @@ from typing import Protocol
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.ahead import in_background, in_order
+from wayeb_py.files.arrow_types import TEXT, describe, is_text, joined_type
 from wayeb_py.files.block import Block, Selection, TimeRange
-from wayeb_py.files.find import STDIN, EventFile, find_files
-from wayeb_py.files.kinds import TEXT, describe, is_text, joined_type
-from wayeb_py.files.wanted import Column, Wanted, absent
+from wayeb_py.files.discover import STDIN, EventFile, find_files
+from wayeb_py.files.prefetch import in_background, in_order
+from wayeb_py.files.projection import Column, Wanted, absent
 
 BATCH_ROWS = 1 << 20
 
@@ -193,7 +193,7 @@ def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
 
 
 def _partition_type(column: Column, files: Sequence[Known]) -> pa.DataType:
-    from wayeb_py.files.guess import guess_type
+    from wayeb_py.files.infer_types import guess_type
 
     values = [dict(opened.file.partitions)[column.name] for opened in files]
     return guess_type(column, pa.array(values, pa.string()), None, files[0].file.path)

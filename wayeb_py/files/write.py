@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError, UsageError
-from wayeb_py.files.find import refuse_address
+from wayeb_py.files.discover import refuse_address
 from wayeb_py.files.leftovers import clear_files, hold
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
 

@@ -30,11 +30,11 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.block import Block, Unreadable, merge_unreadable
-from wayeb_py.files.find import EventFile
+from wayeb_py.files.discover import EventFile
+from wayeb_py.files.projection import TimeUnit
+from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.wanted import TimeUnit
 from wayeb_py.files.write import WholeFile
 from wayeb_py.providers.source import Source, find_provider_files, open_source, shared_schema
 

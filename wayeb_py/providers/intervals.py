@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py import kernels
+from wayeb_py.engine.kernels import arrival
 
 GAP_S = 1800
 EXACT_EVENTS = 5_000_000  # 12 bytes each
@@ -56,7 +56,7 @@ class Intervals:
             return
         n_entities = int(entity.max()) + 1
         if n_entities > len(self._last_ts):
-            grown = np.full(n_entities * 3 // 2 + 64, kernels.NEVER, dtype=np.int64)
+            grown = np.full(n_entities * 3 // 2 + 64, arrival.NEVER, dtype=np.int64)
             grown[: len(self._last_ts)] = self._last_ts
             self._last_ts = grown
         order = np.argsort(entity, kind="stable")
@@ -64,7 +64,7 @@ class Intervals:
         first = np.concatenate([[True], who[1:] != who[:-1]])
         before = np.where(first, self._last_ts[who], np.concatenate([now[:1], now[:-1]]))
         self._last_ts[who] = now  # the last of an entity's rows stays
-        known = before != kernels.NEVER
+        known = before != arrival.NEVER
         elapsed_s = (now[known] - before[known]) / TICKS_PER_S
         self.disordered += int((elapsed_s < 0).sum())
         self.same_time += int((elapsed_s == 0).sum())

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from wayeb_py.files.block import AsideRow, Block
-from wayeb_py.files.find import EventFile
+from wayeb_py.files.discover import EventFile
 from wayeb_py.files.lines import read_lines
 from wayeb_py.providers.formats import NMEA, SHIP_TYPES, STATUSES, TS
 

@@ -21,11 +21,11 @@ import pyarrow.types as pt
 
 from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import DataError, UsageError
+from wayeb_py.files.arrow_types import is_text, joined_type, plain
 from wayeb_py.files.block import Block
-from wayeb_py.files.find import EventFile, compression_of, find_files
-from wayeb_py.files.kinds import is_text, joined_type, plain
+from wayeb_py.files.discover import EventFile, compression_of, find_files
+from wayeb_py.files.projection import Column, TimeUnit, Wanted
 from wayeb_py.files.read import EventReader, open_file, open_found
-from wayeb_py.files.wanted import Column, TimeUnit, Wanted
 from wayeb_py.providers.formats import COMMON_SPELLINGS, FINE_TS, FORMATS, KINDS, ProviderFormat, find_spelling
 from wayeb_py.providers.gtfs import PROTOBUF_SUFFIXES, FeedReader, is_feed
 from wayeb_py.providers.nmea import SentenceReader

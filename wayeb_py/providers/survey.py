@@ -19,17 +19,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from wayeb_py.clean import COURSE, MANY, UNKNOWN, Cleaner
-from wayeb_py.dsl.lexicon import encode_name
 from wayeb_py.dsl.meaning import Attribute, Stream
-from wayeb_py.entities import Entities
+from wayeb_py.dsl.syntax.lexicon import encode_name
+from wayeb_py.engine.clean import COURSE, MANY, UNKNOWN, Cleaner
+from wayeb_py.engine.entities import Entities
+from wayeb_py.engine.reorder import Rows
 from wayeb_py.errors import DataError
+from wayeb_py.files.arrow_types import is_number, is_text, is_time
 from wayeb_py.files.block import Block, Unreadable, merge_unreadable
-from wayeb_py.files.find import EventFile
-from wayeb_py.files.kinds import is_number, is_text, is_time
+from wayeb_py.files.discover import EventFile
+from wayeb_py.files.projection import Column, TimeUnit, Wanted
 from wayeb_py.files.read import open_file, open_found
-from wayeb_py.files.wanted import Column, TimeUnit, Wanted
-from wayeb_py.order import Rows
 from wayeb_py.providers.formats import FINE_TS, FORMATS, find_spelling, told_by_columns
 from wayeb_py.providers.intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
 from wayeb_py.providers.source import (

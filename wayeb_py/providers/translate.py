@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from wayeb_py.files.block import AsideRow, Block, row_values
-from wayeb_py.files.texts import convert
+from wayeb_py.files.lenient_parse import convert
 from wayeb_py.providers.formats import ProviderFormat
 
 WRAP_DEG = 409.6  # 2^12 tenths of a degree

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wayeb_py.axes import atoms_of
+from wayeb_py.compiler.axes import atoms_of
+from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError
-from wayeb_py.regex import letters_of
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex

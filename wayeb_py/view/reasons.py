@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.explanation import Folded, SeenEvent, Why, fold
 from wayeb_py.view.found import Episode
-from wayeb_py.why import Explainer
-from wayeb_py.why_table import values_text
-from wayeb_py.words import Words, words_of
+from wayeb_py.why.explain import Explainer
+from wayeb_py.why.explanation import Folded, SeenEvent, Why, fold
+from wayeb_py.why.table import values_text
+from wayeb_py.why.words import Words, words_of
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns

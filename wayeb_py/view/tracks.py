@@ -18,12 +18,12 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.columns import Column, column_of, ticks_of, to_float
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.wanted import Wanted
 from wayeb_py.patterns import Need
-from wayeb_py.words import clean_rows, take_rows
+from wayeb_py.why.words import clean_rows, take_rows
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -144,7 +144,7 @@ def tracks_of(
 
 def seconds_of(column: pa.ChunkedArray, time_unit: str | None) -> F64:
     """Seconds since 1970 of a column of times: timestamps, numbers in a unit (seconds without one), or texts."""
-    from wayeb_py.arguments import read_instant_s
+    from wayeb_py.cli.arguments import read_instant_s
 
     array = _one_array(column)
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):

@@ -1,0 +1,191 @@
+"""A `test` block becomes an example: values of the right kind, as many for each attribute, times in seconds."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.semantics.names import Gathered
+from wayeb_py.dsl.semantics.scope import KIND_NAMES, Scope
+from wayeb_py.dsl.semantics.times import read_instant
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL
+from wayeb_py.dsl.units import UNITS, suggest_unit
+from wayeb_py.dsl.wording import shown
+from wayeb_py.errors import Note, Source, Span
+
+_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
+_TIME = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>\D*)", re.ASCII)
+
+
+def check_test(test: t.Test, source: Source, gathered: Gathered, scope: Scope) -> m.Example | None:
+    """The example; None, and a report, if something is wrong with it."""
+    report = scope.report
+    before = len(report.found)
+    if test.pattern not in gathered.patterns:
+        if test.pattern not in gathered.broken_patterns:
+            hint = report.suggest(test.pattern, list(gathered.patterns))
+            report.error(
+                source,
+                f"no pattern is called `{test.pattern}`",
+                test.name_span,
+                "a test is named after its pattern",
+                hint,
+            )
+        return None
+    n_events = _check_lengths(test, source, scope)
+    columns: list[tuple[str, tuple[str | None, ...]]] = []
+    times: tuple[Fraction, ...] | None = None
+    for line in test.lines:
+        if line.attribute is None:
+            times = _times(line, source, scope)
+        else:
+            columns.append((line.attribute, _values(line, line.attribute, source, scope)))
+    for detected in test.detects:
+        _check_detected(detected, n_events, source, scope)
+    if len(report.found) > before:
+        return None
+    expected = tuple(m.Expected(detected.at, detected.start) for detected in test.detects)
+    return m.Example(
+        test.pattern,
+        tuple(columns),
+        times if times is not None else tuple(Fraction(i) for i in range(n_events)),
+        expected,
+        source,
+        test.name_span,
+    )
+
+
+def _check_lengths(test: t.Test, source: Source, scope: Scope) -> int:
+    """The number of events; all lines must agree on it, and none may stand twice."""
+    seen: dict[str | None, Span] = {}
+    for line in test.lines:
+        if line.attribute in seen:
+            note = Note(source, seen[line.attribute], "the first one is here")
+            scope.report.error(
+                source, f"`{line.attribute or 'at'}` stands twice in this test", line.span, "a second line", note=note
+            )
+        seen.setdefault(line.attribute, line.span)
+    if not test.lines:
+        scope.report.error(
+            source,
+            "this test has no events",
+            test.name_span,
+            "no line with values in its block",
+            "write a line such as `speed: 60 0 70 0`",
+        )
+        return 0
+    n_events = len(test.lines[0].items)
+    for line in test.lines[1:]:
+        if len(line.items) != n_events:
+            note = Note(source, test.lines[0].span, f"{_count(n_events)} here")
+            scope.report.error(
+                source,
+                "the lines of a test have one value for each event",
+                line.span,
+                f"{_count(len(line.items))} here",
+                "write `-` for a missing value",
+                note,
+            )
+            break
+    return n_events
+
+
+def _count(n: int) -> str:
+    return "1 value" if n == 1 else f"{n} values"
+
+
+def _values(line: t.Values, attribute: str, source: Source, scope: Scope) -> tuple[str | None, ...]:
+    known = scope.attributes.get(attribute)
+    is_looked_up = attribute.partition(".")[0] in scope.lookups
+    if known is None and scope.has_attr_lines and not is_looked_up:
+        hint = scope.report.suggest(attribute, list(scope.attributes))
+        scope.report.error(source, f"unknown attribute `{attribute}`", line.span, "not in the event schema", hint)
+        return ()
+    kind = (known.kind if known is not None else None) or scope.kinds.known.get((attribute,))
+    if known is None and attribute not in scope.mentioned:
+        hint = scope.report.suggest(attribute, sorted(scope.mentioned))
+        scope.report.warn(
+            source, f"no pattern mentions `{attribute}`", line.span, "has no effect on what is detected", hint
+        )
+    values: list[str | None] = []
+    for item in line.items:
+        if item.text == "-" and not item.quoted:
+            values.append(None)
+            continue
+        if not _is_of_kind(item, kind):
+            label = f"`{attribute}` is {KIND_NAMES[kind or 'text']}"
+            scope.report.error(source, f"`{shown(item.text)}` is not {KIND_NAMES[kind or 'text']}", item.span, label)
+        values.append(item.text)
+    return tuple(values)
+
+
+def _is_of_kind(item: t.Item, kind: m.Kind | None) -> bool:
+    if kind == "number":
+        return not item.quoted and len(item.text) <= MAX_LITERAL and _NUMBER.fullmatch(item.text) is not None
+    if kind == "bool":
+        return item.text in ("true", "false")
+    if kind == "time":
+        return read_instant(item.text) is not None
+    return True
+
+
+def _times(line: t.Values, source: Source, scope: Scope) -> tuple[Fraction, ...]:
+    """The times of the line `at:` in seconds; plain numbers are seconds, and dates are dates."""
+    times: list[Fraction] = []
+    for item in line.items:
+        seconds = _seconds(item, source, scope)
+        if seconds is None:
+            return ()
+        if times and seconds < times[-1]:
+            scope.report.error(source, "the times of a test go forward", item.span, "before the time on its left")
+            return ()
+        times.append(seconds)
+    return tuple(times)
+
+
+def _seconds(item: t.Item, source: Source, scope: Scope) -> Fraction | None:
+    instant = read_instant(item.text)
+    if instant is not None:
+        return instant
+    match = _TIME.fullmatch(item.text) if len(item.text) <= MAX_LITERAL else None
+    if match is None:
+        scope.report.error(
+            source,
+            f"`{shown(item.text)}` is not a time",
+            item.span,
+            "a number with its unit is expected",
+            "write for example `at: 0 10min 20min`",
+        )
+        return None
+    unit = UNITS.get(match["unit"] or "s")
+    if unit is None or unit.dimension != (0, 1, 0):
+        close = "min" if match["unit"] == "m" else suggest_unit(match["unit"])
+        hint = (
+            f"did you mean `{close}`?"
+            if close and UNITS[close].dimension == (0, 1, 0)
+            else "the units are `s`, `min`, `h` and `d`"
+        )
+        scope.report.error(source, f"`{match['unit']}` is not a unit of time", item.span, "not a time", hint)
+        return None
+    return Fraction(match["number"]) * unit.factor
+
+
+def _check_detected(detected: t.Detected, n_events: int, source: Source, scope: Scope) -> None:
+    if detected.at >= n_events:
+        last = f"the last one is {n_events - 1}" if n_events else "it has none"
+        scope.report.error(
+            source,
+            f"this test has no event {detected.at}",
+            detected.span,
+            last,
+            "events count from 0" if detected.at == n_events else None,
+        )
+    elif detected.start is not None and detected.start > detected.at:
+        scope.report.error(
+            source,
+            "a match begins at or before the event at which it is detected",
+            detected.span,
+            f"from {detected.start} is after {detected.at}",
+        )

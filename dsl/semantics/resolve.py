@@ -1,0 +1,345 @@
+"""An expression of the tree becomes its meaning, bottom up: names are found, kinds and units checked, letters told.
+
+The walk keeps its own stack, since trees may be 500 levels high. Each kind of expression has one function, which gets
+the results of its parts. Where a use tells the kind of an attribute that no `attr` line declares, it is noted.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.semantics import calls, letters, quantities
+from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
+from wayeb_py.dsl.semantics.scope import Scope, column_key, text_at
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.parser import too_high
+from wayeb_py.dsl.syntax.syntax_error import MAX_HEIGHT
+from wayeb_py.dsl.units import UNITS
+from wayeb_py.errors import Diagnostic, LimitError, Source, Span
+
+MAX_SIZE = 200_000
+
+_REGEXES = (t.Sequence, t.Intersection, t.Union, t.Complement, t.Iteration, t.Skip)
+_HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)+")
+_PLACE_CALLS = frozenset(["near", "inside", "distance"])
+
+
+class Resolver:
+    """Finds the meaning of expressions of one file at a time."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+        self.report = scope.report
+        self.source = Source("", "")
+        self.each: tuple[str, str] | None = None
+
+    def resolve(
+        self, root: t.Expression, source: Source, each: tuple[str, str] | None = None, in_regex: bool = True
+    ) -> Result:
+        """The meaning of an expression; Wrong if something in it was reported."""
+        self.source, self.each = source, each
+        waiting: list[tuple[t.Expression, int, bool]] = [
+            (root, 0, in_regex)
+        ]  # (node, number of parts done, in a regex)
+        done: list[Result] = []
+        while waiting:
+            node, n_parts, in_regex = waiting.pop()
+            if n_parts:
+                results = done[-n_parts:]
+                del done[-n_parts:]
+                done.append(self.grown(node, results, self.combine(node, results)))
+                continue
+            parts = self.parts(node)
+            if not parts:
+                done.append(self.leaf(node, in_regex))
+                continue
+            if isinstance(node, t.Arithmetic) and self.is_hyphenated(node):
+                done.append(WRONG)
+                continue
+            waiting.append((node, len(parts), in_regex))
+            inside = isinstance(node, _REGEXES)
+            for part in reversed(parts):
+                waiting.append((part, 0, inside))
+        return done[0]
+
+    def grown(self, node: t.Expression, parts: Sequence[Result], result: Result) -> Result:
+        """The result with its height and size, which the limits are about."""
+        if isinstance(result, Wrong):
+            return result
+        height = 1 + max(part.height for part in parts)
+        size = 1 + sum(part.size for part in parts)
+        self.check_limits(node.span, height, size)
+        if isinstance(result, Valued) and any(isinstance(part, Valued) and part.looks_up for part in parts):
+            result.looks_up = True
+        result.height, result.size = height, size
+        return result
+
+    def check_limits(self, span: Span, height: int, size: int) -> None:
+        if height > MAX_HEIGHT:
+            raise too_high(self.source, Span(span.start, min(span.end, span.start + 60)))
+        if size > MAX_SIZE:
+            message = "this is too large once every `let` is written out"
+            knob = "use fewer or smaller `let`s in one expression"
+            label = f"more than {MAX_SIZE} parts"
+            place = Span(span.start, min(span.end, span.start + 60))
+            raise LimitError(
+                message, size, MAX_SIZE, knob, Diagnostic("error", message, self.source, place, label, knob)
+            )
+
+    def parts(self, node: t.Expression) -> tuple[t.Expression, ...]:
+        """The parts that have a meaning of their own."""
+        parts = t.parts_of(node)
+        if isinstance(node, t.Call):
+            if node.function not in USAGE and node.function not in self.scope.functions:
+                return ()  # what an unknown function would make of its arguments, nobody knows
+            if node.function in _PLACE_CALLS and parts and isinstance(parts[0], t.Name):
+                return parts[1:]  # its call looks it up among the knowledge
+        return parts
+
+    def is_hyphenated(self, node: t.Arithmetic) -> bool:
+        """Whether `gas-station` is a slip for a name, which is then reported, and not a difference."""
+        text = self.source.text[node.span.start : node.span.end]
+        if node.operator != "-" or _HYPHENATED.fullmatch(text) is None:
+            return False
+        scope = self.scope
+        known = {*scope.attributes, *scope.lets, *scope.knowledge}
+        joined = text.replace("-", "_")
+        is_column = text in known
+        strangers = scope.has_attr_lines and any(word not in known for word in text.split("-"))
+        if joined not in known and not is_column and not strangers:
+            return False
+        hint = f"did you mean `{joined}`?" if joined in known else f"if a column has this name, write `` `{text}` ``"
+        self.report.error(self.source, "a name cannot hold a hyphen", node.span, "`-` is the minus sign", hint)
+        return True
+
+    # Leaves.
+
+    def leaf(self, node: t.Expression, in_regex: bool) -> Result:
+        match node:
+            case t.Name():
+                return self.name(node, in_regex)
+            case t.Number():
+                value = node.value
+                unit = UNITS[node.unit] if node.unit else None
+                return Valued(m.Constant(value, "number"), "number", unit)
+            case t.Text(value=text):
+                return Valued(m.Constant(text, "text"), "text")
+            case t.Word(word="any"):
+                return Predicated(m.Always())
+            case t.Word(word="none"):
+                return Predicated(m.Never())
+            case t.Word(word=word):
+                return Valued(m.Constant(word == "true", "bool"), "bool")
+            case t.Entry(places=places, entry=entry):
+                found = self.places(places, node.span)
+                return Placed(m.Places(places, entry), found) if found else WRONG
+            case t.Column():
+                return self.column(node)
+            case t.Call():
+                return calls.call(self, node, ())
+        raise TypeError(f"not an expression without parts: {type(node).__name__}")
+
+    def name(self, node: t.Name, in_regex: bool) -> Result:
+        scope, name = self.scope, node.name
+        if self.each is not None and name == self.each[0]:
+            return Placed(m.Places(self.each[1], each=True), scope.knowledge[self.each[1]].shape)
+        if name in scope.lets:
+            return self.let(node)
+        if name in scope.broken:
+            return WRONG
+        if name in scope.knowledge:
+            return Placed(m.Places(name), scope.knowledge[name].shape)
+        attribute = scope.attributes.get(name)
+        if attribute is None and (in_regex or scope.has_attr_lines):
+            return self.unknown(node, in_regex)
+        if attribute is None:
+            attribute = m.Attribute(name, scope.kinds.known.get((name,)))
+        scope.mentioned.add(name)
+        unit = UNITS[attribute.unit] if attribute.unit else None
+        kind = attribute.kind or scope.kinds.known.get((name,))
+        return Valued(m.Attribute(name, kind, attribute.unit, node.span), kind, unit)
+
+    def unknown(self, node: t.Name, in_regex: bool) -> Wrong:
+        name, scope = node.name, self.scope
+        if name in ("null", "NULL", "None", "nan", "NaN"):
+            hint: str | None = "write `missing(x)` to ask whether a value is missing"
+        elif name in USAGE:
+            hint = f"a function is called with parentheses: `{USAGE[name]}`"
+        else:
+            words = ["any", "none"] if in_regex else ["any", "none", "true", "false"]
+            hint = self.report.suggest(name, [*scope.lets, *scope.attributes, *words])
+            before = self.source.text[max(0, node.span.start - 60) : node.span.start]
+            if name == "_":
+                hint = "write `any` for any event, `any*` for any number of them"
+            elif hint is None and re.search(r"(?:(?<![<>])=|in\s*\{[^{}]*)\s*$", before) and not in_regex:
+                hint = f'write `"{name}"` if a text is meant'
+        if in_regex:
+            label = "neither a `let` nor a predicate in parentheses"
+            self.report.error(self.source, f"unknown name `{name}`", node.span, label, hint)
+        else:
+            self.report.error(self.source, f"unknown attribute `{name}`", node.span, "not in the event schema", hint)
+        return WRONG
+
+    def let(self, node: t.Name) -> Result:
+        result = self.scope.results.get(node.name, WRONG)
+        if isinstance(result, Wrong):
+            return WRONG
+        height, size = result.height + 1, result.size
+        self.check_limits(node.span, height, size)
+        _, source = self.scope.lets[node.name]
+        if isinstance(result, Regexed) and source != self.source:
+            result = Regexed(respan(result.regex, node.span))
+        return replace(result, height=height, size=size)
+
+    def column(self, node: t.Column) -> Result:
+        is_row = self.each is not None and node.variable == self.each[0]
+        if node.variable in self.scope.lookups and not is_row:
+            return self.looked_up(node)
+        if self.each is None or node.variable != self.each[0]:
+            hint = "write `for each p in port` after the pattern's name, then `p.limit` is a column of that row"
+            if "prev" in (node.variable, node.column):
+                other = node.column if node.variable == "prev" else node.variable
+                hint = f"did you mean `prev({other})`?"
+            elif node.variable in self.scope.lets:
+                hint = "one event is compared with the one before it, by `prev(x)`, and with no other of the match"
+            elif node.column in self.scope.attributes:
+                hint = f"write `{node.column}`: the columns of an event stand by themselves"
+            elif self.each is not None:
+                hint = f"did you mean `{self.each[0]}.{node.column}`?"
+            self.report.error(
+                self.source, f"`{node.variable}` is not a row of places", node.span, "no `for each` names it", hint
+            )
+            return WRONG
+        kind = self.scope.kinds.known.get((self.each[1], node.column))
+        return Valued(m.PlaceColumn(self.each[1], node.column, kind), kind)
+
+    def looked_up(self, node: t.Column) -> Result:
+        """An attribute that is joined to the event by its place and time."""
+        stream = self.scope.stream
+        if stream.position is None and not self.scope.stream_is_broken:
+            self.report.error(
+                self.source,
+                f"`{node.variable}` is looked up by the position, which the stream does not have",
+                node.span,
+                "asks for the position",
+                "declare it in the stream block: `position lon, lat`",
+            )
+            return WRONG
+        name = f"{node.variable}.{node.column}"
+        kind = self.scope.kinds.known.get((name,))
+        self.scope.mentioned.add(name)
+        return Valued(m.Attribute(name, kind, None, node.span), kind)
+
+    def places(self, name: str, span: Span) -> str | None:
+        """The shape of background knowledge by its name; None, and a report, if there is none."""
+        if name in self.scope.broken:
+            return None
+        known = self.scope.knowledge.get(name)
+        if known is None:
+            hint = self.report.suggest(name, list(self.scope.knowledge))
+            hint = hint or f'declare them: `points {name} from "{name}.csv"`'
+            self.report.error(
+                self.source, f"unknown places `{name}`", span, "no `points`, `lines` or `areas` of this name", hint
+            )
+            return None
+        return known.shape
+
+    # What has parts.
+
+    def combine(self, node: t.Expression, parts: list[Result]) -> Result:
+        handler = _HANDLERS.get(type(node))
+        return letters.regex(self, node, parts) if handler is None else handler(self, node, parts)
+
+    def arithmetic(self, node: t.Arithmetic, parts: list[Result]) -> Result:
+        left, right = parts
+        if isinstance(left, Wrong) or isinstance(right, Wrong):
+            return WRONG
+        joins = isinstance(left, (Predicated, Regexed)) and not isinstance(right, Placed)
+        if node.operator in "+*" and joins:
+            before = text_at(self.source, Span(node.left.span.start, node.operator_span.end))
+            after = text_at(self.source, node.right.span)
+            if self.source.text[node.operator_span.start - 1].isspace():
+                if node.operator == "*" and isinstance(node.right, t.Number):
+                    once = text_at(self.source, node.left.span)
+                    self.report.error(
+                        self.source,
+                        "how often comes in braces, after what is repeated",
+                        node.operator_span.to(node.right.span),
+                        "not in braces",
+                        f"write `{once}{{{node.right.literal}}}`",
+                    )
+                    return WRONG
+                self.report.error(
+                    self.source,
+                    f"`{node.operator}` does not join regexes",
+                    node.operator_span,
+                    "both sides are predicates or regexes",
+                    "write `;` for one event after the other, `|` for either of the two",
+                )
+                return WRONG
+            gap = Span(node.operator_span.end, max(node.right.span.start, node.operator_span.end + 1))
+            self.report.error(
+                self.source,
+                f"a `;` is missing between `{before}` and `{after}`",
+                gap,
+                "nothing joins the two",
+                "write `;` for one event after the other",
+            )
+            return WRONG
+        return quantities.arithmetic(self, node, left, right)
+
+    def want_kind(self, result: Valued, kind: m.Kind, span: Span) -> bool:
+        """Whether a value is of a kind, or may be; a use that tells the kind of a column is noted."""
+        if result.kind is not None:
+            return result.kind == kind
+        key = column_key(result.value)
+        if key is not None:
+            self.scope.kinds.use(key, kind, (self.source, span))
+        return True
+
+
+_Handler = Callable[[Resolver, Any, list[Result]], Result]
+
+_HANDLERS: dict[type, _Handler] = {
+    t.Group: lambda r, node, parts: parts[0],
+    t.Call: calls.call,
+    t.Negative: lambda r, node, parts: quantities.negative(r, node, parts[0]),
+    t.Arithmetic: Resolver.arithmetic,
+    t.Compare: quantities.compare,
+    t.Between: quantities.between,
+    t.OneOf: quantities.one_of,
+    t.Not: letters.negation,
+    t.And: letters.connective,
+    t.Or: letters.connective,
+}
+
+
+def respan(root: m.Regex, span: Span) -> m.Regex:
+    """The same regex with every span replaced: a `let` of another file has no place in this one."""
+    made: dict[int, Any] = {}
+    waiting: list[tuple[Any, bool]] = [(root, False)]
+    while waiting:
+        node, ready = waiting.pop()
+        if id(node) in made:
+            continue
+        parts: tuple[Any, ...] = getattr(node, "parts", ()) or ((node.body,) if hasattr(node, "body") else ())
+        if parts and not ready:
+            waiting.append((node, True))
+            waiting.extend((part, False) for part in parts)
+            continue
+        build: Callable[..., Any] = type(node)
+        if isinstance(node, m.Letter):
+            made[id(node)] = m.Letter(node.predicate, span, node.text)
+        elif isinstance(node, m.Iteration):
+            made[id(node)] = m.Iteration(made[id(node.body)], node.at_least, node.at_most, span)
+        elif isinstance(node, m.Complement):
+            made[id(node)] = m.Complement(made[id(node.body)], span)
+        else:
+            made[id(node)] = build(tuple(made[id(part)] for part in parts), span)
+    result: m.Regex = made[id(root)]
+    return result

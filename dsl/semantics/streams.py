@@ -1,0 +1,153 @@
+"""The stream block becomes what is known of the events: key, time, position, attributes, and how disorder is
+treated."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import Any, cast
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.semantics.names import Gathered
+from wayeb_py.dsl.semantics.scope import Report
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.declaration_errors import check_duration
+from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
+from wayeb_py.dsl.units import UNITS
+from wayeb_py.errors import Note, Source, Span
+
+_LINE_NAMES: dict[type, str] = {
+    t.Key: "key", t.Time: "time", t.Position: "position", t.Order: "order", t.Lateness: "lateness",
+    t.Forget: "forget after", t.Dedupe: "dedupe", t.Clean: "clean",
+}  # fmt: skip
+
+
+def read_stream(
+    gathered: Gathered, report: Report, key: str | None, time: str | None, time_unit: str | None
+) -> tuple[m.Stream, dict[str, m.Attribute]]:
+    """The stream, and the attributes that are known by name; what the caller gives wins over the block."""
+    lines: dict[type, Any] = {}
+    attributes: dict[str, m.Attribute] = {}
+    stream_name = None
+    if gathered.streams:
+        stream, source = gathered.streams[0]
+        stream_name = stream.name
+        for other, other_source in gathered.streams[1:]:
+            # Files that are read together may each say the same.
+            if other_source == source or other != stream:
+                note = Note(source, stream.name_span, "the first one is here")
+                report.error(
+                    other_source, "there is a second stream block", other.name_span, "only one is allowed", note=note
+                )
+        lines = _lines(stream, source, report, attributes)
+        if stream.span != t.NOWHERE:  # the older form has no block to complain about
+            _check_presence(stream, source, report, lines, key, time)
+        _check_position(source, report, lines, attributes)
+    found_time = lines.get(t.Time)
+    position = lines.get(t.Position)
+    made = m.Stream(
+        name=stream_name,
+        key=key or _column(lines.get(t.Key)),
+        time=time or _column(found_time),
+        time_unit=cast(Any, time_unit or (found_time.unit if found_time is not None and time is None else None)),
+        position=(position.lon, position.lat) if position is not None else None,
+        order=_column(lines.get(t.Order)),
+        lateness_s=_seconds(lines.get(t.Lateness)),
+        forget_after_s=_seconds(lines.get(t.Forget)),
+        dedupe=t.Dedupe in lines,
+        clean=lines[t.Clean].what if t.Clean in lines else None,
+        attributes=tuple(attributes.values()),
+    )
+    known = _roles(made)
+    for name, attribute in attributes.items():
+        role = known.get(name)
+        # The lines `time` and `position` tell the unit of their columns.
+        known[name] = attribute if role is None or attribute.unit is not None else _with_unit(attribute, role)
+    return made, known
+
+
+def _with_unit(attribute: m.Attribute, role: m.Attribute) -> m.Attribute:
+    return m.Attribute(attribute.name, attribute.kind, role.unit if attribute.kind == "number" else None)
+
+
+def _roles(stream: m.Stream) -> dict[str, m.Attribute]:
+    """The columns that are known without an `attr` line."""
+    known: dict[str, m.Attribute] = {}
+    for column in (stream.key, stream.order):
+        if column is not None:
+            known[column] = m.Attribute(column, None)
+    for column in stream.position or ():
+        known[column] = m.Attribute(column, "number", "deg")
+    if stream.time is not None:
+        unit = stream.time_unit
+        known[stream.time] = m.Attribute(stream.time, "number" if unit else "time", unit)
+    return known
+
+
+def _column(line: Any) -> str | None:
+    return None if line is None else line.column
+
+
+def _seconds(line: Any) -> Fraction | None:
+    if line is None or line.duration.unit is None:
+        return None
+    duration: t.Number = line.duration
+    return duration.value * UNITS[duration.unit or "s"].factor
+
+
+def _lines(stream: t.Stream, source: Source, report: Report, attributes: dict[str, m.Attribute]) -> dict[type, Any]:
+    lines: dict[type, Any] = {}
+    attr_spans: dict[str, Span] = {}
+    for line in stream.lines:
+        if isinstance(line, t.Attr):
+            if line.name in attr_spans:
+                note = Note(source, attr_spans[line.name], "declared first here")
+                report.error(
+                    source, f"the attribute `{line.name}` is declared twice", line.span, "a second time", note=note
+                )
+                continue
+            attr_spans[line.name] = line.span
+            attributes[line.name] = m.Attribute(line.name, line.kind, line.unit, line.span)
+            continue
+        if isinstance(line, (t.Lateness, t.Forget)):
+            try:
+                check_duration(_LINE_NAMES[type(line)], line.duration)
+            except SyntaxFault as fault:
+                report.error(source, fault.message, fault.span, fault.label, fault.hint)
+                continue
+        if type(line) in lines:
+            note = Note(source, lines[type(line)].span, "the first one is here")
+            report.error(
+                source,
+                f"the stream block has two lines `{_LINE_NAMES[type(line)]}`",
+                line.span,
+                "a second one",
+                note=note,
+            )
+            continue
+        lines[type(line)] = line
+    return lines
+
+
+def _check_position(source: Source, report: Report, lines: dict[type, Any], attributes: dict[str, m.Attribute]) -> None:
+    position = lines.get(t.Position)
+    for column in (position.lon, position.lat) if position is not None else ():
+        declared = attributes.get(column)
+        if declared is not None and declared.kind != "number":
+            report.error(
+                source, f"the position `{column}` is not a number", declared.span, "declared so here", "write `number`"
+            )
+
+
+def _check_presence(
+    stream: t.Stream, source: Source, report: Report, lines: dict[type, Any], key: str | None, time: str | None
+) -> None:
+    for kind, given, example in ((t.Key, key, "key vehicle_id"), (t.Time, time, "time ts")):
+        if kind not in lines and given is None:
+            word = _LINE_NAMES[kind]
+            report.error(
+                source,
+                f"the stream block does not say which column is the {word}",
+                stream.name_span,
+                f"no line `{word}` in its block",
+                f"write a line such as `{example}`",
+            )

@@ -1,0 +1,464 @@
+"""What people get wrong around expressions, in declarations, and how it is said: each function makes one syntax
+error."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from wayeb_py.dsl.syntax import habits
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.expression_errors import foreign, looks_like_clause, reserved_word
+from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Token
+from wayeb_py.dsl.syntax.number_errors import spaced_unit, unknown_unit
+from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
+from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, describe_dimension, missing_unit
+from wayeb_py.dsl.wording import did_you_mean, shown
+from wayeb_py.errors import Span
+
+if TYPE_CHECKING:
+    from wayeb_py.dsl.syntax.grammar import Piece
+
+STREAM_WORDS = ("key", "time", "position", "attr", "order", "lateness", "forget", "dedupe", "clean")
+
+_OTHER_KINDS = {
+    "int": "number", "integer": "number", "float": "number", "double": "number", "real": "number", "numeric": "number",
+    "decimal": "number", "long": "number", "string": "text", "str": "text", "varchar": "text", "char": "text",
+    "boolean": "bool", "logical": "bool", "timestamp": "time", "datetime": "time", "date": "time",
+}  # fmt: skip
+
+_NAMED = {
+    "pattern": ("a pattern", "pattern Route := off ; moving+ ; off"),
+    "let": ("a `let`", 'let off = engine = "off"'),
+    "points": ("a declaration of `points`", 'points port from "ports.csv"'),
+    "lines": ("a declaration of `lines`", 'lines coast from "coast.geojson"'),
+    "areas": ("a declaration of `areas`", 'areas city from "cities.geojson"'),
+    "lookup": ("a `lookup`", 'lookup weather from "weather.csv" by time 1 h, nearest 50 km'),
+    "emit": ("`emit`", "emit speed, fuel"),
+    "the stream": ("a stream", "stream vehicles { … }"),
+    "the pattern": ("a test", "test Route { … }"),
+    "the key": ("the line `key`", "key vehicle_id"),
+    "the time": ("the line `time`", "time ts in s"),
+    "the order": ("the line `order`", "order row_number"),
+    "the longitude": ("the line `position`", "position lon, lat"),
+    "the latitude": ("the line `position`", "position lon, lat"),
+    "an attribute": ("the line `attr`", "attr speed number in km/h"),
+    "the row": ("`for each`", "for each p in port"),
+    "the places": ("`for each`", "for each p in port"),
+}
+
+
+def _something(token: Token) -> str:
+    return "the declaration ends here" if token.kind == "end" else f"`{shown(token.text)}` stands here instead"
+
+
+def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
+    who, example = _NAMED[what]
+    if token.kind == "name" and token.text in RESERVED:
+        if what in ("pattern", "let", "points", "lines", "areas", "lookup", "the stream", "the row"):
+            return SyntaxFault(
+                f"`{token.text}` is a reserved word", token.span, "cannot be a name", "choose another name"
+            )
+        return reserved_word(token)
+    if token.kind == "text":
+        return SyntaxFault("a name has no quotes", token.span, "a text, not a name", f"write `{example}`")
+    if token.kind == "number":
+        return SyntaxFault(
+            "a name begins with a letter", token.span, "begins with a digit", "put a letter in front of it"
+        )
+    found = foreign(piece.whole, token) if token.kind == "stray" else None
+    if found is not None:
+        return found
+    if what == "emit" and token.text in ("*", "("):
+        hint = (
+            "name the columns: `emit speed, fuel`" if token.text == "*" else "write `emit speed, fuel`, no parentheses"
+        )
+        return SyntaxFault("`emit` is followed by the names of columns", token.span, _something(token), hint)
+    return SyntaxFault(f"{who} needs a name", token.span, _something(token), f"write for example `{example}`")
+
+
+def _hyphen(piece: Piece, token: Token, is_column: bool = False) -> SyntaxFault | None:
+    """Between two words that belong together stands a hyphen."""
+    text, base = piece.whole, piece.base
+    if token.text != "-" or token.start <= base:
+        return None
+    start, end = token.start, token.end
+    while start > base and (text[start - 1].isalnum() or text[start - 1] in "_-"):
+        start -= 1
+    while end < base + len(piece) and (text[end].isalnum() or text[end] in "_-"):
+        end += 1
+    name = text[start:end]
+    if start == token.start or end == token.end:
+        return None
+    return SyntaxFault(
+        "a name cannot hold a hyphen",
+        Span(start, end),
+        "`-` is the minus sign",
+        f"write it in backquotes: `` `{name}` ``" if is_column else f"write `{name.replace('-', '_')}`",
+    )
+
+
+def no_assignment(piece: Piece, token: Token) -> SyntaxFault:
+    hyphen = _hyphen(piece, token)
+    if hyphen is not None:
+        return hyphen
+    if token.text in ("=", ":", "==", "::="):
+        return SyntaxFault("a pattern is defined with `:=`", token.span, f"`{token.text}` stands here", "write `:=`")
+    if token.kind == "name" and token.text not in RESERVED:
+        return SyntaxFault(
+            "the name of a pattern is one word",
+            token.span,
+            "a second word",
+            "write `:=` after the name, or join the words with `_`",
+        )
+    return SyntaxFault(
+        "after the name of a pattern comes `:=`", token.span, _something(token), "write `pattern NAME := …`"
+    )
+
+
+def no_equals(piece: Piece, token: Token) -> SyntaxFault:
+    hyphen = _hyphen(piece, token)
+    if hyphen is not None:
+        return hyphen
+    if token.text in (":=", ":", "=="):
+        return SyntaxFault("a `let` is defined with `=`", token.span, f"`{token.text}` stands here", "write `=`")
+    if token.text == "(":
+        return SyntaxFault("a `let` has no arguments", token.span, "`=` is expected here")
+    return SyntaxFault("after the name of a `let` comes `=`", token.span, _something(token), "write `let NAME = …`")
+
+
+def no_brace(piece: Piece, token: Token) -> SyntaxFault:
+    hyphen = _hyphen(piece, token)
+    if hyphen is not None:
+        return hyphen
+    return SyntaxFault(
+        "a block in braces is expected here", token.span, _something(token), "write `{` and close it with `}`"
+    )
+
+
+def position_comma(piece: Piece, token: Token) -> SyntaxFault:
+    return _hyphen(piece, token, is_column=True) or SyntaxFault(
+        "a position is two columns with a comma between them",
+        token.span,
+        _something(token),
+        "write `position lon, lat`",
+    )
+
+
+def bad_kind(piece: Piece, token: Token) -> SyntaxFault:
+    hyphen = _hyphen(piece, token, is_column=True)
+    if hyphen is not None:
+        return hyphen
+    if token.kind != "name" or token.text in STREAM_WORDS:
+        return SyntaxFault(
+            "an attribute needs a type",
+            token.span,
+            _something(token),
+            "the types are `number`, `text`, `bool` and `time`",
+        )
+    known = _OTHER_KINDS.get(token.text.lower())
+    hint = f"write `{known}`" if known else did_you_mean(token.text, ["number", "text", "bool", "time"])
+    hint = hint or "the types are `number`, `text`, `bool` and `time`"
+    return SyntaxFault(f"unknown type `{token.text}`", token.span, "not a type of attributes", hint)
+
+
+def no_unit(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault("a unit is expected after `in`", token.span, _something(token), "write for example `in km/h`")
+
+
+def check_unit(token: Token) -> None:
+    """Refuses what is not a unit."""
+    if token.text in UNITS:
+        return
+    joined = "".join(token.text.split())
+    if joined in UNITS:
+        raise spaced_unit(joined, token.span)
+    raise unknown_unit(token.text, token.span)
+
+
+def check_time_unit(token: Token) -> None:
+    """Refuses what is not a unit of a time column."""
+    if token.text not in TIME_UNITS:
+        raise SyntaxFault(
+            f"a time column cannot be in `{token.text}`",
+            token.span,
+            "not such a unit",
+            "the units are `s`, `ms`, `us` and `ns`; a column of timestamps needs none",
+        )
+
+
+def unit_of_other_kind(kind: Token, unit: Token) -> SyntaxFault:
+    return SyntaxFault(
+        f"only numbers have a unit, and this attribute is `{kind.text}`", unit.span, "leave out the unit"
+    )
+
+
+def forget_after(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault("`forget` is followed by `after`", token.span, _something(token), "write `forget after 30 d`")
+
+
+def bad_clean(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "`clean` knows `ais` and `gps`", token.span, _something(token), did_you_mean(token.text, ["ais", "gps"])
+    )
+
+
+def bad_stream_line(piece: Piece, token: Token) -> SyntaxFault:
+    if token.kind == "end":
+        opening = piece.whole.index("{", piece.base)
+        return SyntaxFault(
+            "this brace is never closed", Span(opening, opening + 1), "opened here, and its `}` is missing"
+        )
+    hyphen = _hyphen(piece, token, is_column=True)
+    if hyphen is not None:
+        return hyphen
+    if token.text in (";", ","):
+        return SyntaxFault(
+            f"`{token.text}` cannot stand here",
+            token.span,
+            "lines of a block end without a sign",
+            f"leave out the `{token.text}`",
+        )
+    hint = did_you_mean(token.text, STREAM_WORDS) or "the lines begin with " + ", ".join(f"`{w}`" for w in STREAM_WORDS)
+    return SyntaxFault(
+        f"unknown line `{shown(token.text)}` in a stream block", token.span, "not a word of this block", hint
+    )
+
+
+def bad_test_line(piece: Piece, token: Token) -> SyntaxFault:
+    if token.kind == "end":
+        opening = piece.whole.index("{", piece.base)
+        return SyntaxFault(
+            "this brace is never closed", Span(opening, opening + 1), "opened here, and its `}` is missing"
+        )
+    rest = piece.whole[token.end : piece.base + len(piece)]
+    if token.kind in ("name", "backquoted") and rest[:1] == ":":
+        return SyntaxFault(
+            "after the colon comes a space", Span(token.start, token.end + 1), "the values touch the colon"
+        )
+    if token.kind == "name":
+        hint = did_you_mean(token.text, ["detects"]) or f"write `{token.text}: …` with one word an event"
+        return SyntaxFault(f"unknown line `{token.text}` in a test", token.span, "neither `NAME:` nor `detects`", hint)
+    if token.kind == "number":
+        return SyntaxFault(
+            "the events that are detected are separated by commas", token.span, "a comma is missing before this"
+        )
+    found = foreign(piece.whole, token) if token.kind == "stray" else None
+    return found or SyntaxFault(
+        "a line of a test is `NAME: values` or `detects …`", token.span, f"`{token.text}` is neither"
+    )
+
+
+def no_at(piece: Piece, token: Token) -> SyntaxFault:
+    hint = (
+        f"write `detects at {token.text}`" if token.kind == "number" else "write `detects at 3, 7` or `detects nothing`"
+    )
+    return SyntaxFault("`detects` is followed by `at` or `nothing`", token.span, _something(token), hint)
+
+
+def no_event_number(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "an event is told by its number, counted from 0",
+        token.span,
+        _something(token),
+        "write for example `detects at 3, 7`",
+    )
+
+
+def not_one_detects(name: Token, keywords: list[Token]) -> SyntaxFault:
+    if not keywords:
+        return SyntaxFault(
+            "this test does not say what is detected",
+            name.span,
+            "no `detects` in its block",
+            "write `detects at 3` or `detects nothing`",
+        )
+    return SyntaxFault(
+        "a test says only once what is detected", keywords[1].span, "a second `detects`", "write `detects at 3, 7`"
+    )
+
+
+def no_from(piece: Piece, token: Token) -> SyntaxFault:
+    return _hyphen(piece, token) or SyntaxFault(
+        "after the name comes `from` and the file",
+        token.span,
+        _something(token),
+        'write for example `from "ports.csv"`',
+    )
+
+
+def no_lookup_by(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "after the file comes how its rows are found",
+        token.span,
+        _something(token),
+        "write for example `by time 1 h, nearest 50 km`",
+    )
+
+
+def no_path(piece: Piece, token: Token) -> SyntaxFault:
+    found = foreign(piece.whole, token) if token.kind == "stray" else None
+    return found or SyntaxFault("the path of a file in double quotes is expected", token.span, _something(token))
+
+
+def no_column(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "the column of the file that is the name, in double quotes, is expected",
+        token.span,
+        _something(token),
+        'write for example `name "Main Port Name"`',
+    )
+
+
+def after_declaration(piece: Piece, token: Token) -> SyntaxFault:
+    if token.text in ("#", "-", "/", "%"):
+        return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
+    return SyntaxFault(
+        "this belongs to no declaration", token.span, "the declaration before it has ended", _declaration_hint(token)
+    )
+
+
+def _declaration_hint(token: Token) -> str | None:
+    close = did_you_mean(token.text, DECLARATIONS) if token.kind == "name" else None
+    return close or "a declaration begins with its keyword: " + ", ".join(f"`{word}`" for word in DECLARATIONS)
+
+
+def unknown_declaration(token: Token) -> SyntaxFault:
+    """A line that looks like a declaration begins with a word that is none of their keywords."""
+    if token.text in ("#", "-", "/", "%", "'"):
+        return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
+    if token.kind != "name":
+        return SyntaxFault("a declaration is expected here", token.span, "not a keyword", _declaration_hint(token))
+    return SyntaxFault(f"unknown declaration `{token.text}`", token.span, "not a keyword", _declaration_hint(token))
+
+
+def no_keyword(token: Token) -> SyntaxFault:
+    """A line defines something with `:=` and does not say what."""
+    return SyntaxFault(
+        "this declaration has no keyword",
+        token.span,
+        "a name without `pattern` before it",
+        f"write `pattern {token.text} := …`",
+    )
+
+
+def after_expression(piece: Piece, token: Token) -> SyntaxFault:
+    keyword = piece.split(None, 1)[0]
+    if token.text in ("within", "emit") and keyword == "let":
+        return SyntaxFault(f"`{token.text}` belongs to a pattern", token.span, "a `let` has no such clause")
+    if token.text in ("within", "emit"):
+        before = piece.whole[piece.base : token.start]
+        if f" {token.text} " in " ".join(before.split()) + " ":
+            return SyntaxFault(f"`{token.text}` stands twice", token.span, "once before it already")
+        return SyntaxFault("`within` stands before `emit`", token.span, "after `emit`", "change their order")
+    hyphen = _hyphen(piece, token, is_column=True)
+    if hyphen is not None:
+        return hyphen
+    emits = " emit " in " ".join(piece.whole[piece.base : token.start].split())
+    if token.kind in ("name", "backquoted") and emits and not looks_like_clause(token):
+        label, hint = "after the columns before it", "write `emit a, b`"
+        return SyntaxFault("a comma is missing between two columns", token.span, label, hint)
+    if (emits and token.text in ("(", ".")) or (emits and token.text.lower() == "as"):
+        what = "columns keep their names" if token.text.lower() == "as" else "only columns of the events can be emitted"
+        return SyntaxFault(what, token.span, f"`{shown(token.text)}` stands here", "write `emit speed, fuel`")
+    if token.kind == "name":
+        return SyntaxFault(
+            f"unknown clause `{token.text}`",
+            token.span,
+            "a pattern may end in `within` and `emit`",
+            did_you_mean(token.text, ["within", "emit"]),
+        )
+    return foreign(piece.whole, token) or SyntaxFault(
+        f"`{shown(token.text)}` cannot stand here", token.span, "the declaration could end before it"
+    )
+
+
+def no_each(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault("`for` is followed by `each`", token.span, _something(token), "write `for each p in port`")
+
+
+def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "after the row's name comes `in` and the places", token.span, _something(token), "write `for each p in port`"
+    )
+
+
+def no_quantity(what: str, events: bool, piece: Piece, token: Token) -> SyntaxFault:
+    example = f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min"
+    rest = piece.whole[token.start : piece.base + len(piece)]
+    meant = _duration_of_others(rest)
+    if meant is not None:
+        return SyntaxFault(
+            f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{what} {meant}`"
+        )
+    return SyntaxFault(
+        f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{example}`"
+    )
+
+
+_SQL_UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d"}
+
+
+def _duration_of_others(rest: str) -> str | None:
+    """The duration that a text of other languages means: `"30 min"`, `PT30M`, `INTERVAL '30' MINUTE`."""
+    quoted = re.match(r"[\"']\s*(\d+(?:\.\d+)?\s*(?:ms|s|min|h|d))\s*[\"']", rest)
+    if quoted:
+        return quoted[1]
+    sql = re.match(r"interval\s+[\"']?(\d+)[\"']?\s*(second|minute|hour|day)s?\b", rest, re.IGNORECASE)
+    if sql:
+        return f"{sql[1]} {_SQL_UNITS[sql[2].lower()]}"
+    iso = re.match(r"PT?(\d+)([SMHD])\b", rest)
+    if iso:
+        return f"{iso[1]} {'min' if iso[2] == 'M' else iso[2].lower()}"
+    call = re.match(r"Time\.(second|minute|hour|day)s\((\d+)\)", rest)
+    return f"{call[2]} {_SQL_UNITS[call[1]]}" if call else None
+
+
+def check_duration(what: str, number: t.Number) -> None:
+    """Refuses what is not a length of time."""
+    if number.unit is None:
+        raise SyntaxFault(
+            f"`{what}` needs a unit of time",
+            number.span,
+            "a plain number",
+            missing_unit(number.literal, SECONDS),
+        )
+    unit = UNITS[number.unit]
+    if number.unit == "m":
+        raise SyntaxFault(
+            f"`{what}` needs a time, and `m` is metres", number.span, "not a time", f"write `{number.literal} min`"
+        )
+    if unit.dimension != (0, 1, 0):
+        raise SyntaxFault(
+            f"`{what}` needs a time, and this is {describe_dimension(unit)}",
+            number.span,
+            "not a time",
+            "the units are `s`, `min`, `h` and `d`",
+        )
+
+
+def check_length(what: str, number: t.Number) -> None:
+    """Refuses what is not a length on the ground."""
+    if number.unit is None or UNITS[number.unit].dimension != (1, 0, 0):
+        label = "a plain number" if number.unit is None else "not a length"
+        hint = f"write for example `{what} {number.literal} km`"
+        raise SyntaxFault(f"`{what}` needs a unit of length", number.span, label, hint)
+
+
+def check_window(window: t.Within) -> None:
+    """Refuses windows that are neither a time nor a number of events."""
+    if window.events:
+        if not window.amount.literal.isdecimal() or int(window.amount.literal) == 0:
+            raise SyntaxFault(
+                "a window has a whole number of events, at least 1", window.amount.span, "not such a number"
+            )
+        return
+    if window.amount.unit is None:
+        raise SyntaxFault(
+            "`within` needs a unit",
+            window.amount.span,
+            "a plain number",
+            f"write `within {window.amount.literal} events` if events are meant; for a time, "
+            + missing_unit(window.amount.literal, SECONDS),
+        )
+    check_duration("within", window.amount)

@@ -1,0 +1,89 @@
+"""What people get wrong in a number, a unit or a text, and how it is said: each function makes one syntax error."""
+
+from __future__ import annotations
+
+import re
+
+from wayeb_py.dsl.syntax.lexicon import Token
+from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
+from wayeb_py.dsl.units import ELSEWHERE, UNITS, suggest_unit
+from wayeb_py.errors import Span
+
+
+def unknown_unit(unit: str, span: Span) -> SyntaxFault:
+    close = suggest_unit(unit)
+    if unit.lower() in ELSEWHERE:
+        return SyntaxFault(f"unknown unit `{unit}`", span, "not a unit here", ELSEWHERE[unit.lower()])
+    hint = f"did you mean `{close}`?" if close else "the units are " + ", ".join(f"`{name}`" for name in UNITS)
+    return SyntaxFault(f"unknown unit `{unit}`", span, "not a unit", hint)
+
+
+def odd_number(text: str, token: Token, unit: Token) -> SyntaxFault | None:
+    """A number that goes on in a way of other languages: `1_000`, `0x10`, `5 to 9`."""
+    whole = token.span.to(unit.span)
+    if unit.start == token.end and re.fullmatch(r"(?:_\d+)+", unit.text):
+        return SyntaxFault(
+            "a number is written without `_`",
+            whole,
+            "digits and `_`",
+            f"write `{token.text}{unit.text.replace('_', '')}`",
+        )
+    if token.text == "0" and unit.start == token.end and re.fullmatch(r"x[0-9a-fA-F]{1,12}", unit.text):
+        return SyntaxFault("a number is decimal", whole, "in base 16", f"write `{int(unit.text[1:], 16)}`")
+    upto = re.match(r"(?:to|through|until)\s+(\S+?)(?=[\s)]|$)", text[unit.start : unit.start + 60])
+    if upto:
+        return SyntaxFault(
+            "a range is written with `..`",
+            unit.span,
+            "not a word of this language",
+            f"write `in {token.text}..{upto[1]}`",
+        )
+    return None
+
+
+def check_date(text: str, token: Token) -> None:
+    """Refuses a date or a time of day that would be read as a difference, or as nothing."""
+    date = re.compile(r"\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z?)?(?![\w-])").match(text, token.start)
+    if date:
+        raise SyntaxFault(
+            'a date stands in `time("…")`',
+            Span(*date.span()),
+            "would be a difference of numbers",
+            f'write `time("{date[0]}")`',
+        )
+    clock = re.compile(r"(\d{1,2}):(\d{2})(?::(\d{2}))?(?!\w)").match(text, token.start)
+    if clock and re.search(r"\bwithin\s*$", text[max(0, token.start - 20) : token.start]):
+        seconds = 3600 * int(clock[1]) + 60 * int(clock[2]) + int(clock[3] or 0)
+        amount = f"{seconds // 60} min" if seconds % 60 == 0 else f"{seconds} s"
+        raise SyntaxFault(
+            "a time has one number and one unit", Span(*clock.span()), "hours and minutes", f"write `within {amount}`"
+        )
+    if clock:
+        raise SyntaxFault(
+            "a time of day is told by its hour",
+            Span(*clock.span()),
+            "not a number",
+            f'write for example `hour("Europe/Athens") >= {int(clock[1])}`',
+        )
+
+
+def spaced_unit(unit: str, span: Span) -> SyntaxFault:
+    return SyntaxFault("a unit has no space inside", span, "a space in the middle of a unit", f"write `{unit}`")
+
+
+def bare_point(number: Token, point: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "a number needs digits after its decimal point",
+        number.span.to(point.span),
+        "ends in a point",
+        f"write `{number.text}` or `{number.text}.0`",
+    )
+
+
+def bad_escape(token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "this text holds an escape that is not known",
+        token.span,
+        "escapes are those of JSON",
+        r"write `\\` for a backslash; `\"`, `\n`, `\t` and `\u00e9` are escapes",
+    )

@@ -1,0 +1,257 @@
+"""A tree becomes text that parses to an equal tree.
+
+The text keeps the parentheses that the tree holds and adds those without which it would mean something else. The
+layout is the formatter's too: blocks are indented and aligned, everything else is one line; breaking long lines is
+`format.py`.
+"""
+
+from __future__ import annotations
+
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.lexicon import encode_name, encode_text
+
+# How tightly an expression binds, loosest first; see the ladder in expressions.py.
+UNION, INTERSECTION, SEQUENCE, COMPLEMENT, OR, AND, NOT, COMPARE, SUM, PRODUCT, NEGATIVE, ITERATION, ATOM, GROUP = (
+    range(1, 15)
+)
+
+_TIGHTNESS: dict[type, int] = {
+    t.Union: UNION, t.Intersection: INTERSECTION, t.Sequence: SEQUENCE, t.Complement: COMPLEMENT, t.Or: OR, t.And: AND,
+    t.Not: NOT, t.Compare: COMPARE, t.Between: COMPARE, t.OneOf: COMPARE, t.Negative: NEGATIVE, t.Iteration: ITERATION,
+}  # fmt: skip
+
+_JOINTS: dict[type, tuple[str, int]] = {
+    t.Union: (" | ", INTERSECTION),
+    t.Intersection: (" & ", SEQUENCE),
+    t.Sequence: (" ; ", COMPLEMENT),
+    t.Or: (" or ", AND),
+    t.And: (" and ", NOT),
+}
+
+_Piece = str | tuple[t.Expression, int]  # text, or an expression and how tightly it has to bind
+
+
+def tightness(expression: t.Expression) -> int:
+    """How tightly the outermost operator binds."""
+    if isinstance(expression, t.Arithmetic):
+        return SUM if expression.operator in "+-" else PRODUCT
+    return GROUP if isinstance(expression, t.Group) else _TIGHTNESS.get(type(expression), ATOM)
+
+
+def enclosed(expression: t.Expression, at_least: int) -> t.Expression:
+    """The expression, in parentheses where it binds less tightly than asked for."""
+    return expression if tightness(expression) >= at_least else t.Group(expression)
+
+
+def print_expression(expression: t.Expression) -> str:
+    """The text of an expression, on one line."""
+    out: list[str] = []
+    waiting: list[_Piece] = [(expression, UNION)]
+    while waiting:
+        piece = waiting.pop()
+        if isinstance(piece, str):
+            out.append(piece)
+            continue
+        inner, at_least = piece
+        if tightness(inner) < at_least:
+            waiting.extend((")", (inner, UNION), "("))
+        else:
+            waiting.extend(reversed(_pieces(inner)))
+    return "".join(out)
+
+
+def _pieces(e: t.Expression) -> list[_Piece]:
+    match e:
+        case t.Name(name=name):
+            return [encode_name(name)]
+        case t.Number():
+            return [_number(e)]
+        case t.Text(value=value):
+            return [encode_text(value)]
+        case t.Word(word=word):
+            return [word]
+        case t.Call(function=function, arguments=arguments):
+            return [function, "(", *_listed(arguments, UNION), ")"]
+        case t.Entry(places=places, entry=entry):
+            return [encode_name(places), "[", encode_text(entry), "]"]
+        case t.Column(variable=variable, column=column):
+            return [encode_name(variable), ".", encode_name(column)]
+        case t.Group(body=body):
+            return ["(", (body, UNION), ")"]
+        case t.Negative(operand=operand):
+            return ["-", (operand, _operand(operand, NEGATIVE))]
+        case t.Arithmetic(operator=operator, left=left, right=right):
+            own = SUM if operator in "+-" else PRODUCT
+            return [(left, _operand(left, own)), f" {operator} ", (right, _operand(right, own + 1))]
+        case t.Compare(comparator=comparator, left=left, right=right):
+            return [(left, SUM), f" {comparator} ", (right, SUM)]
+        case t.Between(value=value, low=low, high=high, negated=negated):
+            return [(value, SUM), " not in " if negated else " in ", (low, SUM), "..", (high, SUM)]
+        case t.OneOf(value=value, options=options, negated=negated):
+            return [(value, SUM), " not in {" if negated else " in {", *_listed(options, SUM), "}"]
+        case t.Not(operand=operand):
+            return ["not ", (operand, NOT)]
+        case t.Complement(operand=operand):
+            return ["!", (operand, COMPLEMENT)]
+        case t.Iteration(operand=operand, at_least=at_least, at_most=at_most, written=written):
+            return [(operand, ITERATION), written or bounds(at_least, at_most)]
+        case t.Skip(policy=policy, operands=operands):
+            return [policy, "(", *_listed(operands, UNION), ")"]
+        case t.Union() | t.Intersection() | t.Sequence() | t.Or() | t.And():
+            joint, at_least = _JOINTS[type(e)]
+            joined: list[_Piece] = []
+            for i, operand in enumerate(e.operands):
+                joined += [joint, (operand, at_least)] if i else [(operand, at_least)]
+            return joined
+    raise TypeError(f"not an expression: {type(e).__name__}")
+
+
+def _operand(operand: t.Expression, at_least: int) -> int:
+    """How tightly an operand of a sum or product has to bind: `a+ - b` would be a sum, and `a + any` an iteration."""
+    first = operand
+    while isinstance(first, t.Arithmetic):
+        first = first.left
+    return GROUP if isinstance(operand, t.Iteration) or isinstance(first, (t.Word, t.Skip)) else at_least
+
+
+def enclosed_operand(operand: t.Expression, at_least: int) -> t.Expression:
+    """The operand of a sum or product, in parentheses where it needs them."""
+    return enclosed(operand, _operand(operand, at_least))
+
+
+def _listed(items: tuple[t.Expression, ...], at_least: int) -> list[_Piece]:
+    pieces: list[_Piece] = []
+    for i, item in enumerate(items):
+        pieces += [", ", (item, at_least)] if i else [(item, at_least)]
+    return pieces
+
+
+def bounds(at_least: int, at_most: int | None) -> str:
+    """The sign or the braces of an iteration."""
+    match at_least, at_most:
+        case 0, None:
+            return "*"
+        case 1, None:
+            return "+"
+        case 0, 1:
+            return "?"
+        case low, None:
+            return f"{{{low},}}"
+    return f"{{{at_least}}}" if at_least == at_most else f"{{{at_least},{at_most}}}"
+
+
+def _number(number: t.Number) -> str:
+    return number.literal if number.unit is None else f"{number.literal} {number.unit}"
+
+
+def print_tree(tree: t.Tree) -> str:
+    """The text of a file, a declaration, a line of one, or an expression."""
+    match tree:
+        case t.File(declarations=declarations):
+            return "".join(f"{print_tree(declaration)}\n" for declaration in declarations)
+        case t.Expression():
+            return print_expression(tree)
+        case t.Stream(name=name, lines=lines):
+            body = "".join(f"    {line}\n" for line in stream_lines(lines))
+            return f"stream {encode_name(name)} {{\n{body}}}"
+        case t.Test(pattern=pattern):
+            body = "".join(f"    {line}\n" for line in test_lines(tree))
+            return f"test {encode_name(pattern)} {{\n{body}}}"
+        case t.Knowledge() | t.Lookup() | t.Let() | t.Pattern():
+            head, tail = head_and_tail(tree)
+            return f"{head} {tail}"
+        case t.Include(path=path):
+            return f"include {encode_text(path)}"
+        case t.Each(variable=variable, places=places):
+            return f"for each {encode_name(variable)} in {encode_name(places)}"
+        case t.Within(amount=amount, events=events):
+            return f"within {_number(amount)}" + (" events" if events else "")
+        case t.Emit(columns=columns):
+            return "emit " + ", ".join(encode_name(column.name) for column in columns)
+        case t.Item(text=text, quoted=quoted):
+            return encode_text(text) if quoted else text
+        case t.Values(attribute=attribute, items=items):
+            return " ".join([_column_head(attribute), *map(print_tree, items)])
+        case t.Detected(at=at, start=start):
+            return str(at) if start is None else f"{at} from {start}"
+        case t.Broken(keyword=keyword, name=broken_name):
+            return f"// {keyword} {broken_name or ''}: could not be read"
+    return " ".join(part for part in _words_of_line(tree) if part)
+
+
+def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern) -> tuple[str, str]:
+    """The text of a declaration before and from its `=`, `:=` or `from`."""
+    match declaration:
+        case t.Knowledge(shape=shape, name=name, path=path, name_column=column):
+            named = "" if column is None else f" name {encode_text(column)}"
+            return f"{shape} {encode_name(name)}", f"from {encode_text(path)}{named}"
+        case t.Lookup(name=name, path=path, valid=valid, nearest=nearest):
+            found = f"by time {_number(valid)}, nearest {_number(nearest)}"
+            return f"lookup {encode_name(name)}", f"from {encode_text(path)} {found}"
+        case t.Let(name=name, body=body):
+            return f"let {encode_name(name)}", f"= {print_expression(body)}"
+        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit):
+            head = f"pattern {encode_name(name)}" + ("" if each is None else f" {each}")
+            clauses = [str(clause) for clause in (within, emit) if clause is not None]
+            return head, " ".join([":=", print_expression(body), *clauses])
+
+
+def _column_head(attribute: str | None) -> str:
+    if attribute is None:
+        return "at:"
+    # A column that is called like a line of the block has to be told from it.
+    return f"`{attribute}`:" if attribute in ("at", "detects") else f"{encode_name(attribute)}:"
+
+
+def _words_of_line(line: t.Tree) -> list[str]:
+    match line:
+        case t.Key(column=column):
+            return ["key", encode_name(column)]
+        case t.Time(column=column, unit=unit):
+            return ["time", encode_name(column), f"in {unit}" if unit else ""]
+        case t.Position(lon=lon, lat=lat):
+            return ["position", f"{encode_name(lon)}, {encode_name(lat)}"]
+        case t.Attr(name=name, kind=kind, unit=unit):
+            return ["attr", encode_name(name), f"{kind} in {unit}" if unit else kind]
+        case t.Order(column=column):
+            return ["order", encode_name(column)]
+        case t.Lateness(duration=duration):
+            return ["lateness", _number(duration)]
+        case t.Forget(duration=duration):
+            return ["forget after", _number(duration)]
+        case t.Dedupe():
+            return ["dedupe"]
+        case t.Clean(what=what):
+            return ["clean", what]
+    raise TypeError(f"not a part of a file: {type(line).__name__}")
+
+
+def stream_lines(lines: tuple[t.StreamLine, ...]) -> list[str]:
+    """The lines of a stream block: what they declare stands in one column, the types of attributes in another."""
+    words = [_words_of_line(line) for line in lines]
+    keyword_width = max((len(w[0]) for w in words if len(w) > 1), default=0)
+    name_width = max((len(w[1]) for w in words if w[0] == "attr"), default=0)
+    printed = []
+    for w in words:
+        head = w[0].ljust(keyword_width)
+        if w[0] == "attr":
+            printed.append(f"{head} {w[1].ljust(name_width)} {w[2]}")
+        else:
+            printed.append(" ".join([head, *(part for part in w[1:] if part)]).rstrip())
+    return printed
+
+
+def test_lines(test: t.Test) -> list[str]:
+    """The lines of a test block: the values of one event stand below each other."""
+    rows = [[_column_head(line.attribute), *map(print_tree, line.items)] for line in test.lines]
+    width = [0] * max((len(row) for row in rows), default=0)
+    for row in rows:
+        for i, word in enumerate(row):
+            width[i] = max(width[i], len(word))
+    lines = [" ".join(word.ljust(width[i]) for i, word in enumerate(row)).rstrip() for row in rows]
+    return [*lines, print_detects(test.detects)]
+
+
+def print_detects(detects: tuple[t.Detected, ...]) -> str:
+    """What a test expects."""
+    return "detects at " + ", ".join(map(print_tree, detects)) if detects else "detects nothing"

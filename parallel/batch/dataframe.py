@@ -1,0 +1,205 @@
+"""A data frame of events becomes a data frame of detections, inside a Spark user's own job.
+
+    from wayeb_py.parallel import recognise
+    found = recognise(events, wayeb_py.compile("patterns/fleet.sre"))
+
+Rows are packed into parcels by shard, which are shuffled and recognised as those of files are, and what is found
+becomes rows at the very end. Everything is lazy, as Spark's own transformations are. Events of one entity and time keep
+the order of the data frame's partitions and of the rows in them, which is what arrival means here.
+
+Values are of Spark's types: times of microseconds, numbers with a sign. `wayeb_py.parallel.batch.job` reads files
+itself, keeps every type exactly, and never makes rows.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, get_args
+
+import pyarrow as pa
+
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.errors import EventsError
+from wayeb_py.files.arrow_types import TEXT, conform, is_text, plain, served_type
+from wayeb_py.files.block import TimeRange
+from wayeb_py.files.projection import Wanted, absent
+from wayeb_py.parallel.batch import schemes
+from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
+from wayeb_py.parallel.batch.task import AsideLog, SetAside, Work, finish
+from wayeb_py.parallel.batch.task import recognise as recognise_events
+from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.spark.task_errors import Raised
+from wayeb_py.parallel.spark.task_slots import count_slots
+from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
+from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER, Packer, Routing, Target, open_events, route_to_groups
+from wayeb_py.parallel.wire.spool import Replayed
+from wayeb_py.patterns import Patterns
+
+if TYPE_CHECKING:
+    from pyspark import Broadcast
+    from pyspark.sql import DataFrame
+
+Wish = Literal["detections", "episodes", "aside"]
+
+ASIDE = pa.schema([("reason", pa.string()), ("values", pa.string())])
+
+
+def recognise(
+    events: DataFrame,
+    patterns: Patterns,
+    *,
+    scheme: Literal["auto", "source", "partition", "pattern"] = "auto",
+    what: Wish = "detections",
+    shards: int | None = None,
+    heavy: Sequence[int | str] = (),
+) -> DataFrame:
+    """The detections of the patterns, or the episodes, in a data frame of events; or the rows that are `aside`.
+
+    `partition`, which is `auto`, shuffles by entity into so many shards, with one of its own for each key in `heavy`;
+    `pattern` sends all events to every group of patterns; `source` relies on it that each entity's events are in one
+    partition of the data frame already. Rows without key or time and events that are too late are left out, and are
+    what `aside` gives: a reason, and the values as JSON.
+    """
+    schemes.require_known(scheme)
+    if what not in get_args(Wish):
+        raise ValueError(f"`{what}` is nothing to ask for; there are {', '.join(get_args(Wish))}")
+    spark = events.sparkSession
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    for column in wanted.columns:
+        if column.name not in events.columns:
+            raise absent(column, "the data frame", events.columns)
+    taken = events.select(*(f"`{name}`" for name in wanted.names))
+    schema = _arrow_schema(taken, wanted)
+    found = _found_in(patterns, schema, what == "episodes")
+    n_workers = count_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
+    routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
+    groups: tuple[tuple[str, ...], ...] = ()
+    if scheme == "pattern":
+        groups = _groups(patterns, taken, schema, n_workers)
+        routing = route_to_groups(len(groups))
+    work = spark.sparkContext.broadcast(
+        Work(pack_patterns(patterns), schema, found, TimeRange(), what == "episodes", groups)
+    )
+    if scheme == "source":
+        parcels = _recognised_in_place(taken, work)
+    else:
+        parcels = schemes.shuffled(_packed(taken, work, routing), work, Raised(), routing)
+    return _opened(parcels, what, ASIDE if what == "aside" else _plain_schema(found))
+
+
+def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
+    """The types in which Spark hands over the rows, text as we want it; EventsError where they do not serve."""
+    from pyspark.errors import PySparkException
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    try:
+        schema = to_arrow_schema(taken.schema, timezone=taken.sparkSession.conf.get("spark.sql.session.timeZone"))
+    except PySparkException as error:
+        raise EventsError(f"a column that the patterns need is of a type that Arrow has not: {error}") from error
+    for column in wanted.columns:
+        served_type(column, schema.field(column.name).type, wanted.time_unit, "the data frame")
+    return pa.schema([pa.field(field.name, TEXT if is_text(field.type) else field.type) for field in schema])
+
+
+def _found_in(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
+    """The columns of what is found in such events; EventsError where the patterns do not fit them."""
+    nothing = Recogniser(patterns).feed(schema.empty_table())
+    return (nothing.episodes() if episodes else nothing.to_arrow()).schema
+
+
+def _plain_schema(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+
+
+def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:
+    """The keys in the type of their column; ValueError for one that cannot be in it."""
+    keys: list[int | str] = []
+    for word in map(str, heavy):
+        try:
+            keys.append(pa.scalar(word).cast(plain(key.type)).as_py())
+        except pa.ArrowInvalid:
+            raise ValueError(f"`{word}` in `heavy` is no key: the column `{key.name}` is of {key.type}") from None
+    return keys
+
+
+def _hashed(n_shards: int, heavy: Sequence[int | str]) -> Routing:
+    own = [Target(n_shards + number) for number in range(len(heavy))]
+    return Routing(n_shards, tuple(heavy), (*own, *(Target(shard) for shard in range(n_shards))))
+
+
+def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: int) -> tuple[tuple[str, ...], ...]:
+    """Groups of about equal cost on the data frame's first rows, which are read for that."""
+    sample = taken.limit(COSTED_ROWS).toArrow()
+    columns = [conform(sample.column(field.name).combine_chunks(), field.type) for field in schema]
+    return equal_groups(patterns, measure_costs(patterns, pa.Table.from_arrays(columns, schema=schema)), n_groups)
+
+
+# ---- in the executors
+
+
+def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    arrays = [conform(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _packed(taken: DataFrame, work: Broadcast[Work], routing: Routing) -> DataFrame:
+    """Rows as parcels by shard, numbered by partition and place in it."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        from pyspark import TaskContext
+
+        context = TaskContext.get()
+        schema = work.value.schema
+        packer = Packer(routing, schema.names[0], 0 if context is None else context.partitionId())
+        for batch in batches:
+            for parcel in packer.add(_conformed(batch, schema)):
+                yield to_batch([parcel])
+        for parcel in packer.finish():
+            yield to_batch([parcel])
+
+    return taken.mapInArrow(task, DDL)
+
+
+def _recognised_in_place(taken: DataFrame, shared: Broadcast[Work]) -> DataFrame:
+    def parcels(batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
+        work = shared.value
+        events = Replayed(pack(_conformed(batch, work.schema)) for batch in batches)
+        outlet, aside = work.outlet(0, None), AsideLog()
+        try:
+            account = recognise_events(work, None, lambda: open_events(events), outlet, aside)
+        finally:
+            events.close()
+        yield from finish(0, account, outlet, aside, accounts=True)
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for parcel in parcels(batches):
+            yield to_batch([parcel])
+
+    return taken.mapInArrow(task, DDL)
+
+
+def _opened(parcels: DataFrame, what: Wish, schema: pa.Schema) -> DataFrame:
+    """Parcels as rows of Spark's."""
+    from pyspark.sql.pandas.types import from_arrow_schema
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for parcel in from_batch(batch):
+                if parcel.kind == what:
+                    table = _aside_rows(parcel) if what == "aside" else unpack(parcel.payload)
+                    yield from table.cast(schema).to_batches()
+
+    opened: Any = parcels.mapInArrow(task, from_arrow_schema(schema))
+    frame: DataFrame = opened
+    return frame
+
+
+def _aside_rows(parcel: Parcel) -> pa.Table:
+    refused = SetAside.from_parcel(parcel).refused
+    return pa.table(
+        {
+            "reason": pa.array([reason for reason, _ in refused], pa.string()),
+            "values": pa.array([json.dumps(values, ensure_ascii=False, default=str) for _, values in refused]),
+        }
+    )

@@ -1,0 +1,334 @@
+"""Patterns and paths become an output and a summary, as `wayeb_py.run.runner` does it, on Spark.
+
+    open all files ──▶ plan ──▶ scheme: parcels ──▶ part files below the output folder, or the driver's own writer
+
+What can be wrong with the input as a whole is told before Spark is asked for anything. A folder is written by the
+tasks; a single file by the driver, from parcels that Spark keeps until they are wanted, in the order of time.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field, replace
+from fractions import Fraction
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.engine.clean import losses
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
+from wayeb_py.files.discover import STDIN
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.read import EventReader, open_events
+from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
+from wayeb_py.parallel.batch import schemes
+from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
+from wayeb_py.parallel.batch.plans import Plan, make_plan
+from wayeb_py.parallel.batch.task import Account, SetAside, Work
+from wayeb_py.parallel.batch.task_output import By
+from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.spark.interruption import Interruption
+from wayeb_py.parallel.spark.launch import hush
+from wayeb_py.parallel.spark.session import open_session
+from wayeb_py.parallel.spark.task_errors import watched
+from wayeb_py.parallel.spark.task_slots import count_slots
+from wayeb_py.parallel.wire.parcel import Parcel, unpack
+from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import DataFrame, SparkSession
+
+    from wayeb_py.patterns import Patterns
+
+AT_ONCE_BYTES = 64 << 20  # of parcels that the driver takes in one go
+
+Paths = Sequence[str | os.PathLike[str]]
+
+
+def run(
+    patterns: Patterns,
+    paths: Paths,
+    out: str | os.PathLike[str],
+    *,
+    spark: SparkSession | None = None,
+    master: str | None = None,
+    scheme: Literal["auto", "source", "partition", "pattern"] = "auto",
+    workers: int | None = None,
+    by: Sequence[By] = (),
+    episodes: bool = False,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
+    max_bad: BadLimit | None = None,
+    aside: str | os.PathLike[str] | None = None,
+    csv_safe: bool = False,
+    on_progress: Callable[[Progress], None] | None = None,
+    on_plan: Callable[[str], None] | None = None,
+) -> Summary:
+    """Recognises the patterns in the events of the paths on Spark, and writes what they find to `out`.
+
+    Without a session one is opened, on the master that is given or configured, and stopped at the end. `on_plan` is
+    told in one line what was chosen and why.
+    """
+    began_s = time.perf_counter()
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    target, folder = find_place(out, by, "episodes" if episodes else "detections", csv_safe)
+    refuse_own_input(target, paths)
+    if any(os.fspath(path) == STDIN for path in paths):
+        raise DataError(
+            "Spark cannot read standard input", hint="keep the events in a file, or run with --engine local"
+        )
+    reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
+    found = schema_of_found(patterns, reader, episodes)
+    positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
+    with ExitStack() as stack:
+        if spark is None:
+            spark = _session(stack, master, workers, on_progress)
+        n_workers = workers or count_slots(spark.sparkContext)
+        plan = make_plan(patterns, reader, scheme, n_workers)
+        if on_plan is not None:
+            on_plan(str(plan))
+        work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
+        in_parts = None if folder is None else FolderSink(folder, by, found)
+        sink = in_parts or FileSink(open_single(target, positions), found)
+        stack.callback(sink.discard)
+        aside_path = target.aside_path if aside is None else Path(aside)
+        job = _Job(
+            spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
+        )
+        job.out, job.began_s, job.on_progress = target.path, began_s, on_progress
+        summary = job.run()
+    summary.seconds = time.perf_counter() - began_s
+    return summary
+
+
+def _session(
+    stack: ExitStack, master: str | None, workers: int | None, on_progress: Callable[[Progress], None] | None
+) -> SparkSession:
+    """The session that is there, or one that ends with the stack."""
+    from pyspark.sql import SparkSession
+
+    active = SparkSession.getActiveSession()
+    if active is not None:
+        return active
+    if on_progress is not None:  # a terminal would stay blank for some seconds
+        on_progress(Progress("starting Spark", 0, 0, 0))
+    opened = open_session(master, workers=workers)
+
+    def stop(kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None and not issubclass(kind, Exception):
+            hush()
+        opened.stop()
+
+    stack.push(stop)
+    return opened
+
+
+def schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
+    """The columns of what will be found; binds the patterns to the events here, where a fault is told at once."""
+    nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+    detections = Recogniser(patterns, episodes=episodes).feed(nothing)
+    return (detections.episodes() if episodes else detections.to_arrow()).schema
+
+
+@dataclass(slots=True)
+class _Job:
+    spark: SparkSession
+    patterns: Patterns
+    reader: EventReader
+    plan: Plan
+    work: Work
+    aside: Aside
+    sink: FolderSink | FileSink
+    out: Path | None = None
+    began_s: float = 0.0
+    on_progress: Callable[[Progress], None] | None = None
+    _given: dict[str, str] = field(default_factory=dict)
+
+    def run(self) -> Summary:
+        context = self.spark.sparkContext
+        interruption = Interruption(context)
+        with interruption.watching():
+            return self._run(context, interruption)
+
+    def _run(self, context: SparkContext, interruption: Interruption) -> Summary:
+        frame: DataFrame | None = None
+        tools: schemes.Tools | None = None
+        try:
+            tools = schemes.Tools.make(self.spark, self.work)
+            tell = partial(self._tell, tools)
+            with watched(context, interruption, tools.errors, tell):
+                frame = self.plan.start(self.spark, tools).persist()
+                sent, account = self._recognise(frame)
+            with watched(context, interruption, tools.errors, lambda: None):
+                summary = self._conclude(account, _Others(frame, sent))
+        except DataError as error:
+            self.sink.discard()
+            if self.aside.n_bad:  # too many bad rows are best understood by looking at them
+                self.aside.commit()
+            raise DataError(error.message, self._as_given(error.file), error.row, error.hint) from None
+        finally:
+            self.sink.discard()
+            self.aside.discard()
+            if frame is not None:
+                frame.unpersist()
+            if tools is not None:
+                tools.work.unpersist()
+        return summary
+
+    def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], Account]:
+        """Runs everything; what tasks count comes at once, of the rest where it is and how much."""
+        from pyspark.sql import functions as f
+
+        counted = f.when(f.col("kind") == "counts", f.col("payload"))
+        n_bytes = f.length("payload").alias("n_bytes")
+        rows = frame.select("kind", "split", "number", n_bytes, counted.alias("counted")).collect()
+        sent: dict[str, list[_Sent]] = {}
+        total = Account()
+        for row in rows:
+            if row.kind == "counts":
+                total.add(Account.from_parcel(Parcel("counts", row.split, 0, bytes(row.counted))))
+            else:
+                sent.setdefault(row.kind, []).append(_Sent(row.split, row.number, row.n_bytes))
+        return sent, total
+
+    def _conclude(self, account: Account, others: _Others) -> Summary:
+        self.aside.add_block(Block(n_rows=account.rows))
+        for parcel in others.of("aside"):
+            self._set_aside(SetAside.from_parcel(parcel))
+        self.aside.settle()
+        self._refuse_scattered(others)
+        kind: Any = "episodes" if self.work.episodes else "detections"
+        self.sink.write(unpack(parcel.payload) for parcel in others.of(kind))
+        summary = self._summarise(account)
+        self.sink.commit(account, summary)
+        self.aside.commit()
+        return summary
+
+    def _set_aside(self, note: SetAside) -> None:
+        rows = [replace(row, file=self._as_given(row.file)) for row in note.rows]
+        unreadable = {
+            name: replace(facts, file=self._as_given(facts.file) or "") for name, facts in note.unreadable.items()
+        }
+        self.aside.add_block(Block(aside=rows, unreadable=unreadable))
+        for reason, values in note.refused:
+            self.aside.add_rows(reason, [values])
+
+    def _as_given(self, path: str | None) -> str | None:
+        """The path as the caller wrote it; tasks have them absolute."""
+        if not self._given:
+            self._given |= {os.path.abspath(opened.file.path): opened.file.path for opened in self.reader.files}
+        return None if path is None else self._given.get(path, path)
+
+    def _refuse_scattered(self, others: _Others) -> None:
+        """Raises DataError where two tasks saw an entity: its events were recognised apart."""
+        seen = [(parcel.split, unpack(parcel.payload).column(0)) for parcel in others.of("entities")]
+        if not seen:
+            return
+        keys = pa.chunked_array([chunk for _, column in seen for chunk in column.chunks], seen[0][1].type)
+        if len(pc.unique(keys)) == len(keys):
+            return
+        counted = pc.value_counts(keys)
+        twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0]
+        places = [split for split, column in seen if pc.is_in(twice, value_set=column.combine_chunks()).as_py()]
+        found = (self.plan.splits[split].file_with(twice.as_py(), self.reader) for split in places[:2])
+        first, second = (self._as_given(file.path) for file in found)
+        raise DataError(
+            f"--scheme source needs each entity in one split, and `{twice.as_py()}` is in {first} and in {second}",
+            hint="use --scheme partition, or partition the files by entity once: wayeb data convert",
+        )
+
+    def _summarise(self, account: Account) -> Summary:
+        return Summary(
+            events=account.events,
+            entities=account.entities,
+            detections={name: account.detections.get(name, 0) for name in self.patterns.names},
+            episodes=account.episodes if self.work.episodes else None,
+            aside=dict(self.aside.reasons),
+            unreadable={name: asdict(unreadable) for name, unreadable in self.aside.unreadable.items()},
+            duplicates=account.duplicates,
+            cleaned=account.cleaned,
+            warnings=losses(account.cleaned, account.events, self.patterns.meaning.stream.clean),
+            sorted_on_disk=account.sorted,
+            recognition_s=account.recognition_s,
+            aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,
+            notes=list(self.patterns.knowledge.notes),
+            out=None if self.out is None else str(self.out),
+            engine=f"spark: {self.plan}",
+            seconds=time.perf_counter() - self.began_s,  # with the manifest still to be written
+        )
+
+    def _tell(self, tools: schemes.Tools) -> None:
+        if self.on_progress is not None:
+            n_bytes = self.reader.n_bytes * self.plan.n_readings
+            self.on_progress(Progress("recognising", tools.n_events.value, tools.n_bytes.value, n_bytes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Sent:
+    """A parcel that a task has for the driver."""
+
+    split: int
+    number: int
+    n_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """The parcels that are no counts, kind by kind."""
+
+    frame: DataFrame
+    sent: dict[str, list[_Sent]]  # by kind, in the order of tasks
+
+    def of(self, kind: str) -> Iterator[Parcel]:
+        """The parcels of a kind in the order of their tasks, so many at a time as Java's heap holds without trouble."""
+        sent = self.sent.get(kind, [])
+        if not sent:
+            return
+        chosen = self.frame.where(self.frame["kind"] == kind)
+        if sum(one.n_bytes for one in sent) <= AT_ONCE_BYTES:
+            rows: Iterable[Any] = chosen.collect()
+        elif _are_numbered(sent):
+            split, number = self.frame["split"], self.frame["number"]
+            rows = (
+                row
+                for some in _at_once(sent)
+                for row in chosen.where(
+                    (split == some[0].split) & number.between(some[0].number, some[-1].number)
+                ).collect()
+            )
+        else:
+            rows = chosen.toLocalIterator(prefetchPartitions=True)
+        for row in rows:
+            yield Parcel(row.kind, row.split, row.number, bytes(row.payload))
+
+
+def _are_numbered(sent: list[_Sent]) -> bool:
+    """Whether a range of a task's numbers means parcels that follow each other, and no others."""
+    last: dict[int, int] = {}
+    for one in sent:
+        if one.number <= last.get(one.split, -1):
+            return False
+        last[one.split] = one.number
+    return True
+
+
+def _at_once(sent: list[_Sent]) -> Iterator[list[_Sent]]:
+    """Parcels of one task that follow each other, in runs that are no larger than they have to be."""
+    run: list[_Sent] = []
+    n_bytes = 0
+    for one in sent:
+        if run and (one.split != run[0].split or n_bytes + one.n_bytes > AT_ONCE_BYTES):
+            yield run
+            run, n_bytes = [], 0
+        run.append(one)
+        n_bytes += one.n_bytes
+    yield run

@@ -1,0 +1,158 @@
+"""Three ways to spread recognition over tasks; each gives a data frame of parcels: what was found, left out, counted.
+
+    source      a task reads a split and recognises there; nothing is shuffled, each entity is in one split
+    partition   tasks read, events are shuffled by entity as parcels, tasks recognise shards with all patterns
+    pattern     a task reads everything and recognises a group of the patterns
+
+Which one is taken is the planner's business; here is how each is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from wayeb_py.parallel.batch.splits import Split
+from wayeb_py.parallel.batch.task import Account, AsideLog, Work, entities_parcel, finish, recognise
+from wayeb_py.parallel.spark.task_errors import Errors, Raised
+from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
+from wayeb_py.parallel.wire.shuffle import NUMBER_BITS, Packer, Routing, open_events
+from wayeb_py.parallel.wire.spool import Replayed
+
+if TYPE_CHECKING:
+    from pyspark import Accumulator, Broadcast
+    from pyspark.sql import DataFrame, SparkSession
+
+    from wayeb_py.files.read import EventReader
+
+Scheme = Literal["source", "partition", "pattern"]
+SCHEMES: tuple[Scheme, ...] = ("source", "partition", "pattern")
+
+Task = Callable[[int], Iterator[Parcel]]
+
+
+def require_known(scheme: str) -> None:
+    """Raises ValueError for a scheme that there is not."""
+    if scheme not in ("auto", *SCHEMES):
+        raise ValueError(f"no scheme is called `{scheme}`; there are auto, {', '.join(SCHEMES)}")
+
+
+@dataclass(frozen=True, slots=True)
+class Tools:
+    """What goes with every task of a job: what to do, where errors are told, and what progress is counted with."""
+
+    work: Broadcast[Work]
+    errors: Errors
+    n_events: Accumulator[int]
+    n_bytes: Accumulator[int]
+
+    @classmethod
+    def make(cls, spark: SparkSession, work: Work) -> Tools:
+        context = spark.sparkContext
+        return cls(context.broadcast(work), Errors(context), context.accumulator(0), context.accumulator(0))
+
+    def reading(self, reader: EventReader, aside: AsideLog) -> Iterator[pa.RecordBatch]:
+        """The reader's events; what it leaves out is noted."""
+        blocks = reader.blocks()
+        try:
+            for block in blocks:
+                aside.add_block(block)
+                self.n_events.add(sum(batch.num_rows for batch in block.batches))
+                self.n_bytes.add(block.n_bytes)
+                yield from block.batches
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+
+
+def source(spark: SparkSession, tools: Tools, splits: Sequence[Split]) -> DataFrame:
+    """Every split is recognised where it is read."""
+
+    def run(task: int) -> Iterator[Parcel]:
+        work = tools.work.value
+        wanted = work.wanted(None)
+        reader = splits[task].open(wanted, work.schema, work.time_range)
+        outlet, aside = work.outlet(task, wanted.time_unit), AsideLog()
+        keys: list[pa.Array] = []
+        account = recognise(work, None, lambda: tools.reading(reader, aside), outlet, aside, keys)
+        yield from finish(task, account, outlet, aside, accounts=True)
+        yield entities_parcel(task, keys)
+
+    return _parcels(spark, len(splits), run, tools)
+
+
+def pattern(spark: SparkSession, tools: Tools, everything: Split, n_groups: int) -> DataFrame:
+    """Every group of patterns sees all events."""
+
+    def run(group: int) -> Iterator[Parcel]:
+        work = tools.work.value
+        wanted = work.wanted(group)
+        reader = everything.open(wanted, work.schema_of(wanted), work.time_range)
+        outlet, aside = work.outlet(group, wanted.time_unit), AsideLog()
+        account = recognise(work, group, lambda: tools.reading(reader, aside), outlet, aside)
+        yield from finish(group, account, outlet, aside, accounts=group == 0)
+
+    return _parcels(spark, n_groups, run, tools)
+
+
+def partition(spark: SparkSession, tools: Tools, splits: Sequence[Split], routing: Routing) -> DataFrame:
+    """Splits are read and cut by entity; each shard is recognised by itself."""
+    accounts = len(routing.targets)  # the place for what is no event: it passes the second stage untouched
+
+    def read(task: int) -> Iterator[Parcel]:
+        work = tools.work.value
+        wanted = work.wanted(None)
+        reader = splits[task].open(wanted, work.schema, work.time_range)
+        packer, aside = Packer(routing, wanted.key.name, task), AsideLog()
+        for batch in tools.reading(reader, aside):
+            yield from packer.add(batch)
+        yield from packer.finish()
+        yield from aside.parcels(accounts, task << NUMBER_BITS)
+        yield Account(rows=aside.n_rows).to_parcel(accounts)
+
+    return shuffled(_parcels(spark, len(splits), read, tools), tools.work, tools.errors, routing)
+
+
+def shuffled(parcels: DataFrame, shared: Broadcast[Work], errors: Errors | Raised, routing: Routing) -> DataFrame:
+    """Parcels of events become parcels of what is found in them, each shard's events in the order of arrival."""
+    n_targets = len(routing.targets)
+
+    def run(target: int, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
+        work = shared.value
+        shard = routing.targets[target]
+        events = Replayed(parcel.payload for parcel in parcels)
+        unit = work.patterns_of(None).meaning.stream.time_unit
+        outlet, aside = work.outlet(target, unit), AsideLog()
+        try:
+            account = recognise(work, shard.group, lambda: open_events(events), outlet, aside)
+        finally:
+            events.close()
+        yield from finish(target, account, outlet, aside, accounts=shard.group in (None, 0))
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        incoming = (parcel for batch in batches for parcel in from_batch(batch))
+        # Usually one shard a task; but whoever plans the query may put several together.
+        for target, own in groupby(incoming, key=lambda parcel: parcel.split):
+            results = run(target, own) if target < n_targets else own  # noqa: B031 (one of the two)
+            for parcel in errors.caught(target, results):
+                yield to_batch([parcel])
+
+    arranged = parcels.repartitionById(n_targets + 1, parcels["split"].cast("int"))
+    return arranged.sortWithinPartitions("split", "number").mapInArrow(task, DDL)
+
+
+def _parcels(spark: SparkSession, n_tasks: int, run: Task, tools: Tools) -> DataFrame:
+    """The parcels of tasks 0, 1, 2, …, each a partition of its own."""
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                for parcel in tools.errors.caught(number, run(number)):
+                    yield to_batch([parcel])
+
+    frame: Any = spark.range(0, n_tasks, 1, n_tasks)
+    found: DataFrame = frame.mapInArrow(task, DDL)
+    return found

@@ -1,0 +1,237 @@
+"""What a task does: events become detections, bad rows and counts, by the same rules as a run in one process.
+
+Events are recognised as they come, hoping that each entity's are in the order of time; if they are not, the task
+begins again with its own events sorted. Where a lateness is given they are taken in the order of arrival instead.
+"""
+
+from __future__ import annotations
+
+import json
+import pickle
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from wayeb_py.engine.binding import Disorder
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.files.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.sort import sort_events
+from wayeb_py.parallel.batch.task_output import By, Outlet, ParcelOutlet, PartOutlet
+from wayeb_py.parallel.spark.bundle import open_patterns
+from wayeb_py.parallel.wire.parcel import Parcel, pack
+from wayeb_py.parallel.wire.spool import Spool
+from wayeb_py.patterns import Patterns
+
+ASIDE_ROWS = 5_000  # in a parcel
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all tasks of a job share: sent to every executor once."""
+
+    patterns: bytes
+    schema: pa.Schema  # of the events
+    found: pa.Schema  # of the detections, or the episodes
+    time_range: TimeRange
+    episodes: bool
+    groups: tuple[tuple[str, ...], ...] = ()  # of patterns, where they are split
+    folder: str | None = None  # where parts go; None: to the driver
+    by: tuple[By, ...] = ()
+
+    def patterns_of(self, group: int | None) -> Patterns:
+        """The patterns of a group, of which the first accounts for the events; no group is all of them."""
+        return open_patterns(self.patterns, () if group is None else self.groups[group], group in (None, 0))
+
+    def wanted(self, group: int | None) -> Wanted:
+        patterns = self.patterns_of(group)
+        return Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+
+    def schema_of(self, wanted: Wanted) -> pa.Schema:
+        return pa.schema([self.schema.field(name) for name in wanted.names])
+
+    def outlet(self, task: int, unit: Any) -> Outlet:
+        if self.folder is None:
+            return ParcelOutlet("episodes" if self.episodes else "detections", task)
+        return PartOutlet(Path(self.folder), task, self.by, unit)
+
+
+@dataclass(slots=True)
+class Account:
+    """What a task, or a part of one, did; sums up to a run's summary."""
+
+    rows: int = 0  # read, those set aside among them
+    events: int = 0
+    entities: int = 0
+    duplicates: int = 0
+    cleaned: dict[str, int] = field(default_factory=dict)
+    detections: dict[str, int] = field(default_factory=dict)
+    episodes: int = 0
+    sorted: bool = False
+    recognition_s: float = 0.0  # of a processor; without reading, packing and writing
+    parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the output folder
+
+    def to_parcel(self, task: int) -> Parcel:
+        return Parcel("counts", task, 0, json.dumps(asdict(self)).encode())
+
+    @classmethod
+    def from_parcel(cls, parcel: Parcel) -> Account:
+        return cls(**json.loads(parcel.payload))
+
+    def add(self, other: Account) -> None:
+        self.rows += other.rows
+        self.events += other.events
+        self.entities += other.entities
+        self.duplicates += other.duplicates
+        self.cleaned = dict(Counter(self.cleaned) + Counter(other.cleaned))
+        self.detections = dict(Counter(self.detections) + Counter(other.detections))
+        self.episodes += other.episodes
+        self.sorted |= other.sorted
+        self.recognition_s += other.recognition_s
+        self.parts |= other.parts
+
+
+@dataclass(slots=True)
+class SetAside:
+    """What was left out of some events: by the reader, or by the recogniser."""
+
+    rows: list[AsideRow] = field(default_factory=list)
+    unreadable: dict[str, Unreadable] = field(default_factory=dict)
+    refused: list[tuple[str, dict[str, Any]]] = field(default_factory=list)  # reason and values
+
+    @classmethod
+    def from_parcel(cls, parcel: Parcel) -> SetAside:
+        aside: SetAside = pickle.loads(parcel.payload)
+        return aside
+
+
+class AsideLog:
+    """Notes what blocks of rows and a recogniser leave out, in pieces that fit a parcel; beyond some on disk."""
+
+    def __init__(self) -> None:
+        self.n_rows = 0
+        self._notes = Spool()
+
+    def forget(self) -> None:
+        self.n_rows = 0
+        self._notes.clear()
+
+    def add_block(self, block: Block) -> None:
+        self.n_rows += block.n_rows
+        if block.unreadable:
+            self._note(SetAside(unreadable=block.unreadable))
+        for start in range(0, len(block.aside), ASIDE_ROWS):
+            self._note(SetAside(block.aside[start : start + ASIDE_ROWS]))
+
+    def add_refused(self, recogniser: Recogniser) -> None:
+        for reason, batch in recogniser.aside:
+            for start in range(0, batch.num_rows, ASIDE_ROWS):
+                rows = values_of_rows(batch.slice(start, ASIDE_ROWS))
+                self._note(SetAside(refused=[(reason, values) for values in rows]))
+        recogniser.aside.clear()
+
+    def _note(self, note: SetAside) -> None:
+        self._notes.add(pickle.dumps(note))
+
+    def parcels(self, split: int, first: int = 0) -> Iterator[Parcel]:
+        for number, note in enumerate(self._notes, first):
+            yield Parcel("aside", split, number, note)
+        self._notes.close()
+
+
+def recognise(
+    work: Work,
+    group: int | None,
+    read: Callable[[], Iterable[pa.RecordBatch]],
+    outlet: Outlet,
+    aside: AsideLog,
+    keys: list[pa.Array] | None = None,
+) -> Account:
+    """Recognises what `read` gives, once more from its start if it is in disorder; the keys are told if asked for."""
+    stream = work.patterns_of(group).meaning.stream
+    assert stream.time is not None
+    if stream.lateness_s is not None:
+        return _attempt(work, group, read(), "arrival", outlet, aside, keys)
+    try:
+        return _attempt(work, group, read(), "sorted", outlet, aside, keys)
+    except Disorder:
+        outlet.forget()
+        aside.forget()
+        schema = work.schema_of(work.wanted(group))
+        events = sort_events((batch.select(schema.names) for batch in read()), schema, stream.time, stream.order)
+        account = _attempt(work, group, events, "sorted", outlet, aside, keys)
+        account.sorted = True
+        return account
+
+
+def _attempt(
+    work: Work,
+    group: int | None,
+    batches: Iterable[pa.RecordBatch],
+    order: Literal["arrival", "sorted"],
+    outlet: Outlet,
+    aside: AsideLog,
+    keys: list[pa.Array] | None,
+) -> Account:
+    episodes = work.episodes
+    recogniser = Recogniser(work.patterns_of(group), order=order, episodes=episodes)
+    account = Account()
+    found: Counter[str] = Counter()
+
+    def take(detections: Any) -> None:
+        found.update(detections.counts())
+        table = detections.episodes() if episodes else detections.to_arrow()
+        account.episodes += table.num_rows if episodes else 0
+        outlet.write(_conform(table, work.found))
+        aside.add_refused(recogniser)
+
+    recogniser.feed(pa.RecordBatch.from_pylist([], schema=work.schema))
+    for batch in batches:
+        began_s = time.thread_time()
+        detections = recogniser.feed(batch)
+        account.recognition_s += time.thread_time() - began_s
+        take(detections)
+    take(recogniser.finish())
+    counts = recogniser.counts
+    account.events, account.entities, account.duplicates = counts.events, counts.entities, counts.duplicates
+    account.cleaned, account.detections = dict(counts.cleaned), dict(found)
+    if keys is not None:
+        keys.append(recogniser.entities.keys())
+    return account
+
+
+def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns that other patterns emit, missing."""
+    if table.schema.names == schema.names:
+        return table
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def finish(task: int, account: Account, outlet: Outlet, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
+    """Everything that a task has to tell, its account last: what is without one has not happened.
+
+    Of several tasks that see the same events with different patterns, one accounts for the events.
+    """
+    yield from outlet.finish()
+    account.parts = outlet.parts if isinstance(outlet, PartOutlet) else {}
+    if accounts:
+        account.rows = aside.n_rows
+        yield from aside.parcels(task)
+    else:
+        account.events = account.entities = account.duplicates = 0
+        account.cleaned = {}
+    yield account.to_parcel(task)
+
+
+def entities_parcel(task: int, keys: list[pa.Array]) -> Parcel:
+    """The keys that a task has seen."""
+    return Parcel("entities", task, 0, pack(pa.table({"key": pa.concat_arrays(keys)})))

@@ -1,0 +1,187 @@
+"""Whatever ended a stream becomes one line, the last one: what happened, and what to do about it.
+
+Spark wraps an error of a task in text inside text, in two languages; the one that began it all is in there, and is what
+a person needs. All of the text goes to a file that the line names, for whoever needs more.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from wayeb_py.errors import DataError, PassingError, WayebError, visible
+from wayeb_py.parallel.health.lines import Form, Lines
+
+# What Spark's text has in it, what happened, the remedy, and whether the fault may be gone at the next start; the first
+# that is found holds.
+_KNOWN = (
+    (
+        r"No space left on device",
+        "the disk is full",
+        "make room, then start the stream again: it goes on where it was",
+        True,
+    ),
+    (
+        r"OutOfMemoryError|GC overhead limit",
+        "Java ran out of memory",
+        "give it more with --memory 4g, and start again; --max-events makes later batches smaller, not the one planned",
+        False,
+    ),
+    (
+        r"Python worker exited unexpectedly|EOFException.*PythonRunner|ExecutorLostFailure|Worker died",
+        "a worker process was killed, by the system if memory was short",
+        "look for it in the system's log; fewer events a batch (--max-events) need less memory; then start again",
+        True,
+    ),
+    (
+        r"Py4JNetworkError|Answer from Java side is empty",
+        "Spark's Java process is gone: it was killed, by the system if memory was short",
+        "start the stream again: it goes on where it was",
+        True,
+    ),
+    (
+        r"Connection to node .* (?:could not|was dis)|Broker transport failure|_ALL_BROKERS_DOWN|LEADER_NOT_AVAILABLE",
+        "the Kafka broker cannot be reached",
+        "check the address in --source and that the broker runs, then start again: it goes on where it was",
+        True,
+    ),
+    (
+        r"Permission denied: '?([^'\n]*)",
+        "a file may not be read or written",
+        "check the permissions of the source, the output and the checkpoint",
+        False,
+    ),
+    (
+        r"\(no cause message\)",  # the process that plans batches does not answer any more
+        "a process of Spark's ended without a word: it was killed, by the system if memory was short",
+        "start the stream again: it goes on where it was",
+        True,
+    ),
+)
+_ERROR_LINE = re.compile(
+    r"^(?:Caused by: )?(?P<name>(?:[A-Za-z_][\w$]*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt))(?:: (?P<said>.*))?$"
+)
+_WRAPPERS = (
+    "StreamingQueryException",
+    "SparkException",
+    "PythonException",
+    "Py4JJavaError",
+    "TaskAborted",
+    "RemoteException",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """What ended a stream, what to do, and whether a start as it is may do better: what is `passing` is not our
+    patterns' or our data's fault, and nobody need change anything."""
+
+    message: str
+    hint: str | None = None
+    passing: bool = False
+
+    def line(self, log_file: Path | None = None) -> str:
+        """All of it in one line."""
+        parts = [self.message, *([f"({self.hint})"] if self.hint else [])]
+        return visible(" ".join(parts) + (f"; details: {log_file}" if log_file is not None else ""))
+
+
+def find_cause(error: BaseException) -> Cause:
+    """What began it all."""
+    if isinstance(error, WayebError):
+        return _told(str(error), isinstance(error, PassingError))
+    if isinstance(error, KeyboardInterrupt):
+        return Cause("interrupted", "start it again: it goes on where it was", passing=True)
+    text = _text(error)
+    # What was lost is the connection to the JVM: nothing else in the driver's thread keeps one.
+    is_lost = isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)
+    if is_lost or type(error).__name__ == "Py4JNetworkError":
+        text += "\nPy4JNetworkError"
+    ours = re.search(
+        r"wayeb_py\.errors\.(\w+): (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S
+    )
+    if ours is not None:
+        return _told(ours[2], ours[1] == PassingError.__name__)
+    for pattern, message, hint, passing in _KNOWN:
+        if re.search(pattern, text):
+            return Cause(message, hint, passing)
+    given_up = re.search(r"Job aborted due to stage failure: ([^\n]+)", text)
+    if given_up is not None and _innermost(text) is None:
+        return Cause(f"Spark gave up: {given_up[1]}", "start the stream again: it goes on where it was", passing=True)
+    return Cause(f"something went wrong that nobody foresaw: {_innermost(text) or _first_line(text)}", None)
+
+
+def as_error(error: BaseException) -> DataError:
+    """What began it all as an error of ours, whose remedy says of what stays that it does."""
+    cause = find_cause(error)
+    if cause.passing:
+        return PassingError(cause.message, hint=cause.hint or "start it again with the same --checkpoint: it goes on")
+    return DataError(cause.message, hint=cause.hint or "a start repeats the batch: the cause has to be mended before")
+
+
+def _text(error: BaseException) -> str:
+    parts = [str(error)]
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, str):
+        parts.append(cause)
+    under = error.__cause__
+    while under is not None:
+        parts.append(str(under))
+        under = under.__cause__
+    return "\n".join(parts)
+
+
+def _told(text: str, passing: bool) -> Cause:
+    """The message, the place and the hint of an error of ours, from how it is shown."""
+    message, place, hint = "", None, None
+    for line in text.splitlines():
+        stripped = line.strip()
+        if stripped.startswith("--> "):
+            place = place or stripped[4:]
+        elif stripped.startswith("= hint: "):
+            hint = stripped[8:]
+        elif not message and stripped:
+            message = stripped
+    return Cause(f"{message} [{place}]" if place else message, hint, passing)
+
+
+def _innermost(text: str) -> str | None:
+    """What the last error in a chain of them says that is not only a wrapper; its name says nothing to a user."""
+    found = None
+    for line in text.splitlines():
+        match = _ERROR_LINE.match(line.strip())
+        if match is not None and match["name"].rpartition(".")[2] not in _WRAPPERS:
+            found = match["said"] or "it did not say what"
+    return found
+
+
+def _first_line(text: str) -> str:
+    return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
+
+
+def keep_details(folder: Path, error: BaseException) -> Path | None:
+    """Writes everything that is known of an error to a file of its own; None where nothing can be written."""
+    path = folder / f"died-{datetime.now(UTC):%Y%m%dT%H%M%S}.log"
+    text = "".join(traceback.format_exception(error)) + "\n" + _text(error) + "\n"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    except OSError:  # the disk may be what it died of
+        return None
+    return path
+
+
+def say_last(error: BaseException, folder: Path, form: Form = "text") -> Cause:
+    """Says why a stream died, in one line on standard error; what is not said is kept in a file below the folder."""
+    is_whole = isinstance(error, WayebError) and error.__cause__ is None
+    details = None if is_whole else keep_details(folder, error)
+    cause = find_cause(error)
+    if form == "json":
+        Lines("json").tell("died", cause.message, "error", remedy=cause.hint, passing=cause.passing, details=details)
+    else:
+        print(cause.line(details), file=sys.stderr, flush=True)
+    return cause

@@ -1,0 +1,88 @@
+"""Stands between a log and whoever plans batches: knows what was offered and taken, and for how long the log waited.
+
+Planning happens in a process of Spark's that nobody else can ask, so what is known goes to a small file that `health`
+reads. A log with a clock of its own (`ReplayLog`) is told what is taken, and its clock stands while its buffer is
+full; of any other it is seen when its events arrived.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from wayeb_py.parallel.health.pressure import Capacity, LivePressure, SourceState, read_states, write_states
+from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.logs.replay import ReplayLog
+
+FOLDER = "health"  # beside the checkpoint
+FILE = "gauge.json"
+WRITE_EVERY_S = 0.2  # while nothing is planned Spark asks several times a second
+
+
+@dataclass(frozen=True, slots=True)
+class GaugeSetting:
+    """Where states are written, and how much may be offered ahead."""
+
+    file: Path
+    capacity: Capacity
+
+
+class Gauge:
+    """The gauge of one query; lives where its batches are planned."""
+
+    def __init__(self, log: Log, setting: GaugeSetting, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._setting, self._clock_s = log, setting, clock_s
+        self._replay = log if isinstance(log, ReplayLog) else None
+        self._live = LivePressure(setting.capacity)
+        self._written_s = -WRITE_EVERY_S
+
+    @property
+    def states(self) -> Mapping[str, SourceState]:
+        return self._live.states if self._replay is None else self._replay.states
+
+    def offered(self, taken: Offsets, frozen: Offsets | None = None) -> Offsets:
+        """How far the log goes now; everything below `taken` is in batches that were planned before.
+
+        A log that is `frozen` ends there from the start, and whatever its clock says.
+        """
+        if frozen is not None:
+            self._replay = None
+        now_s = self._clock_s()
+        if self._replay is not None:
+            offered = self._replay.offer(now_s, taken)
+        else:
+            offered = self._log.latest() if frozen is None else frozen
+            self._live.look(self._clock_s(), offered, taken)
+        if now_s - self._written_s >= WRITE_EVERY_S:
+            self._write(now_s)
+        return offered
+
+    def planned(self, end: Offsets) -> None:
+        """A batch has been planned that ends there."""
+        if self._replay is not None:
+            for partition, offset in end.items():
+                self._replay.take(partition, offset)
+        else:
+            self._live.take(end)
+        self._write(self._clock_s())
+
+    def _write(self, now_s: float) -> None:
+        self._written_s = now_s
+        write_states(self._setting.file, self.states)
+
+
+def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeSetting:
+    """The gauge of a log whose checkpoint is in this folder; nothing is left of an earlier run's."""
+    file = folder / FOLDER / FILE
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink(missing_ok=True)
+    return GaugeSetting(file, log.capacity if isinstance(log, ReplayLog) else capacity)
+
+
+def has_ended(log: Log, gauge: GaugeSetting) -> bool:
+    """Whether a replay has offered everything, and all of it has been taken; other logs go on for ever."""
+    if not isinstance(log, ReplayLog):
+        return False
+    return {partition: state.taken for partition, state in read_states(gauge.file).items()} == log.ends()

@@ -1,0 +1,120 @@
+"""A view of a stream becomes a line: of JSON for a program, of words for a person who reads a log.
+
+Whoever reads JSON reads nothing else, so what others write to the same place (Spark's JVM, a client of Kafka's, an
+error that nobody foresaw) becomes JSON as well, a line at a time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import IO, Any, Literal
+
+from wayeb_py.errors import visible
+from wayeb_py.parallel.health.view import View
+
+Form = Literal["text", "json"]
+JOIN_S = 2.0
+
+
+class Lines:
+    """A log on standard error; each line is whole, and is one event."""
+
+    def __init__(self, form: Form = "text", stream: IO[str] | None = None) -> None:
+        self.form, self._stream = form, stream
+
+    def tell(self, event: str, message: str, level: str = "info", **facts: Any) -> None:
+        """One event: what kind it is, what to say of it, and its facts for programs."""
+        if self.form == "json":
+            line = _as_json(event, message, level, facts)
+        else:
+            mark = "" if level == "info" else f"{level}: "
+            line = f"{_now()} {mark}{visible(message)}"
+        print(line, file=self._stream or sys.stderr, flush=True)
+
+    def tell_batch(self, view: View, more: str = "") -> None:
+        """How things are after a batch."""
+        message = render_line(view) + (f"; {more}" if more else "")
+        self.tell("progress" if more else "batch", message, **(view.to_json() if self.form == "json" else {}))
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _as_json(event: str, message: str, level: str, facts: dict[str, Any]) -> str:
+    return json.dumps({"at": _now(), "level": level, "event": event, "message": message} | facts, default=str)
+
+
+@contextmanager
+def only_json(descriptor: int = 2) -> Iterator[None]:
+    """Makes JSON of every line that is written to standard error meanwhile, by whomever; what is JSON stays."""
+    sys.stderr.flush()
+    real, (reading, writing) = os.dup(descriptor), os.pipe()
+    os.dup2(writing, descriptor)
+    os.close(writing)
+    translator = threading.Thread(target=_translate, args=(reading, real), name="wayeb-json", daemon=True)
+    translator.start()
+    try:
+        yield
+    finally:
+        sys.stderr.flush()
+        os.dup2(real, descriptor)
+        translator.join(JOIN_S)  # a process that we started may live on, and hold the other end
+
+
+def _translate(reading: int, writing: int) -> None:
+    with os.fdopen(reading, "rb") as lines, os.fdopen(writing, "wb") as out:
+        for line in lines:
+            try:
+                out.write(json_line(line))
+                out.flush()
+            except OSError:  # nobody listens any more, but whoever writes must not be blocked
+                continue
+
+
+def json_line(line: bytes) -> bytes:
+    """The line as a JSON object: itself if it is one, nothing if it is empty."""
+    text = line.decode(errors="replace").rstrip()
+    try:
+        if isinstance(json.loads(text), dict):
+            return line.rstrip() + b"\n"
+    except ValueError:
+        pass
+    if not text:
+        return b""
+    said = text.removeprefix("spark: ")
+    return _as_json("said" if said == text else "spark", said, "warning", {}).encode() + b"\n"
+
+
+def render_line(view: View) -> str:
+    """What matters of a stream after a batch, in one line."""
+    parts = [
+        f"batch {view.batch}" if view.batch >= 0 else "no batch yet",
+        f"{view.sum('events'):,} events",
+        f"in {view.input_per_s:,.0f}/s",
+        f"done {view.processed_per_s:,.0f}/s",
+        f"back-pressure {view.backpressure:.2f}",
+        f"lag {view.lag_events:,}" + ("" if view.event_time_lag_s is None else f" ({duration(view.event_time_lag_s)})"),
+        f"{view.sum('detections'):,} detections",
+    ]
+    for name, word in (("late", "late"), ("bad", "bad"), ("duplicates", "duplicates"), ("ahead", "ahead of the clock")):
+        if view.sum(name):
+            parts.append(f"{view.sum(name):,} {word}")
+    parts.append(f"{view.entities:,} entities")
+    if view.state_bytes_per_entity is not None:
+        parts.append(f"{view.state_bytes_per_entity:,.0f} bytes each")
+    return ", ".join(parts)
+
+
+def duration(seconds: float) -> str:
+    """A length of time as a person would say it."""
+    for unit, size in (("d", 86_400), ("h", 3600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:.1f} {unit}"
+    return f"{seconds:.1f} s"

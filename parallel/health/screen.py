@@ -1,0 +1,132 @@
+"""A view of a stream becomes what a person at a terminal watches, drawn anew every second in the same place."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from wayeb_py.errors import visible
+from wayeb_py.parallel.health.lines import duration
+from wayeb_py.parallel.health.view import View
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+FINE, HIGH = 0.1, 0.5  # below the one nobody need care, above the other the recogniser is too slow
+SHOWN_PATTERNS = 12
+SHOWN_SOURCES = 8
+ECHOED = 5  # columns for what the terminal writes itself: `^C`, and once more
+LEAST_WIDTH = 20
+
+
+class Screen:
+    """Draws views on standard error."""
+
+    def __init__(self, title: str, console: Console | None = None) -> None:
+        from rich.console import Console
+        from rich.live import Live
+
+        self.title = title
+        self._live = Live(console=console or Console(stderr=True), auto_refresh=False, transient=False)
+        self._live.start()
+
+    def show(self, view: View) -> None:
+        """Draws a view, not quite as wide as the terminal: at its last column the `^C` that a terminal writes would go
+        to a line of its own, and the picture could not be taken back whole."""
+        from rich.constrain import Constrain
+
+        width = max(LEAST_WIDTH, self._live.console.width - ECHOED)
+        self._live.update(Constrain(draw(self.title, view), width), refresh=True)
+
+    def close(self) -> None:
+        """Leaves the last picture where it is."""
+        self._live.stop()
+
+
+def draw(title: str, view: View) -> RenderableType:
+    """The picture of a view."""
+    from rich.columns import Columns
+    from rich.panel import Panel
+
+    tables = [_rates(view), _detections(view), _faults(view)]
+    if len(view.sources) > 1:
+        tables.insert(1, _sources(view))
+    batch = f"batch {view.batch}" if view.batch >= 0 else "no batch yet"
+    return Panel(Columns(tables, padding=(0, 3)), title=_plain(title), title_align="left", subtitle=batch)
+
+
+def _table(*rows: tuple[str, str], head: str | None = None) -> RenderableType:
+    from rich.table import Table
+
+    table = Table(box=None, show_header=False, title=head, title_justify="left", padding=(0, 1))
+    table.add_column()
+    table.add_column(justify="right")
+    for name, value in rows:
+        table.add_row(_plain(name), value)
+    return table
+
+
+def _plain(name: str) -> str:
+    """A name, which may come from data, as nothing but its letters."""
+    from rich.markup import escape
+
+    return escape(visible(name))
+
+
+def _rates(view: View) -> RenderableType:
+    lag = f"{view.lag_events:,}"
+    rows = [
+        ("input", f"{view.input_per_s:,.0f}/s"),
+        ("processed", f"{view.processed_per_s:,.0f}/s"),
+        ("back-pressure", _ratio(view.backpressure)),
+        ("lag", lag if view.event_time_lag_s is None else f"{lag}, {duration(view.event_time_lag_s)}"),
+        ("events", f"{view.sum('events'):,}"),
+        ("entities", f"{view.entities:,}"),
+    ]
+    if view.state_bytes_per_entity is not None:
+        rows.append(("state", f"{view.state_bytes:,} B, {view.state_bytes_per_entity:,.0f} B an entity"))
+    if view.last_batch_s is not None:
+        rows.append(("last batch", duration(view.last_batch_s)))
+    return _table(*rows)
+
+
+def _ratio(ratio: float) -> str:
+    colour = "green" if ratio < FINE else "yellow" if ratio < HIGH else "red"
+    word = "fine" if ratio < FINE else "noticeable" if ratio < HIGH else "high"
+    return f"[{colour}]{ratio:.2f} {word}[/]"
+
+
+def _sources(view: View) -> RenderableType:
+    rows = [
+        (source or "all", f"{_ratio(facts.ratio)}, lag {facts.lag_events:,}")
+        for source, facts in sorted(view.sources.items(), key=lambda one: -one[1].ratio)[:SHOWN_SOURCES]
+    ]
+    if len(view.sources) > SHOWN_SOURCES:
+        rows.append((f"and {len(view.sources) - SHOWN_SOURCES} more", ""))
+    return _table(*rows, head="sources")
+
+
+def _detections(view: View) -> RenderableType:
+    found = sorted(view.sums.get("detections", {}).items(), key=lambda one: -one[1])
+    rows = [(name, f"{round(count):,}") for name, count in found[:SHOWN_PATTERNS]]
+    if len(found) > SHOWN_PATTERNS:
+        rows.append(
+            (f"and {len(found) - SHOWN_PATTERNS} more", f"{round(sum(n for _, n in found[SHOWN_PATTERNS:])):,}")
+        )
+    return _table(*(rows or [("none yet", "")]), head="detections")
+
+
+def _faults(view: View) -> RenderableType:
+    rows = [
+        (word, f"{view.sum(name):,}")
+        for name, word in (
+            ("late", "late"), ("duplicates", "duplicates"), ("ahead", "ahead of the clock"),
+            ("cleaned", "cleaned values"), ("unreadable", "unreadable values"), ("restarts", "restarts"),
+        )
+        if view.sum(name) or name == "late"
+    ]  # fmt: skip
+    rows.append(("bad", f"{view.sum('bad'):,}"))
+    rows += [(f"  {reason}", f"{round(count):,}") for reason, count in view.sums.get("bad", {}).items()]
+    idle_s = min((facts.idle_s for facts in view.sources.values()), default=0.0)
+    if idle_s > 5:
+        rows.append(("source idle for", duration(idle_s)))
+    return _table(*rows, head="set aside")

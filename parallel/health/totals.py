@@ -1,0 +1,106 @@
+"""What batches counted becomes totals that go on over restarts, each batch counted once.
+
+The totals lie beside the checkpoint with the number of the last batch in them, and are written after the batch is in
+the sink and before Spark knows that it is done. A batch that is repeated after a crash has the number that is there
+already, or the next one: it is counted once either way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.write import WholeFile, make_folder
+from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+
+FILE = "totals.json"
+
+# What a count says of a partition or group is a level, where the last one holds, or else it is added up.
+_LEVELS = ("entities", "held", "state_bytes")
+_NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside")  # what is set aside is counted by reason
+_GREATEST = ("end", "last_s", "most_rows")  # a stretch may be read in pieces
+
+
+@dataclass(slots=True)
+class Totals:
+    """Sums by name and label (a source partition, a pattern, a reason), and levels by name and partition."""
+
+    batch: int = -1
+    starts: int = 0
+    sums: dict[str, dict[str, float]] = field(default_factory=dict)
+    levels: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def count(self, batch: int, counts: Iterable[Mapping[str, Any]]) -> bool:
+        """Adds what a batch counted, unless it is in already."""
+        if batch <= self.batch:
+            return False
+        self.batch = batch
+        n_rows = 0
+        for counted in counts:
+            self._add(counted)
+            n_rows += counted.get("rows", 0)
+        self.add("batches", "", 1)
+        self.add("empty_batches", "", 0 if n_rows else 1)
+        return True
+
+    def add(self, name: str, label: str, amount: float) -> None:
+        """Adds to one sum."""
+        of_label = self.sums.setdefault(name, {})
+        of_label[label] = of_label.get(label, 0) + amount
+
+    def _add(self, counted: Mapping[str, Any]) -> None:
+        partition, group = str(counted.get("partition", "")), counted.get("group", 0)
+        for name, value in counted.items():
+            if name in _NOT_COUNTED or value is None or isinstance(value, str):
+                continue
+            if isinstance(value, Mapping):
+                for label, amount in value.items():
+                    self.add(name, str(label), amount)
+            elif name == "state_bytes":
+                self.levels.setdefault(name, {})[f"{partition}/{group}"] = value
+            elif name in _GREATEST:
+                of_partition = self.levels.setdefault(name, {})
+                of_partition[partition] = max(value, of_partition.get(partition, value))
+            elif name in _LEVELS:
+                if group == 0:
+                    self.levels.setdefault(name, {})[partition] = value
+            else:
+                self.add(name, partition, value)
+
+    def sum(self, name: str) -> float:
+        """A sum over all labels."""
+        return sum(self.sums.get(name, {}).values())
+
+    def level(self, name: str) -> float:
+        """A level over all partitions."""
+        return sum(self.levels.get(name, {}).values())
+
+
+def load_totals(folder: Path) -> Totals:
+    """The totals so far, none if there are none."""
+    path = folder / FILE
+    try:
+        return Totals(**unseal(path.read_bytes(), must=False))
+    except FileNotFoundError:
+        return Totals()
+    except (ValueError, TypeError):
+        raise DataError(
+            "the totals of this stream cannot be read: the file is cut short or damaged",
+            str(path),
+            hint="remove the file: counting begins at 0 again, detections are not touched",
+        ) from None
+
+
+def save_totals(folder: Path, totals: Totals) -> None:
+    """Puts the totals in their place, whole or not at all."""
+    make_folder(folder)
+    whole = WholeFile(folder / FILE)
+    try:
+        whole.write(seal(json.dumps(asdict(totals))).encode())
+        whole.commit()
+    finally:
+        whole.discard()

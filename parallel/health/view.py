@@ -1,0 +1,262 @@
+"""What a running stream's parts know becomes one view of it, as often as somebody looks.
+
+    gauge file (written where batches are planned) ─┐
+    log (how far it goes now) ──────────────────────┼──▶ View ──▶ screen · log lines · Prometheus · NDJSON
+    totals (what batches counted) ──────────────────┘
+
+Looking changes nothing: states that another process wrote are carried on to the present time (`pressure.pass_time`), so
+the ratio moves also in the middle of a long batch. Ratios and rates are over the last half minute; sums are since the
+stream was first started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from wayeb_py.errors import WayebError
+from wayeb_py.parallel.health.gauge import FILE
+from wayeb_py.parallel.health.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
+from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
+from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.logs.replay import ReplayLog
+
+WINDOW_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class SourceView:
+    """A source partition as it is now."""
+
+    ratio: float  # of the window in which it waited
+    waited_s: float  # since the stream was first started
+    watched_s: float
+    offered: int
+    taken: int
+    done: int
+    lag_events: int  # offered and not done
+    idle_s: float  # since everything that was offered is done
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A stream as it is now."""
+
+    at: str
+    batch: int
+    sources: dict[str, SourceView]
+    sums: dict[str, dict[str, float]]
+    backpressure: float = 0.0
+    input_per_s: float = 0.0
+    processed_per_s: float = 0.0
+    lag_events: int = 0
+    event_time_lag_s: float | None = None
+    entities: int = 0
+    state_bytes: int = 0
+    most_rows: int = 0
+    last_batch_s: float | None = None
+    resident_bytes: int = 0
+    up: int = 1
+
+    @property
+    def state_bytes_per_entity(self) -> float | None:
+        return self.state_bytes / self.entities if self.entities else None
+
+    def sum(self, name: str) -> int:
+        """A sum over all labels."""
+        return round(sum(self.sums.get(name, {}).values()))
+
+    def to_json(self) -> dict[str, Any]:
+        """The view as JSON can hold it."""
+        fields = asdict(self) | {"state_bytes_per_entity": self.state_bytes_per_entity}
+        return {name: _rounded(value) for name, value in fields.items()}
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, float):
+        return int(value) if value == int(value) else round(value, 4)
+    if isinstance(value, Mapping):
+        return {name: _rounded(inner) for name, inner in value.items()}
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What the window needs of an earlier look."""
+
+    at_s: float
+    waited_s: dict[str, float]
+    watched_s: dict[str, float]
+    offered: int
+    done: int
+
+
+@dataclass(slots=True)
+class Health:
+    """Counts batches and looks at a stream; its methods may be called from several threads."""
+
+    log: Log
+    folder: Path  # beside the checkpoint, `gauge.FOLDER`
+    capacity: Capacity
+    afresh: bool = False  # nothing is gone on with
+    frozen: bool = False  # what is there at the start is read, and nothing else; no clock decides
+    window_s: float = WINDOW_S
+    clock_s: Callable[[], float] = time.monotonic
+    latest: Callable[[], Offsets] | None = None  # how far a live log goes, if it may be asked besides the planning
+    totals: Totals = field(init=False)
+    last_batch_s: float | None = None
+    _carried: dict[str, tuple[float, float]] = field(init=False)  # waited and watched before this start
+    _looks: deque[_Look] = field(default_factory=deque)
+    _busy_s: dict[str, float] = field(default_factory=dict)  # when there was last something to do
+    _began_s: float = field(init=False)
+    _arrived: tuple[float, Offsets] = (0.0, {})  # when the log was last asked, and what it said
+    _lock: threading.RLock = field(default_factory=threading.RLock)
+
+    def __post_init__(self) -> None:
+        self.totals = Totals() if self.afresh else load_totals(self.folder)
+        waited, watched = (self.totals.sums.get(name, {}) for name in ("source_waited_s", "source_watched_s"))
+        self._carried = {source: (waited.get(source, 0.0), watched[source]) for source in watched}
+        self._began_s = self.clock_s()
+
+    def started(self) -> None:
+        """The stream has been started, perhaps again."""
+        with self._lock:
+            self.totals.starts += 1
+            self.totals.add("restarts", "", 1 if self.totals.starts > 1 else 0)
+            save_totals(self.folder, self.totals)
+
+    def count(self, number: int, counts: Sequence[Mapping[str, Any]]) -> None:
+        """A batch is in the sink."""
+        with self._lock:
+            if self.totals.count(number, counts):
+                for source, state in self._states().items():
+                    waited_s, watched_s = self._carried.get(source, (0.0, 0.0))
+                    self.totals.sums.setdefault("source_waited_s", {})[source] = waited_s + state.waited_s
+                    self.totals.sums.setdefault("source_watched_s", {})[source] = watched_s + state.watched_s
+                save_totals(self.folder, self.totals)
+
+    def timed(self, batch_s: float) -> None:
+        """A batch took so long, all of it."""
+        with self._lock:
+            self.last_batch_s = batch_s
+            self.totals.add("batch_s", "", batch_s)
+
+    def ask_log(self) -> None:
+        """Asks a live log how far it goes, so that the middle of a long batch is seen; it may take its time."""
+        if self.latest is not None:
+            with contextlib.suppress(WayebError):  # whoever reads the log will say so
+                self._arrived = self.clock_s(), self.latest()
+
+    def close(self) -> None:
+        """Keeps what was counted."""
+        with self._lock:
+            save_totals(self.folder, self.totals)
+
+    def look(self, up: bool = True) -> View:
+        """The stream as it is now."""
+        with self._lock:
+            return self._look(up)
+
+    def _look(self, up: bool) -> View:
+        now_s = self.clock_s()
+        states = self._states(now_s)
+        done = self.totals.levels.get("end", {})
+        look = _Look(
+            now_s,
+            {source: state.waited_s for source, state in states.items()},
+            {source: state.watched_s for source, state in states.items()},
+            sum(state.offered for state in states.values()),
+            round(self.totals.sum("rows")),
+        )
+        before = self._before(look)
+        sources = {
+            source: self._source(source, state, round(done.get(source, 0)), before, now_s)
+            for source, state in sorted(states.items())
+        }
+        passed_s = look.at_s - before.at_s
+        sums = {
+            name: of_label
+            for name, of_label in self.totals.sums.items()
+            if name not in ("source_waited_s", "source_watched_s")
+        }
+        return View(
+            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            batch=self.totals.batch,
+            sources=sources,
+            sums={name: dict(of_label) for name, of_label in sums.items()},
+            backpressure=sum(view.ratio for view in sources.values()) / len(sources) if sources else 0.0,
+            input_per_s=(look.offered - before.offered) / passed_s if passed_s > 0 else 0.0,
+            processed_per_s=(look.done - before.done) / passed_s if passed_s > 0 else 0.0,
+            lag_events=sum(view.lag_events for view in sources.values()),
+            event_time_lag_s=self._event_time_lag_s(states),
+            entities=round(self.totals.level("entities")),
+            state_bytes=round(self.totals.level("state_bytes")),
+            most_rows=round(max(self.totals.levels.get("most_rows", {}).values(), default=0)),
+            last_batch_s=self.last_batch_s,
+            resident_bytes=_resident_bytes(),
+            up=int(up),
+        )
+
+    def _states(self, now_s: float | None = None) -> dict[str, SourceState]:
+        """The sources as they were written last, carried on to a time."""
+        states = read_states(self.folder / FILE)
+        if now_s is None or not states:
+            return states
+        if isinstance(self.log, ReplayLog) and not self.frozen:
+            return {source: self.log.at(state, source, now_s) for source, state in states.items()}
+        seen_s, arrived = self._arrived
+        for source, state in states.items():
+            arrivals = Arrivals(state.at_s, state.offered)
+            arrivals.look(seen_s, arrived.get(source, state.offered))
+            states[source] = pass_time(state, now_s, arrivals, self.capacity, stands=False)
+        return states
+
+    def _before(self, look: _Look) -> _Look:
+        """The look that the window begins with."""
+        self._looks.append(look)
+        while len(self._looks) > 2 and self._looks[1].at_s <= look.at_s - self.window_s:
+            self._looks.popleft()
+        return self._looks[0]
+
+    def _source(self, source: str, state: SourceState, done: int, before: _Look, now_s: float) -> SourceView:
+        watched_s = state.watched_s - before.watched_s.get(source, 0.0)
+        waited_s = state.waited_s - before.waited_s.get(source, 0.0)
+        if state.offered > done or source not in self._busy_s:
+            self._busy_s[source] = now_s if state.offered > done else self._began_s
+        carried = self._carried.get(source, (0.0, 0.0))
+        return SourceView(
+            # The first look of all has nothing before it to compare with.
+            ratio=min(1.0, max(0.0, waited_s / watched_s)) if watched_s > 0 else state.ratio,
+            waited_s=carried[0] + state.waited_s,
+            watched_s=carried[1] + state.watched_s,
+            offered=state.offered,
+            taken=state.taken,
+            done=done,
+            lag_events=max(0, state.offered - done),
+            idle_s=now_s - self._busy_s[source],
+        )
+
+    def _event_time_lag_s(self, states: Mapping[str, SourceState]) -> float | None:
+        """How far the newest recognised event is behind: a replay's schedule, or the wall's clock."""
+        newest_s = max(self.totals.levels.get("last_s", {}).values(), default=None)
+        if newest_s is None:
+            return None
+        if isinstance(self.log, ReplayLog) and not self.frozen:
+            return self.log.behind_s(states, newest_s)
+        return max(0.0, time.time() - newest_s)  # the task that saw it may have a clock that is a little fast
+
+
+def _resident_bytes() -> int:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:  # no such file elsewhere
+        return 0

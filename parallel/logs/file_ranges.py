@@ -1,0 +1,323 @@
+"""A file of a folder becomes pieces: stretches of rows that are there whole, and can be read again by row.
+
+    Parquet, Arrow     the whole file is one piece, once its footer is there
+    NDJSON, CSV        whole lines, a few megabytes a piece; lines that are added later are pieces of their own
+    …, compressed      the whole file is one piece, once nothing has been added to it for a while
+
+A piece has a mark, a digest of a few kilobytes at its file's beginning and before its end: a file that was replaced by
+another is not read on, whatever its size. (*Not taken*: the inode, which a folder that was copied does not keep.)
+
+A file that cannot be read becomes a piece too: one bad row, with the reason. The verdict stands in the journal, so it
+is the same when the piece is read again. Only if the file changes it is looked at anew, and its rows are then
+pieces like any others. What `piece_rows` finds out when rows are read depends on the file alone as well.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat as kinds_of_files
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from wayeb_py.errors import DataError
+from wayeb_py.files import lines as texts
+from wayeb_py.files.damage import DECODING_ERRORS, unreadable_file
+from wayeb_py.files.delimited import carriage_returns
+from wayeb_py.files.discover import EventFile, require_file
+from wayeb_py.files.lines import Lines, is_wide, last_row_end, long_line, read_lines, row_ends, wide_text
+from wayeb_py.files.ndjson import read_objects
+
+PIECE_BYTES = 8 << 20  # of text: reading goes on in the middle of a piece by skipping its first lines
+QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long
+HALF_LINE_S = 30.0  # any other last line without its end: a number cut short looks like a number
+MARKED_BYTES = 4 << 10
+_CHANGED = "files must not be changed once they are there: give new events a new file"
+
+
+MOST_ROWS = 1 << 40  # in a file: more than any disk holds, and far from where offsets end
+
+
+class Unfinished(Exception):  # noqa: N818 (nothing is wrong yet)
+    """The file is not whole yet, or never will be."""
+
+
+class NotQuiet(Exception):  # noqa: N818 (nothing is wrong)
+    """Somebody may still be adding to the file, and nothing of it can be read before it is whole."""
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Rows of a file, and their place in the log."""
+
+    partition: str
+    path: str  # below the folder
+    start: int  # offset of the first row
+    first_byte: int
+    n_rows: int
+    first_line: int
+    n_bytes: int  # of the file up to the piece's end
+    fault: str | None = None  # why the file cannot be read: it counts as one bad row
+    mark: str = ""  # tells the file from another; journals of older releases have none
+    mtime_ns: int = 0  # of the file when it was looked at; one that still has it needs no second look
+    next_line: int = 0  # the first one after the piece, where it is text; 0 where it was not noted
+
+    @property
+    def end(self) -> int:
+        return self.start + self.n_rows
+
+
+# Looking.
+def look_at(
+    file: EventFile,
+    partition: str,
+    path: str,
+    start: int,
+    stat: os.stat_result,
+    known: Piece | None,
+    quiet_s: float,
+) -> list[Piece]:
+    """The pieces of a file that are there and not known yet; `known` is the last that is.
+
+    Nothing has been added to the file for `quiet_s`. Raises NotQuiet, Unfinished, or DataError where the file is not
+    the one that was known.
+    """
+    if known is not None and known.fault is not None:
+        if known.first_byte or (known.n_bytes, known.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
+            return []
+        found = _look_anew(file, partition, path, start, stat, quiet_s)
+        return [] if found and found[0].fault is not None and not found[0].first_byte else found
+    if known is not None:
+        if known.n_bytes == stat.st_size and known.mtime_ns == stat.st_mtime_ns:
+            return []
+        refuse_other(file, known, stat.st_size)
+        if known.n_bytes == stat.st_size:
+            return []
+        if not is_growing(file):
+            raise DataError("the file has changed since it was read", file.path, hint=_CHANGED)
+        try:
+            return list(_find_lines(file, partition, path, start, stat, known, quiet_s))
+        except PermissionError as error:
+            raise Unfinished(f"cannot be read: {error.strerror}") from error
+    return _look_anew(file, partition, path, start, stat, quiet_s)
+
+
+def _look_anew(
+    file: EventFile, partition: str, path: str, start: int, stat: os.stat_result, quiet_s: float
+) -> list[Piece]:
+    """The pieces of a file of which nothing is known."""
+    fault = name_fault(path) or _kind_fault(file.path, stat)
+    if fault is not None:
+        return [faulty(partition, path, start, stat, fault)]
+    try:
+        if is_growing(file):
+            return list(_find_lines(file, partition, path, start, stat, None, quiet_s))
+        if file.format in ("csv", "ndjson") and quiet_s < QUIET_S:
+            raise NotQuiet
+        n_rows, mark = _count_rows(file), _mark(file.path, stat.st_size)
+    except FileNotFoundError:
+        raise
+    except DataError as error:
+        raise Unfinished(error.message) from error
+    except DECODING_ERRORS as error:
+        raise Unfinished(unreadable_file(file, error).message) from error
+    if not 0 <= n_rows <= MOST_ROWS:
+        raise Unfinished(f"cannot be read as {file.format}: it says that it has {n_rows:,} rows")
+    return [Piece(partition, path, start, 0, n_rows, 1, stat.st_size, mark=mark, mtime_ns=stat.st_mtime_ns)]
+
+
+def faulty(
+    partition: str, path: str, start: int, stat: os.stat_result, fault: str, at: int = 0, line: int = 1
+) -> Piece:
+    """One bad row in the place of a file, or of what follows a byte of it."""
+    return Piece(partition, path, start, at, 1, line, stat.st_size, fault, mtime_ns=stat.st_mtime_ns)
+
+
+def name_fault(path: str) -> str | None:
+    """Why a file of this name cannot be kept account of; its name would end lines, or is no text."""
+    if any(character < " " or "\x7f" <= character <= "\x9f" for character in path):
+        return "cannot be read: its name has a control character"
+    return None if path.isascii() or _is_text(path) else "cannot be read: its name is not UTF-8"
+
+
+def _is_text(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _kind_fault(path: str, stat: os.stat_result) -> str | None:
+    """Why this is no file; opening it could wait for ever."""
+    if kinds_of_files.S_ISREG(stat.st_mode):
+        return None
+    try:
+        require_file(path)
+    except DataError as error:
+        return error.message
+    return "cannot be read: it is no file"
+
+
+def _count_rows(file: EventFile) -> int:
+    if file.format == "parquet":
+        with pq.ParquetFile(file.path) as opened:
+            metadata = opened.metadata
+            groups = [metadata.row_group(group).num_rows for group in range(metadata.num_row_groups)]
+            if sum(groups) != metadata.num_rows or any(n_rows < 0 for n_rows in groups):
+                raise pa.ArrowInvalid("the rows of its row groups are not as many as its footer says")
+            return sum(groups)
+    if file.format in ("csv", "ndjson"):
+        return sum(len(rows_of(lines.data, file.format)[0]) for lines in unpacked(file))
+    return sum(batch.num_rows for batch in arrow_batches(file))
+
+
+def is_growing(file: EventFile) -> bool:
+    """Whether lines may be added to the file."""
+    return file.format in ("csv", "ndjson") and file.compression is None
+
+
+def refuse_other(file: EventFile, piece: Piece, n_bytes: int) -> None:
+    """Raises DataError if a file of this size is not the one that the piece was seen in."""
+    if piece.n_bytes > n_bytes:
+        raise DataError(
+            f"the file has shrunk from {piece.n_bytes:,} to {n_bytes:,} bytes since it was read",
+            file.path,
+            hint=_CHANGED,
+        )
+    if piece.mark and _mark(file.path, piece.n_bytes) != piece.mark:
+        raise DataError("the file has changed since it was read: it was replaced by another", file.path, hint=_CHANGED)
+
+
+def _mark(path: str, n_bytes: int) -> str:
+    """What tells the first bytes of a file from those of another: a digest of where they begin and end."""
+    with open(path, "rb") as source:
+        begin = source.read(min(MARKED_BYTES, n_bytes))
+        source.seek(max(0, n_bytes - MARKED_BYTES))
+        end = source.read(min(MARKED_BYTES, n_bytes))
+    return hashlib.blake2b(begin + end, digest_size=8).hexdigest()
+
+
+def _find_lines(
+    file: EventFile,
+    partition: str,
+    path: str,
+    start: int,
+    stat: os.stat_result,
+    known: Piece | None,
+    quiet_s: float,
+) -> Iterator[Piece]:
+    at, line = (0, 1) if known is None else (known.n_bytes, known.next_line or known.first_line + _n_lines(file, known))
+    with open(file.path, "rb") as source:
+        source.seek(at)
+        left = stat.st_size - at
+        rest = b""
+        while left > 0:
+            data = source.read(min(PIECE_BYTES, left))
+            if not data:
+                break
+            left -= len(data)
+            data = rest + data
+            if at == 0 and is_wide(data):
+                yield faulty(partition, path, start, stat, wide_text(file).message)
+                return
+            end = _last_end(data, file.format)
+            is_endless = len(data) - end > texts.LONGEST_LINE_BYTES
+            if left == 0 and not is_endless and _is_whole(data[end:], file.format, quiet_s):
+                end = len(data)
+            rest = data[end:]
+            data = data[:end]
+            if is_endless and not data:
+                yield faulty(partition, path, start, stat, long_line(file, line).message, at, line)
+                return
+            if not data:
+                continue
+            if at == 0 and file.format == "csv":
+                header, newline, data = data.partition(b"\n")
+                if not newline:  # a header that may still grow, and no rows
+                    if b"\r" in header.rstrip(b"\r\n"):
+                        yield faulty(partition, path, start, stat, carriage_returns(file).message)
+                    return
+                at, line = len(header) + 1, 2
+            n_rows = len(rows_of(data, file.format)[0])
+            n_bytes, next_line = at + len(data), line + data.count(b"\n")
+            mark = _mark(file.path, n_bytes)
+            yield Piece(partition, path, start, at, n_rows, line, n_bytes, None, mark, stat.st_mtime_ns, next_line)
+            start, at, line = start + n_rows, n_bytes, next_line
+            if is_endless:
+                yield faulty(partition, path, start, stat, long_line(file, line).message, at, line)
+                return
+
+
+def _is_whole(tail: bytes, file_format: str, quiet_s: float) -> bool:
+    """Whether what follows the last line end is a line, though it has no end of its own."""
+    if quiet_s >= HALF_LINE_S:
+        return True
+    return file_format == "ndjson" and quiet_s >= QUIET_S and bool(read_objects([tail]))
+
+
+def _n_lines(file: EventFile, piece: Piece) -> int:
+    return read_bytes(file.path, piece).count(b"\n")
+
+
+def merge(pieces: Sequence[Piece], file: EventFile) -> Piece | None:
+    """Pieces of a file that follow each other as one; None if reading them as one would give other rows."""
+    first, last = pieces[0], pieces[-1]
+    whole = replace(last, start=first.start, first_byte=first.first_byte, first_line=first.first_line,
+                    n_rows=sum(piece.n_rows for piece in pieces))  # fmt: skip
+    starts, _ = rows_of(read_bytes(file.path, whole), file.format)
+    bounds = np.searchsorted(starts, [piece.n_bytes - first.first_byte for piece in pieces])
+    # A line that was taken without its end goes on in the next piece, and a quote may reach into it.
+    return whole if bounds.tolist() == [piece.end - first.start for piece in pieces] else None
+
+
+def read_bytes(path: str, piece: Piece) -> bytes:
+    with open(path, "rb") as source:
+        source.seek(piece.first_byte)
+        data = source.read(piece.n_bytes - piece.first_byte)
+    if len(data) < piece.n_bytes - piece.first_byte:
+        raise DataError("the file has shrunk since it was seen", path)
+    return data
+
+
+def _last_end(data: bytes, file_format: str) -> int:
+    return last_row_end(data) if file_format == "csv" else data.rfind(b"\n") + 1
+
+
+def rows_of(data: bytes, file_format: str) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Where the rows of some lines begin and end; an empty line is no row."""
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = row_ends(data) if file_format == "csv" else np.flatnonzero(octets == 0x0A) + 1
+    if data and (len(ends) == 0 or ends[-1] < len(data)):
+        ends = np.append(ends, len(data))
+    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
+    is_row = (ends - starts > 1) | (octets[starts] != 0x0A) if len(ends) else np.ones(0, dtype=np.bool_)
+    # Only what begins with white space can be empty; that is rare in rows.
+    for row in np.flatnonzero(is_row & np.isin(octets[starts], np.frombuffer(b" \t\r\n", np.uint8))).tolist():
+        is_row[row] = bool(data[starts[row] : ends[row]].strip(b"\r\n" if file_format == "csv" else None))
+    return starts[is_row], ends[is_row]
+
+
+def unpacked(file: EventFile) -> Iterator[Lines]:
+    for index, lines in enumerate(read_lines(file, quotes=file.format == "csv")):
+        if index == 0 and file.format == "csv":
+            lines = Lines(lines.data.partition(b"\n")[2], 2, lines.n_bytes)
+        yield lines
+
+
+def arrow_batches(file: EventFile) -> Iterator[pa.RecordBatch]:
+    """The record batches of an Arrow file or stream, whichever it is."""
+    with open(file.path, "rb") as head:
+        is_stream = not head.read(6).startswith(b"ARROW1")
+    with pa.memory_map(file.path) as source:
+        if is_stream:
+            yield from pa.ipc.open_stream(source)
+        else:
+            opened = pa.ipc.open_file(source)
+            for index in range(opened.num_record_batches):
+                yield opened.get_batch(index)

@@ -1,0 +1,474 @@
+"""A folder in which files appear becomes a log: its files, once seen, keep their order for ever.
+
+    folder/*.parquet, *.ndjson, …        one partition ""
+    folder/part=0/…, folder/part=1/…     a partition for each sub-folder; whoever writes them keeps entities together
+
+A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows: so an
+offset means the same row after a restart, and a name that would sort before others but comes later goes to the end.
+Files must appear whole, best by renaming; those with the names of temporary files are passed over. NDJSON and CSV may
+also grow: whole lines at the end are a new piece of the same file. A file that shrank, changed, or vanished before it
+was read stops the stream; one that cannot be read is one bad row, and the stream goes on.
+
+The order is that of appearance. A compressed file can only be read once nobody adds to it, so what appears after it
+waits for it, for a while. That it is quiet is told by its times, or, where those lie ahead of our clock, by our own
+eyes.
+
+A stream lives for months, and looks several times a second. A look lists names, and asks for the facts of a file only
+when it is new, has another inode, or has not been asked about for a while; the journal loses files that are committed
+and gone, and pieces of a growing file are joined: what is kept is as much as what is in the folder.
+
+*Not taken*: Spark's file source, which orders by modification time and forgets the names of old files.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from bisect import bisect_right
+from collections.abc import Container, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError, EventsError
+from wayeb_py.files.block import Block
+from wayeb_py.files.discover import EventFile, partitions_of, told_by_name
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.read import OpenedFile, joined_schema, open_file
+from wayeb_py.files.write import WholeFile, make_folder, sync
+from wayeb_py.parallel.logs.file_ranges import (
+    PIECE_BYTES,
+    QUIET_S,
+    NotQuiet,
+    Piece,
+    Unfinished,
+    faulty,
+    is_growing,
+    look_at,
+    merge,
+    name_fault,
+)
+from wayeb_py.parallel.logs.file_rows import read_piece
+from wayeb_py.parallel.logs.journal import Journal, render_journal
+from wayeb_py.parallel.logs.log import NoEventsError, Offsets, Stretch
+from wayeb_py.parallel.recovery.mending import CHOICE
+
+SAMPLED_FILES = 8  # of the oldest, and of the newest
+TRIED_FILES = 64  # for a sample, where some of them cannot be read
+COMPACTED_PIECES = 4096  # fewer are not worth the trouble
+DONE_EVERY_S = 60.0
+# A file that has been quiet for so long is asked about again after a sixtieth of that, at most this.
+GROWING_S, WHOLE_S = 60.0, 600.0
+UNFINISHED_S = 60.0  # a file that cannot be read for so long is no longer being written: it is at fault
+HELD_S = 60.0  # a compressed file that is added to for so long does not hold up those behind it any more
+_TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
+
+
+@dataclass(slots=True)
+class _Waited:
+    """A file of which something is there that cannot be taken yet."""
+
+    look: int  # at which it appeared
+    since_s: float
+    facts: tuple[int, int]  # size, and time of modification
+    same_since_s: float
+    holds: bool = False  # whether others wait for it
+
+    @property
+    def waited_s(self) -> float:
+        return time.monotonic() - self.since_s
+
+
+_journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single piece
+_loading = threading.Lock()
+
+
+class FolderLog:
+    """The files of a folder as a log; `journal` is a file of our own that the driver writes and all read."""
+
+    def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str]) -> None:
+        self.folder, self.journal = Path(folder).absolute(), Path(journal).absolute()
+        self._waited: dict[str, _Waited] = {}  # by path: files of which something is there and not taken
+        self._look = 0
+        self._seen: dict[str, tuple[int, float]] = {}  # by path: inode, and when its facts are asked for again
+        self._n_compacted = 0
+        self._done_written_s = -DONE_EVERY_S
+
+    @property
+    def name(self) -> str:
+        return f"folder:{self.folder}"
+
+    def __getstate__(self) -> tuple[Path, Path]:
+        return self.folder, self.journal
+
+    def __setstate__(self, state: tuple[Path, Path]) -> None:
+        self.__init__(*state)  # type: ignore[misc]
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        """The types of the wanted columns in the first files, and in the last where the first lack a column."""
+        self.latest()
+        pieces = chain.from_iterable(self._load().pieces.values())
+        held = list(dict.fromkeys(piece.path for piece in pieces if piece.n_rows and piece.fault is None))
+        oldest = self._sampled(held, wanted)
+        if not oldest:
+            return None
+        try:
+            return self._joined_schema(oldest, wanted)
+        except EventsError as error:
+            newest = self._sampled(held[: SAMPLED_FILES - 1 : -1], wanted)
+            for files in (oldest + newest, newest):  # a column may be younger than the folder
+                with suppress(EventsError, DataError):
+                    return self._joined_schema(files, wanted)
+            raise error
+
+    def _sampled(self, paths: Sequence[str], wanted: Wanted) -> list[OpenedFile]:
+        """Some of the files, opened; those that cannot be read are passed over, unless none can."""
+        opened: list[OpenedFile] = []
+        faults: list[DataError | EventsError] = []
+        there = (path for path in paths if (self.folder / path).exists())
+        for path in islice(there, TRIED_FILES):
+            try:
+                events = open_file(self._file(path), wanted)
+            except (DataError, EventsError) as error:
+                faults.append(error)
+                continue
+            opened += [] if getattr(events, "is_empty", False) else [events]
+            if len(opened) == SAMPLED_FILES:
+                break
+        if not opened and faults:
+            first = faults[0]
+            if isinstance(first, EventsError):  # what the patterns ask for is nowhere
+                raise first
+            raise NoEventsError(first.message, first.file, first.row, first.hint)
+        return opened
+
+    def _joined_schema(self, files: Sequence[OpenedFile], wanted: Wanted) -> pa.Schema:
+        """The types of the files; one that does not go with those before it decides nothing."""
+        fitting: list[OpenedFile] = []
+        faults: list[DataError | EventsError] = []
+        for opened in files:
+            try:
+                joined_schema([*fitting, opened], wanted)
+            except EventsError as error:
+                if not _has_key_and_time(opened, wanted):
+                    faults.append(error)
+                    continue
+            except DataError as error:
+                faults.append(error)
+                continue
+            fitting.append(opened)
+        if not fitting:
+            raise faults[0]
+        return joined_schema(fitting, wanted)
+
+    def earliest(self) -> Offsets:
+        return dict.fromkeys(self.latest(), 0)
+
+    def latest(self) -> Offsets:
+        """Looks at the folder, and writes down what is new."""
+        known = self._load()
+        found = self._find_new(known)
+        if found:
+            self._write(found)
+            known = self._load()
+        return {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
+
+    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        """The rows of the pieces that the stretch covers."""
+        pieces = self._load().pieces.get(stretch.partition, [])
+        begin = bisect_right(pieces, stretch.start, key=lambda piece: piece.start) - 1
+        at = stretch.start
+        for piece in islice(pieces, max(0, begin), None):
+            if at >= stretch.end:
+                return
+            if piece.start > at:
+                raise self._gone(stretch.partition, at)
+            end = min(stretch.end, piece.end)
+            if at < end:
+                yield from read_piece(
+                    piece, self._file(piece.path), at - piece.start, end - piece.start, wanted, schema
+                )
+                at = end
+        if at == stretch.start < stretch.end:
+            raise self._gone(stretch.partition, at)
+
+    def _gone(self, partition: str, offset: int) -> DataError:
+        return DataError(
+            f"the files with the events from offset {offset:,} on are gone",
+            str(self.folder / partition),
+            hint="begin anew: --restart beginning, or --restart now",
+        )
+
+    def forget(self, before: Offsets) -> None:
+        """Notes which files may be removed; the journal gives up those that were, if it has become long."""
+        now_s = time.monotonic()
+        if now_s - self._done_written_s >= DONE_EVERY_S:
+            self._done_written_s = now_s
+            self._note_done(before)
+        if self._seen and self._load().n_pieces >= 2 * self._n_compacted + COMPACTED_PIECES:
+            self._compact(before)
+            self._n_compacted = self._load().n_pieces
+
+    def _note_done(self, before: Offsets) -> None:
+        """The names of the files that are there and that the stream does not need any more."""
+        last = self._load().last
+        known = ((path, last[path]) for path in self._seen if path in last)
+        done = sorted(
+            path
+            for path, piece in known
+            if piece.end <= before.get(piece.partition, 0) and name_fault(path) is None  # a name may not look like two
+        )
+        _put(self.journal.with_name(f"{self.journal.stem}-done.txt"), "".join(f"{path}\n" for path in done))
+
+    def _compact(self, before: Offsets) -> None:
+        """Writes the journal anew without what nobody can ask for: what is committed, and gone from the folder.
+
+        A stretch that is read again from an older state could not be read without its file either.
+        """
+        kept: list[Piece] = []
+        for partition, pieces in self._load().pieces.items():
+            # A partition without any file may be a disk that is not mounted: its files will come back.
+            is_there = any(piece.path in self._seen for piece in pieces)
+            done = before.get(partition, 0) if is_there else 0
+            # The last piece tells where the partition ends.
+            there = [piece for piece in pieces[:-1] if piece.end > done or piece.path in self._seen]
+            kept += [*self._joined(there, done), pieces[-1]]
+        _put(self.journal, render_journal(kept, is_new=True))
+
+    def _joined(self, pieces: list[Piece], done: int) -> list[Piece]:
+        """Pieces of a growing file, often a line each, as few larger ones."""
+        groups: list[list[Piece]] = []
+        for piece in pieces:
+            before = groups[-1] if groups else []
+            follows = (
+                bool(before)
+                and piece.end <= done
+                and piece.fault is None
+                and before[-1].fault is None
+                and before[-1].path == piece.path
+                and (before[-1].end, before[-1].n_bytes) == (piece.start, piece.first_byte)
+                and piece.n_bytes - before[0].first_byte <= PIECE_BYTES
+            )
+            if follows:
+                before.append(piece)
+            else:
+                groups.append([piece])
+        joined: list[Piece] = []
+        for group in groups:
+            try:
+                whole = merge(group, self._file(group[0].path)) if len(group) > 1 else None
+            except (OSError, DataError):  # it has just gone, or changed: whoever reads it says so
+                whole = None
+            joined += group if whole is None else [whole]
+        return joined
+
+    # The journal.
+
+    def _load(self) -> Journal:
+        """The journal, with what has been added to it since this process last looked."""
+        try:
+            with _loading, open(self.journal, "rb") as file:
+                journal_id = file.readline()
+                known = _journals.get(self.journal)
+                if known is None or known.id != journal_id:
+                    known = _journals[self.journal] = Journal(journal_id)
+                file.seek(known.n_bytes)
+                content = file.read()
+                known.add(content[: content.rfind(b"\n") + 1])  # half a line is of a writer that died
+        except FileNotFoundError:
+            return Journal(b"")
+        except (ValueError, TypeError):
+            _journals.pop(self.journal, None)
+            raise DataError(
+                "the journal of the files that were read is damaged", str(self.journal), hint=CHOICE
+            ) from None
+        return known
+
+    def refuse_lost(self, taken: Offsets) -> None:
+        """Raises DataError where the journal ends before what was read: in which order files came is not known."""
+        _journals.pop(self.journal, None)  # this process may remember what has gone since
+        pieces = self._load().pieces
+        for partition, offset in sorted(taken.items()):
+            end = pieces[partition][-1].end if partition in pieces else 0
+            if end < offset:
+                raise DataError(
+                    f"the journal of the files that were read ends at row {end:,}, and {offset:,} were read: it was "
+                    "cut short or lost, and with it the order of the files",
+                    str(self.journal),
+                    hint=CHOICE,
+                )
+
+    def _write(self, found: list[Piece]) -> None:
+        """Adds pieces to the journal, on the disk before anybody hears of their offsets."""
+        known = self._load()
+        make_folder(self.journal.parent)
+        with open(self.journal, "ab") as file:
+            file.truncate(known.n_bytes)
+            file.write(render_journal(found, is_new=not known.n_bytes).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        if not known.n_bytes:
+            sync(self.journal.parent)
+
+    # The folder.
+
+    def _find_new(self, known: Journal) -> list[Piece]:
+        self._look += 1
+        ends = {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
+        found: list[Piece] = []
+        held: set[str] = set()  # partitions in which something has to come first that is not whole yet
+        for path, inode, stat in self._due():
+            file, partition = self._file(path), _partition_of(path)
+            if partition in held:
+                self._wait_for(path, stat)
+                continue
+            start, last = ends.get(partition, 0), known.last.get(path)
+            try:
+                pieces = look_at(file, partition, path, start, stat, last, self._quiet_s(path, stat))
+            except FileNotFoundError:
+                continue
+            except NotQuiet:
+                pieces = []
+                waited = self._wait_for(path, stat)
+                waited.holds = waited.waited_s < HELD_S
+                if waited.holds:
+                    held.add(partition)
+            except Unfinished as reason:
+                pieces = self._give_up(path, partition, start, stat, last, reason)
+            if pieces:
+                ends[partition] = pieces[-1].end
+                found += pieces
+                last = pieces[-1]
+            if last is not None and (last.n_bytes == stat.st_size or last.fault is not None):
+                self._waited.pop(path, None)
+                again_s = max(0.0, time.time() - stat.st_mtime) / 60
+                self._seen[path] = inode, time.monotonic() + min(again_s, GROWING_S if is_growing(file) else WHOLE_S)
+            elif stat.st_size:
+                self._wait_for(path, stat)
+        # A file that was read to its end may go: only `read` knows whether somebody still asks for it.
+        return found
+
+    def _wait_for(self, path: str, stat: os.stat_result) -> _Waited:
+        """Keeps in mind since when a file is there, and since when it is as it is."""
+        facts, now_s = (stat.st_size, stat.st_mtime_ns), time.monotonic()
+        waited = self._waited.get(path)
+        if waited is None:
+            waited = self._waited[path] = _Waited(self._look, now_s, facts, now_s)
+        elif waited.facts != facts:
+            waited.facts, waited.same_since_s = facts, now_s
+        return waited
+
+    def _quiet_s(self, path: str, stat: os.stat_result) -> float:
+        """For how long nobody has added to the file: by its times, or as long as we have seen it so."""
+        # A time that is set may lie ahead of our clock. The time of the last change of any kind cannot be set.
+        by_clock_s = time.time() - min(stat.st_mtime, stat.st_ctime)
+        waited = self._waited.get(path)
+        is_same = waited is not None and waited.facts == (stat.st_size, stat.st_mtime_ns)
+        return max(by_clock_s, time.monotonic() - waited.same_since_s if waited is not None and is_same else 0.0)
+
+    def _give_up(
+        self,
+        path: str,
+        partition: str,
+        start: int,
+        stat: os.stat_result,
+        last: Piece | None,
+        reason: Unfinished,
+    ) -> list[Piece]:
+        """Nothing, as long as somebody may still be writing the file; then one bad row in its place."""
+        if last is not None:  # it was told of, or is only out of reach for now
+            return []
+        waited = self._wait_for(path, stat)
+        waited.holds = False
+        if max(waited.waited_s, self._quiet_s(path, stat)) < UNFINISHED_S:
+            return []
+        return [faulty(partition, path, start, stat, str(reason))]
+
+    def settle(self) -> None:
+        """Waits for files that are there and may be added to, as far as others wait for them: not for long."""
+        until_s = time.monotonic() + HELD_S
+        self.latest()
+        while any(waited.holds for waited in self._waited.values()) and time.monotonic() < until_s:
+            time.sleep(QUIET_S / 8)
+            self.latest()
+
+    def _due(self) -> list[tuple[str, int, os.stat_result]]:
+        """Path below the folder, inode and facts of the event files that have to be looked at, in their order."""
+        if not self.folder.is_dir():
+            raise DataError("the folder to read from does not exist", str(self.folder))
+        now_s = time.monotonic()
+        there: dict[str, tuple[int, float]] = {}
+        due: list[tuple[str, int, os.stat_result]] = []
+        for path, entry in _listed(str(self.folder), "", self._seen):
+            seen = there[path] = self._seen.get(path, (0, 0.0))
+            if seen[0] != entry.inode() or seen[1] <= now_s:
+                with suppress(FileNotFoundError):
+                    due.append((path, entry.inode(), _facts(entry.path)))
+        self._seen = there
+        self._waited = {path: waited for path, waited in self._waited.items() if path in there}
+        # By the look at which they were first waited for, and then by name.
+        looks = {path: waited.look for path, waited in self._waited.items()}
+        return sorted(due, key=lambda found: (looks.get(found[0], self._look), found[0].split(os.sep)))
+
+    def _file(self, path: str) -> EventFile:
+        file_format, compression = told_by_name(path)
+        assert file_format is not None
+        partitions = tuple(partitions_of(Path(path).parent))
+        return EventFile(str(self.folder / path), file_format, compression, partitions)
+
+
+def _listed(folder: str, below: str, seen: Container[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The event files of a folder and those in it, by their paths below the topmost; nothing but names is read."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            path = below + entry.name
+            if path in seen or _is_event_file(entry):
+                yield path, entry
+            elif not entry.name.startswith(("_", ".")) and _is_folder(entry) and not entry.is_symlink():
+                yield from _listed(entry.path, path + os.sep, seen)
+
+
+def _is_event_file(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    is_other = name.startswith(("_", ".")) or name.lower().endswith(_TEMPORARY) or name.endswith(".aside.ndjson")
+    return not is_other and told_by_name(name)[0] is not None and not _is_folder(entry)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def _facts(path: str) -> os.stat_result:
+    """The facts of a file, or of a link that leads to none."""
+    try:
+        return os.stat(path)
+    except OSError:
+        return os.lstat(path)
+
+
+def _has_key_and_time(opened: OpenedFile, wanted: Wanted) -> bool:
+    return all(
+        column.name in opened.types or column.name in dict(opened.file.partitions)
+        for column in (wanted.key, wanted.time)
+    )
+
+
+def _partition_of(path: str) -> str:
+    first, separator, _ = path.partition(os.sep)
+    return first if separator and first.startswith("part=") and name_fault(first) is None else ""
+
+
+def _put(path: Path, text: str) -> None:
+    whole = WholeFile(path)
+    try:
+        whole.write(text.encode())
+        whole.commit()
+    finally:
+        whole.discard()

@@ -1,0 +1,381 @@
+"""A Kafka topic as a log: its partitions are the source's partitions, its offsets the log's, its messages JSON objects.
+
+Messages are read as the lines of an NDJSON file are (`files.ndjson`), by the same types and with the same faults: a
+message that is no JSON object, is empty, or has no time or key is set aside with its partition and offset, and never
+stops the stream. Offsets may have gaps, from compaction and from transactions: a stretch ends where the position
+reaches its end, not when so many messages were read. Only committed messages count.
+
+Nothing is committed to Kafka: offsets are kept by whoever reads, beside the state that belongs to them. Where the topic
+no longer holds what a stretch asks for, reading stops and says so; with `lost=skip` it goes on, and the gap is set
+aside.
+
+*Not taken*: a consumer group, whose rebalancing would move entities away from their state; Spark's connector, which
+turns each message into a row of the JVM and then of Python (it serves the stateful operator).
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import AsideRow, Block, Selection, TimeRange, merge_unreadable
+from wayeb_py.files.discover import EventFile
+from wayeb_py.files.ndjson import guess_types, read_each, read_objects, read_typed
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.read import joined_schema
+from wayeb_py.parallel.logs.kafka_topic import KafkaTopic, is_passing
+from wayeb_py.parallel.logs.log import NoEventsError, Offsets, Stretch
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message, TopicPartition
+
+BLOCK_MESSAGES = 1 << 16
+BLOCK_BYTES = 32 << 20
+SAMPLE_MESSAGES = 10_000
+SHOWN_CHARACTERS = 60
+CAREFUL_MESSAGES = 256  # a block with a fault is halved down to this before its messages are read one by one
+_WAIT_S = 0.1
+
+# The client waits a second, by default, when its queue was full. What it has fetched beyond the stretch is thrown away,
+# so the queue is small; one that holds a few fetches is no slower.
+_FETCHING = {
+    "fetch_queue_backoff_ms": 1,
+    "fetch_wait_max_ms": 50,  # at most so long the broker waits before it says that there is nothing more
+    "queued_max_messages_kbytes": 4 << 10,
+    "enable_partition_eof": True,
+    "auto_offset_reset": "error",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """Consecutive messages of a partition: their offsets, which may have gaps, and what they hold."""
+
+    first: int
+    offsets: list[int] | None  # None where they have no gaps
+    values: list[bytes | None]
+
+    def offset(self, place: int) -> int:
+        return self.first + place if self.offsets is None else self.offsets[place]
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaLog:
+    """The log that a topic is."""
+
+    topic: KafkaTopic
+
+    @classmethod
+    def open(cls, url: str) -> KafkaLog:
+        """The log of the topic that a URL names; whether it is there is asked when it is needed."""
+        return cls(KafkaTopic.parse(url))
+
+    @property
+    def name(self) -> str:
+        return self.topic.url
+
+    def identity(self) -> dict[str, str]:
+        """The cluster, and the topic as long as it is not made anew, as far as the brokers tell."""
+        return self.topic.identity(_client(self.topic, os.getpid()))
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        """The types of the wanted columns, from the first messages of each partition; None while there are none.
+
+        Where those lack a column, the last messages are asked too: it may be younger than the topic.
+        """
+        earliest, latest = self.earliest(), self.latest()
+        share = max(1, SAMPLE_MESSAGES // max(1, len(latest)))
+        firsts = [Stretch(p, start, min(start + share, latest[p])) for p, start in earliest.items()]
+        sampled = self._sample(firsts)
+        objects = read_objects(value for _, _, value in sampled)
+        seen = dict.fromkeys(name for value in objects for name in value)
+        if not set(wanted.names) <= seen.keys():
+            ends = [Stretch(one.partition, max(one.end, latest[one.partition] - share), latest[one.partition])
+                    for one in firsts]  # fmt: skip
+            last = self._sample(ends)
+            sampled += last
+            more = read_objects(value for _, _, value in last)
+            objects += more
+            seen |= dict.fromkeys(name for value in more for name in value)
+        if not sampled:
+            return None
+        if not objects:
+            raise self._no_events(sampled)
+        present = (*seen, *wanted.names[2:]) if self.topic.absent == "missing" else tuple(seen)
+        types = guess_types(objects, present, wanted, self.name)
+        return joined_schema([_Sample(EventFile(self.name, "ndjson"), present, types)], wanted)
+
+    def _sample(self, stretches: list[Stretch]) -> list[tuple[str, int, bytes]]:
+        """Partition, offset and value of the messages of some stretches."""
+        return [
+            (stretch.partition, piece.offset(place), value or b"")
+            for stretch in stretches
+            for piece in self._messages(stretch)
+            if isinstance(piece, Messages)
+            for place, value in enumerate(piece.values)
+        ]
+
+    def _no_events(self, sampled: list[tuple[str, int, bytes]]) -> NoEventsError:
+        partition, offset, value = sampled[0]
+        text = value.decode("utf-8", "replace").strip()
+        shown = f"begins with `{text[:SHOWN_CHARACTERS]}`" if text else "is empty"
+        return NoEventsError(
+            f"none of the {len(sampled):,} messages looked at is a JSON object, so that the types of events are not "
+            f"known: the one at offset {offset:,} {shown}",
+            self.place(partition),
+            hint="send each event as one JSON object; what stands before the first one goes aside",
+        )
+
+    def earliest(self) -> Offsets:
+        return self._watermarks(0)
+
+    def latest(self) -> Offsets:
+        return self._watermarks(1)
+
+    def _watermarks(self, which: int) -> Offsets:
+        from confluent_kafka import TopicPartition
+
+        client = _client(self.topic, os.getpid())
+        found: Offsets = {}
+        for number in self.topic.partitions(client):
+            partition = TopicPartition(self.topic.name, number)
+            found[str(number)] = self.topic.ask(partial(_watermarks, client, partition), client)[which]
+        return found
+
+    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        """The events of a stretch, a block for some thousands of messages."""
+        selection = Selection(wanted, schema, TimeRange(), BLOCK_MESSAGES)
+        place = self.place(stretch.partition)
+        for piece in self._messages(stretch):
+            if isinstance(piece, AsideRow):
+                yield Block(aside=[piece])
+            else:
+                yield parse_messages(piece, place, selection)
+
+    def place(self, partition: str) -> str:
+        """What an aside row calls its file; its row is the offset."""
+        return f"{self.name}#{partition}"
+
+    def forget(self, before: Offsets) -> None:
+        """The topic's own retention decides what is kept."""
+
+    def _messages(self, stretch: Stretch) -> Iterator[Messages | AsideRow]:
+        """The messages of a stretch, and in their place what has gone before it could be read."""
+        if stretch.start >= stretch.end:
+            return
+        consumer = self.topic.consumer(**_FETCHING, queued_min_messages=min(stretch.end - stretch.start, 1_000_000))
+        try:
+            yield from _Reading(self, consumer, stretch).run()
+        finally:
+            consumer.close()
+
+
+@lru_cache(maxsize=16)
+def _client(topic: KafkaTopic, process: int) -> Consumer:
+    """One client for all questions of a process; a fork must not use its parent's."""
+    return topic.consumer()
+
+
+def _watermarks(client: Consumer, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
+    marks: tuple[int, int] = client.get_watermark_offsets(partition, timeout=timeout_s)
+    return marks
+
+
+@dataclass(slots=True)
+class _Sample:
+    """What messages say of their columns."""
+
+    file: EventFile
+    columns: tuple[str, ...]
+    types: dict[str, pa.DataType]
+    loose: bool = True
+
+
+class _Reading:
+    """One pass over a stretch: from its start until the position reaches its end."""
+
+    def __init__(self, log: KafkaLog, consumer: Consumer, stretch: Stretch) -> None:
+        self._log, self._topic, self._consumer, self._stretch = log, log.topic, consumer, stretch
+        self._position = stretch.start
+        self._heard_at = time.monotonic()
+        self._why = "nothing arrives"
+
+    def run(self) -> Iterator[Messages | AsideRow]:
+        self._assign(self._position)
+        values: list[bytes | None] = []
+        offsets: list[int] = []
+        n_bytes = 0
+        end = self._stretch.end
+        while self._position < end:
+            wanted = min(BLOCK_MESSAGES - len(values), end - self._position)
+            with self._topic.telling_faults():
+                arrived = self._consumer.consume(wanted, timeout=_WAIT_S)
+            n_before = len(values)
+            yield from self._take(arrived, values, offsets)
+            n_bytes += sum(map(len, filter(None, values[n_before:])))
+            if arrived:
+                self._heard_at = time.monotonic()
+                self._topic.heard()
+            elif time.monotonic() - self._heard_at > self._topic.timeout_s:
+                raise self._stuck()
+            if len(values) >= BLOCK_MESSAGES or n_bytes >= BLOCK_BYTES:
+                yield _gathered(offsets, values)
+                values, offsets, n_bytes = [], [], 0
+        if values:
+            yield _gathered(offsets, values)
+
+    def _take(self, arrived: list[Message], values: list[bytes | None], offsets: list[int]) -> Iterator[AsideRow]:
+        """Adds the messages of the stretch to those at hand; what was lost between them, if something was."""
+        end = self._stretch.end
+        if arrived and all(message.error() is None for message in arrived):
+            first, last = arrived[0].offset(), arrived[-1].offset()
+            assert first is not None
+            assert last is not None
+            if last < end and last - first + 1 == len(arrived):  # as it nearly always is
+                values += [message.value() for message in arrived]
+                offsets += range(first, last + 1)
+                self._position = last + 1
+                return
+        for message in arrived:
+            error = message.error()
+            if error is not None:
+                lost = self._heed(error, message)
+                if lost is not None:
+                    yield lost
+                continue
+            offset = message.offset()
+            assert offset is not None
+            if offset >= end:
+                self._position = end
+                return
+            values.append(message.value())
+            offsets.append(offset)
+            self._position = offset + 1
+
+    def _assign(self, offset: int) -> None:
+        from confluent_kafka import TopicPartition
+
+        with self._topic.telling_faults():
+            self._consumer.assign([TopicPartition(self._topic.name, int(self._stretch.partition), offset)])
+
+    def _heed(self, error: Any, message: Any) -> AsideRow | None:
+        """Goes on, if it can, after what the client says between messages; what was lost, if something was."""
+        from confluent_kafka import KafkaError
+
+        code = error.code()
+        if code == KafkaError._PARTITION_EOF:
+            # Behind the last message there may be marks of transactions, which have offsets too.
+            self._position = max(self._position, message.offset())
+            self._why = f"the partition ends at offset {message.offset():,}"
+            return None
+        if code in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            return self._skip_lost()
+        if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
+            raise DataError(
+                f"the topic or its partition {self._stretch.partition} is gone",
+                self._topic.url,
+                hint="its offsets mean nothing any more: begin with a new checkpoint folder",
+            )
+        if not is_passing(error):
+            raise self._topic.fault(error)
+        self._why = error.str()
+        return None
+
+    def _skip_lost(self) -> AsideRow | None:
+        """Goes on where the partition begins now, if that was allowed."""
+        earliest = self._log.earliest().get(self._stretch.partition, 0)
+        start, first = self._position, min(earliest, self._stretch.end)
+        place = self._log.place(self._stretch.partition)
+        if first <= start:
+            raise DataError(
+                f"offset {start:,} is behind the end of the partition: the topic was made anew, or lost its end",
+                place,
+                hint="its offsets mean nothing any more: begin with a new checkpoint folder",
+            )
+        if self._topic.lost == "stop":
+            raise DataError(
+                f"{first - start:,} messages from offset {start:,} on are gone: the topic's retention removed them "
+                "before they were read",
+                place,
+                hint="to go on without them give ?lost=skip in the URL; to begin again, a new checkpoint folder",
+            )
+        self._position = first
+        self._assign(first)
+        return AsideRow(place, start, "removed by retention before it was read", {"from": start, "before": first})
+
+    def _stuck(self) -> DataError:
+        if self._why.startswith("the partition ends"):
+            return DataError(
+                f"{self._why}, and should reach {self._stretch.end:,}: the topic was made anew, or lost its end",
+                self._log.place(self._stretch.partition),
+                hint="its offsets mean nothing any more: begin with a new checkpoint folder",
+            )
+        return self._topic.unreachable(self._why)
+
+
+def _gathered(offsets: list[int], values: list[bytes | None]) -> Messages:
+    whole = offsets[-1] - offsets[0] + 1 == len(offsets)
+    return Messages(offsets[0], None if whole else offsets, values)
+
+
+def parse_messages(messages: Messages, place: str, selection: Selection) -> Block:
+    """The events of some messages, and those that are none."""
+    block = Block()
+    _parse_part(messages, 0, len(messages.values), place, selection, block)
+    return block
+
+
+def _parse_part(messages: Messages, start: int, end: int, place: str, selection: Selection, block: Block) -> None:
+    part = _read_lines(messages.values[start:end], selection)
+    if part is None and end - start > CAREFUL_MESSAGES:
+        middle = (start + end) // 2
+        _parse_part(messages, start, middle, place, selection, block)
+        _parse_part(messages, middle, end, place, selection, block)
+        return
+    if part is None:
+        part = _read_one_by_one(messages, start, end, place, selection)
+    block.n_rows += part.n_rows
+    block.n_bytes += part.n_bytes
+    block.batches += part.batches
+    block.aside += part.aside
+    merge_unreadable(block.unreadable, part.unreadable)
+
+
+def _read_lines(values: list[bytes | None], selection: Selection) -> Block | None:
+    """Messages as the lines of one text; None unless each of them is surely one object."""
+    try:
+        data = b"\n".join(values)  # type: ignore[arg-type]
+    except TypeError:  # a message without a value
+        return None
+    # No object has a line end between } and {: if every line end has, each line is one object or more, and Arrow's
+    # count tells.
+    octets = np.frombuffer(data, dtype=np.uint8)
+    ends = np.flatnonzero(octets == ord("\n"))
+    if data[:1] != b"{" or data[-1:] != b"}" or len(ends) != len(values) - 1:
+        return None
+    if not ((octets[ends - 1] == ord("}")) & (octets[ends + 1] == ord("{"))).all():
+        return None
+    block = read_typed(data, len(values), selection, {})
+    if block is not None:
+        block.n_bytes = len(data)
+    return block
+
+
+def _read_one_by_one(messages: Messages, start: int, end: int, place: str, selection: Selection) -> Block:
+    placed = [(messages.offset(at), messages.values[at] or b"") for at in range(start, end)]
+    block = read_each(placed, place, selection, {})
+    blank = [offset for offset, value in placed if not value.strip()]
+    if blank:
+        block.n_rows += len(blank)
+        block.aside += [AsideRow(place, offset, "an empty message", None, "") for offset in blank]
+        block.aside.sort(key=lambda row: row.row or 0)
+    block.n_bytes = sum(len(value) for _, value in placed)
+    return block

@@ -1,0 +1,106 @@
+"""Several logs become one: their partitions side by side, each under the number of its log.
+
+All events of an entity are in one partition, as in any log; which of the logs has it does not matter. Where an entity
+may come from several of them, the stream has to be repartitioned by entity (`stream_schemes`), and a lateness says how
+long one source may lag behind another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.arrow_types import plain
+from wayeb_py.files.block import Block
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.log import Log, NoEventsError, Offsets, Stretch, identity_of, refuse_lost, settle
+
+
+class SeveralLogs:
+    """A log of logs; partition `0/west` is partition `west` of the first."""
+
+    def __init__(self, logs: Sequence[Log]) -> None:
+        self.logs = tuple(logs)
+        names = [log.name for log in logs]
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise DataError("this source is given twice: each of its events would be read twice", twice)
+
+    @property
+    def name(self) -> str:
+        return " + ".join(log.name for log in self.logs)
+
+    def identity(self) -> dict[str, str]:
+        """What tells each of the logs from others of its name."""
+        facts = [(number, identity_of(log)) for number, log in enumerate(self.logs)]
+        return {f"{what} (source {number})": value for number, own in facts for what, value in own.items()}
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        """The types that hold the events of all logs; those that are empty as yet are read in the others' types."""
+        schemas: list[tuple[str, pa.Schema]] = []
+        without_events: list[NoEventsError] = []
+        for log in self.logs:
+            try:
+                schema = log.schema(wanted)
+            except NoEventsError as error:
+                without_events.append(error)
+            else:
+                schemas += [] if schema is None else [(log.name, schema)]
+        if not schemas:
+            if without_events:
+                raise without_events[0]
+            return None
+        return pa.schema([(name, _common_type(name, schemas)) for name in wanted.names])
+
+    def earliest(self) -> Offsets:
+        return self._joined([log.earliest() for log in self.logs])
+
+    def latest(self) -> Offsets:
+        return self._joined([log.latest() for log in self.logs])
+
+    def settle(self) -> None:
+        for log in self.logs:
+            settle(log)
+
+    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        log, partition = self._find(stretch.partition)
+        return log.read(Stretch(partition, stretch.start, stretch.end), wanted, schema)
+
+    def forget(self, before: Offsets) -> None:
+        for number, log in enumerate(self.logs):
+            log.forget(_own(number, before))
+
+    def refuse_lost(self, taken: Offsets) -> None:
+        for number, log in enumerate(self.logs):
+            refuse_lost(log, _own(number, taken))
+
+    def _joined(self, offsets: Sequence[Offsets]) -> Offsets:
+        return {f"{number}/{name}": offset for number, own in enumerate(offsets) for name, offset in own.items()}
+
+    def _find(self, partition: str) -> tuple[Log, str]:
+        number, _, name = partition.partition("/")
+        return self.logs[int(number)], name
+
+
+def _own(number: int, offsets: Offsets) -> Offsets:
+    """The offsets of one of the logs."""
+    own = f"{number}/"
+    return {name.removeprefix(own): offset for name, offset in offsets.items() if name.startswith(own)}
+
+
+def _common_type(name: str, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.DataType:
+    """The type of a column that can hold what each log has there."""
+    types = [schema.field(name).type for _, schema in schemas]
+    if all(type_ == types[0] for type_ in types):
+        return types[0]
+    single = [pa.schema([(name, plain(type_))]) for type_ in types]
+    try:
+        return pa.unify_schemas(single, promote_options="permissive").field(0).type
+    except (pa.ArrowTypeError, pa.ArrowInvalid):
+        told = ", ".join(f"{type_} in {log}" for type_, (log, _) in zip(types, schemas, strict=True))
+        raise DataError(
+            f"the column `{name}` is of types that have nothing in common: {told}",
+            hint="declare its type in the stream block (attr), or run the sources as streams of their own",
+        ) from None

@@ -1,0 +1,232 @@
+"""A checkpoint folder: what a stream is, so that a restart goes on with the same one, or says why it cannot.
+
+    stream.json   source, key and time, scheme, where reading began, the eras of patterns     lock    one run at a time
+    spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
+    batches.ndjson   the same and the manifest once more (`ledger`), to make one from the other (`mending`)
+    snapshots/    states by group, partition and point        eras/   patterns by era         files.ndjson, aside/, …
+    before/       what a restart without state gives up, until its own stream has begun
+
+Patterns and knowledge may change between two runs: that begins an era. What decides which events there are and to
+whom they belong (source, key, time, scheme, groups) may not.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError, PassingError
+from wayeb_py.files.write import WholeFile, make_folder, telling_faults
+from wayeb_py.parallel.logs.kafka_topic import without_servers
+from wayeb_py.parallel.logs.log import Offsets
+from wayeb_py.parallel.recovery.ledger import FILE as LEDGER
+from wayeb_py.parallel.recovery.ledger import read_ledger
+from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.patterns import Patterns
+
+VERSION = 2  # of this file and of the offsets below spark/
+Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from now on
+_CHOICE = (
+    "go on with what it was started with, name another --checkpoint, or begin anew with this one: --restart beginning "
+    "(reads everything again) or --restart now (only what comes from now on); either gives up its state"
+)
+
+
+@dataclass(slots=True)
+class Manifest:
+    """What `stream.json` holds."""
+
+    stream_id: str
+    source: str
+    key: str | None
+    time: str | None
+    time_unit: str | None
+    episodes: bool
+    spread: dict[str, Any] = field(default_factory=dict)  # scheme, shards, groups: what the state is divided by
+    origin: Offsets = field(default_factory=dict)  # where reading began
+    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns' fingerprints by name, by which release
+    identity: dict[str, str] = field(default_factory=dict)  # what tells the source from others of its name
+    version: int = VERSION
+
+
+class Checkpoint:
+    """The folder, held by one run at a time; a `restart` gives up what was kept there, once its stream has begun."""
+
+    def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
+        self.folder, self.restart = Path(folder).absolute(), restart
+        self.was_mended = False  # whether the manifest was read from its copy
+        with telling_faults(self.folder):
+            make_folder(self.folder)
+            self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise PassingError("another stream is using this checkpoint", str(self.folder)) from error
+        self.stop_file.unlink(missing_ok=True)
+        for folder in (self.folder, self.folder / "eras", self.folder / "health"):
+            for left in folder.glob(".*.tmp"):  # of a run that was killed
+                left.unlink(missing_ok=True)
+        self._put_back()
+        if restart is not None:
+            self._put_away()
+
+    @property
+    def spark_folder(self) -> Path:
+        return self.folder / "spark"
+
+    @property
+    def stop_file(self) -> Path:
+        """While it is there no further batch is planned."""
+        return self.folder / "stop"
+
+    @property
+    def journal(self) -> Path:
+        return self.folder / "files.ndjson"
+
+    def read(self) -> Manifest | None:
+        """The manifest of the stream that is kept here; None if none is."""
+        path = self.folder / "stream.json"
+        damage: Exception | None = None
+        try:
+            facts = unseal(path.read_bytes(), must=False)
+            version = facts["version"]
+            manifest = Manifest(**facts) if version == VERSION else None
+        except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+            damage = error
+        if damage is not None:
+            copy = read_ledger(self.folder / LEDGER).manifest
+            if copy is not None:  # which is sealed
+                self.was_mended = True
+                version = copy["version"]
+                manifest = Manifest(**copy) if version == VERSION else None
+            elif not isinstance(damage, FileNotFoundError):
+                raise DataError(f"the checkpoint cannot be read: {damage}", str(path), hint=_CHOICE) from damage
+            elif self.spark_folder.exists():
+                raise DataError("this is a checkpoint, but not one of wayeb", str(self.folder), hint=_CHOICE) from None
+            else:
+                return None
+        if manifest is None:
+            raise DataError(
+                f"the checkpoint has version {version}, and this release reads version {VERSION}", str(path),
+                hint=_CHOICE,
+            )  # fmt: skip
+        return manifest
+
+    def write(self, manifest: Manifest) -> None:
+        whole = WholeFile(self.folder / "stream.json")
+        try:
+            whole.write(seal(json.dumps(asdict(manifest), indent=2)).encode())
+            whole.commit()
+        finally:
+            whole.discard()
+        shutil.rmtree(self._before, ignore_errors=True)
+
+    @property
+    def _before(self) -> Path:
+        return self.folder / "before"
+
+    def _put_away(self) -> None:
+        """Moves everything but what was set aside out of the way; the manifest first: half a checkpoint is none."""
+        self._before.mkdir()
+        for entry in sorted(self.folder.iterdir(), key=lambda entry: entry.name != "stream.json"):
+            if entry.name not in ("aside", "lock", "before"):
+                entry.rename(self._before / entry.name)
+
+    def _put_back(self) -> None:
+        """After a restart that never began its own stream, or was killed meanwhile; the manifest last."""
+        if not self._before.exists():
+            return
+        if not (self.folder / "stream.json").exists():
+            for entry in sorted(self._before.iterdir(), key=lambda entry: entry.name == "stream.json"):
+                _remove(self.folder / entry.name)
+                entry.rename(self.folder / entry.name)
+        shutil.rmtree(self._before)
+
+    def close(self) -> None:
+        os.close(self._lock)
+
+    def __enter__(self) -> Checkpoint:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def begin(source: str, patterns: Patterns, episodes: bool, identity: Mapping[str, str] = {}) -> Manifest:
+    """The manifest of a stream that begins now."""
+    stream = patterns.meaning.stream
+    stream_id = secrets.token_hex(4)
+    return Manifest(stream_id, source, stream.key, stream.time, stream.time_unit, episodes, identity=dict(identity))
+
+
+def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
+    """Raises DataError, all differences in one message, if the checkpoint is that of another stream."""
+    same_source = without_servers(known.source) == without_servers(now.source)
+    differences = [
+        f"{what} was {before}, and is {after}"
+        for what, before, after in (
+            ("the source", known.source, known.source if same_source else now.source),
+            *((what, before, now.identity.get(what, before)) for what, before in known.identity.items()),
+            ("the key", known.key, now.key),
+            ("the time", known.time, now.time),
+            ("the time's unit", known.time_unit, now.time_unit),
+            ("--episodes", known.episodes, now.episodes),
+        )
+        if before != after
+    ]
+    if differences:
+        raise DataError(f"this checkpoint is of another stream: {'; '.join(differences)}", str(folder), hint=_CHOICE)
+
+
+def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Schema) -> str:
+    """Tells one era from another: patterns, how they are run, and the files of their knowledge."""
+    digest = hashlib.sha256()
+    stream = patterns.meaning.stream
+    facts = (
+        [(p.name, p.fingerprint, list(p.emit)) for p in patterns.compiled],
+        (str(stream.lateness_s), str(stream.forget_after_s), stream.dedupe, stream.clean, stream.order),
+        stream.position, patterns.longest, groups, schema.to_string(),
+    )  # fmt: skip
+    digest.update(json.dumps(facts, default=str).encode())
+    knowledge = patterns.knowledge
+    paths = {name: knowledge.path_of(known) for name, known in knowledge.declared.items()}
+    paths |= {name: knowledge.path_of(lookup) for name, lookup in knowledge.lookups.items()}
+    for name, path in paths.items():
+        digest.update(name.encode())
+        digest.update(path.read_bytes() if path.is_file() else b"")
+    for name in sorted(patterns.functions):
+        from pyspark import cloudpickle
+
+        digest.update(cloudpickle.dumps(patterns.functions[name].function))
+    return digest.hexdigest()[:16]
+
+
+def changes(before: dict[str, Any], patterns: Patterns) -> str | None:
+    """What is different from the patterns of an era, in words; None if only knowledge or settings are."""
+    known: dict[str, str] = before["patterns"]
+    now = {p.name: p.fingerprint for p in patterns.compiled}
+    words = {
+        "new": sorted(set(now) - set(known)),
+        "changed": sorted(name for name in now if name in known and now[name] != known[name]),
+        "gone": sorted(set(known) - set(now)),
+    }
+    said = [f"{word}: {', '.join(names)}" for word, names in words.items() if names]
+    return "; ".join(said) or None

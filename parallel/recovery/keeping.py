@@ -1,0 +1,86 @@
+"""Whether a state is kept whole or by what has changed: the whole is written once the changes have cost half as much.
+
+So what is written of a state is at most three times what has changed, over time, however many entities there are; and
+what has to be read to go on is at most half as much again as the state.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from wayeb_py.parallel.recovery.snapshots import Chain, Changed, Point, Root, Snapshot, Snapshots
+from wayeb_py.parallel.stream.stream_recogniser import Live
+
+WHOLE_AT = 0.5  # changes, as a share of the whole in bytes
+MOST_CHANGES = 500  # files that a state goes back by: each costs a millisecond or two to read
+
+
+@dataclass(slots=True)
+class Kept:
+    """Where a recogniser's state was last kept, and what has been written of it since it was kept whole."""
+
+    root: Root
+    at: Point
+    whole_bytes: int
+    whole_entities: int
+    changes_bytes: int = 0
+    n_changes: int = 0
+
+    def add(self, point: Point, changes: Snapshot) -> None:
+        self.at = point
+        self.changes_bytes += len(changes.saved)
+        self.n_changes += 1
+
+    def has_room_for(self, changes: Snapshot) -> bool:
+        n_bytes = self.changes_bytes + len(changes.saved)
+        return n_bytes <= WHOLE_AT * self.whole_bytes and self.n_changes < MOST_CHANGES
+
+
+class Keeper:
+    """A recogniser and where its state was kept."""
+
+    def __init__(self, live: Live, kept: Kept | None = None) -> None:
+        self.live, self.kept = live, kept
+        self.live.note_changes()
+        self._changes: Snapshot | None = None
+        self._whole: Snapshot | None = None
+
+    @classmethod
+    def of_chain(cls, live: Live, chain: Chain) -> Keeper:
+        """A recogniser that was made from the whole state of a chain, and is led along it."""
+        n_entities = len(live.recogniser.entities)
+        keeper = cls(live, Kept(chain.root, chain.root.point, len(chain.whole.saved), n_entities))
+        keeper.follow(chain.changes, chain.point)
+        return keeper
+
+    def follow(self, changes: tuple[Changed, ...], until: Point) -> None:
+        """Puts in what others have found to be changed up to a point."""
+        assert self.kept is not None
+        points = [*(changed.since for changed in changes[1:]), until]
+        for changed, point in zip(changes, points, strict=bool(changes)):
+            self.live.amend(changed.snapshot)
+            self.kept.add(point, changed.snapshot)
+        self.live.settle()
+
+    def prepare(self, may_change: bool) -> int:
+        """Makes ready what is to be written; the size of the state in bytes."""
+        n_entities = len(self.live.recogniser.entities)
+        changes = self.live.changes() if may_change and self.kept is not None else None
+        if changes is not None and self.kept is not None and self.kept.has_room_for(changes):
+            self._changes, self._whole = changes, None
+            return round(self.kept.whole_bytes * n_entities / max(1, self.kept.whole_entities))
+        self._changes, self._whole = None, self.live.snapshot()
+        return len(self._whole.saved)
+
+    def write(self, snapshots: Snapshots, group: int, partition: str, point: Point) -> None:
+        """Puts what was made ready on the disk, as the state of a point."""
+        if self._changes is not None:
+            assert self.kept is not None
+            snapshots.write_changes(group, partition, point, Changed(self.kept.root, self.kept.at, self._changes))
+            self.kept.add(point, self._changes)
+        else:
+            assert self._whole is not None
+            root = snapshots.write(group, partition, point, self._whole)
+            self.kept = Kept(root, point, len(self._whole.saved), len(self.live.recogniser.entities))
+        self._changes = self._whole = None
+        self.live.settle()

@@ -1,0 +1,124 @@
+"""What Spark writes down before a batch, once more in our own hand: on the disk before anything of the batch is done.
+
+    spark/metadata · spark/offsets/N · spark/commits/N-1 ──▶ a line of batches.ndjson, on the disk ──▶ batch N runs
+
+Spark's files are not on the disk when a batch writes its output (it never forces them there). A line of ours is, so
+after a power cut Spark's files are made again from it, and after its loss it is made again from Spark's files. The
+first line holds the manifest, as `stream.json` does, for the same reason.
+
+*Not taken*: forcing Spark's files themselves to the disk at every batch, which is four times the waiting for the disk,
+and leaves nothing to make them from again when one is damaged.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.write import WholeFile, telling_faults
+from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.parallel.recovery.spark_log import Found, SparkLog
+
+FILE = "batches.ndjson"
+KEPT = 4  # batches that a ledger which is written anew begins with
+MOST = 1000  # after which it is written anew
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What Spark had written when a batch began."""
+
+    batch: int
+    offsets: str  # of the batch
+    commit: str | None  # of the batch before it
+    query: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is legible of a ledger."""
+
+    manifest: dict[str, Any] | None = None
+    entries: tuple[Entry, ...] = ()
+    is_whole: bool = False  # nothing was illegible but the end of the last line
+
+
+class Ledger:
+    """The ledger of a stream whose checkpoint is in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path, self.spark = folder / FILE, SparkLog(folder / "spark")
+        self._manifest: Mapping[str, Any] = {}
+        self._entries: list[Entry] = []
+        self._n_lines = 0
+
+    def load(self) -> Kept:
+        """What is there."""
+        return read_ledger(self.path)
+
+    def begin(self, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> None:
+        """Writes it anew, with the last of the entries."""
+        self._manifest, self._entries = manifest, list(entries[-KEPT:])
+        lines = [seal(json.dumps({"stream": manifest})), *(seal(json.dumps(asdict(one))) for one in self._entries)]
+        whole = WholeFile(self.path)
+        try:
+            whole.write("".join(f"{line}\n" for line in lines).encode())
+            whole.commit()
+        finally:
+            whole.discard()
+        self._n_lines = len(lines)
+
+    def note(self, batch: int) -> None:
+        """Takes over what Spark has written of a batch that is about to begin, and what it wrote of the one before."""
+        offsets, before = _text(self.spark.read("offsets", batch)), _text(self.spark.read("commits", batch - 1))
+        if offsets is None:
+            raise DataError(
+                f"the offsets of batch {batch} cannot be read, though it has just been planned",
+                str(self.spark.path("offsets", batch)),
+                hint="look whether the disk is at fault, then start the stream again: it goes on where it was",
+            )
+        entry = Entry(batch, offsets, before, _text(self.spark.read_query()))
+        if entry in self._entries:
+            return
+        self._entries = [*self._entries, entry][-KEPT:]
+        if self._n_lines >= MOST:
+            self.begin(self._manifest, self._entries)
+            return
+        self._n_lines += 1
+        with telling_faults(self.path), open(self.path, "ab") as file:
+            file.write(seal(json.dumps(asdict(entry))).encode() + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _text(found: Found | None) -> str | None:
+    return None if found is None else found.text
+
+
+def read_ledger(path: Path) -> Kept:
+    """What is legible of a ledger; a line that is not whole tells nothing."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return Kept()
+    lines = content.split(b"\n")
+    manifest: dict[str, Any] | None = None
+    entries: dict[int, Entry] = {}
+    n_damaged = 0
+    for line in lines[:-1]:  # half a line is of a writer that died, before its batch began
+        try:
+            facts = unseal(line)
+            if "stream" in facts:
+                manifest = dict(facts["stream"])
+            else:
+                entry = Entry(**facts)
+                entries[entry.batch] = entry
+        except (ValueError, TypeError):
+            n_damaged += 1
+    known = tuple(entries[batch] for batch in sorted(entries))
+    return Kept(manifest, known, is_whole=manifest is not None and not n_damaged)

@@ -1,0 +1,78 @@
+"""A stream that goes on: its checkpoint is looked at as a whole, then its source and its output, before a batch is run.
+
+    traces (totals, output, states) ──▶ survey (Spark's files, the ledger) ──▶ does the source still reach so far?
+                                                                          └──▶ output of later batches is put away
+
+A power cut, a full disk or a slip of the hand costs a batch or two that are done again, or gives a message that names
+the file and the choice that is left. It never gives a stream that begins again and finds everything twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import load_totals
+from wayeb_py.parallel.logs.log import Log, refuse_lost
+from wayeb_py.parallel.recovery.checkpoint import Manifest
+from wayeb_py.parallel.recovery.ledger import Entry, Ledger
+from wayeb_py.parallel.recovery.mending import CHOICE, Known, put_right, survey
+from wayeb_py.parallel.stream.sinks import AsideFolder, Replaceable, Sink
+
+
+def recover(
+    folder: Path,
+    ledger: Ledger,
+    manifest: Manifest,
+    log: Log,
+    sink: Sink,
+    aside: AsideFolder,
+    say: Callable[[str], None],
+) -> tuple[Entry, ...]:
+    """What the ledger begins with; DataError where the stream cannot go on."""
+    stream_id = manifest.stream_id
+    kept = ledger.load()
+    if kept.manifest is not None and kept.manifest.get("stream_id") != stream_id:
+        raise DataError(
+            f"the ledger is of the stream {kept.manifest.get('stream_id')}, and the checkpoint of {stream_id}",
+            str(ledger.path),
+            hint=CHOICE,
+        )
+    written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
+    known = survey(ledger.spark, kept, _traces(folder), manifest.spread.get("n_shards", 0), written)
+    _refuse_unknown_era(known, manifest, folder)
+    refuse_lost(log, known.taken)
+    entries = put_right(ledger.spark, kept, known)
+    for note in known.notes:
+        say(note)
+    if isinstance(sink, Replaceable):
+        _tell(sink.put_away(stream_id, known.last), say)
+    _tell(aside.put_away(stream_id, known.last), say)
+    return entries
+
+
+def _traces(folder: Path) -> int:
+    """The last batch that something else in the checkpoint shows to have begun, -1 if nothing does."""
+    try:
+        counted = load_totals(folder / FOLDER).batch
+    except DataError:  # whoever counts says so
+        counted = -1
+    has_state = any((folder / "snapshots").rglob("*.state"))
+    return max(counted, 0 if has_state else -1)
+
+
+def _refuse_unknown_era(known: Known, manifest: Manifest, folder: Path) -> None:
+    unknown = [era for era in (mark["era"] for mark in known.marks) if era >= len(manifest.eras)]
+    if unknown:
+        raise DataError(
+            f"batch {known.last} is of era {unknown[0]} of the patterns, and stream.json knows of {len(manifest.eras)}",
+            str(folder / "stream.json"),
+            hint=CHOICE,
+        )
+
+
+def _tell(place: Path | None, say: Callable[[str], None]) -> None:
+    if place is not None:
+        say(f"what later batches had written is in {place}: their events are read again")

@@ -1,0 +1,288 @@
+"""A recogniser's state becomes a file that is named by what it is a function of: pattern group, partition, point.
+
+The state at a point of a partition follows from the log up to it and from the epoch, which says what else happened
+before: patterns were exchanged, silent entities were given up, the input was declared to have ended. Within one epoch a
+state that is lost is made again from an older one by reading on; across epochs it is not.
+
+    0-0-0-500.state                the whole state before offset 500, in the first epoch
+    0-0-0-620.0-0-0-500.changes    what has changed up to offset 620; goes back to that file, perhaps by other changes
+
+A state is large with its entities, and a batch may touch a few of them: so what has changed since the point before is
+written, and the whole now and then (`keeping`). Changes are of use only to whoever has the very state that they
+change, entity by entity: so they name the checksum of the file that they go back to.
+
+A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same stretch write
+the same bytes, and whichever is last changes nothing. It is sealed with what it is the state of (stream, group,
+partition, epoch, offset): one that was renamed is as good as gone. *Not taken*: Spark's own state store, which wants
+the state by key and moves all of it through the JVM at every batch.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from wayeb_py.errors import DamagedError
+from wayeb_py.files.write import make_folder
+from wayeb_py.parallel.recovery.seal import checksum_of, open_sealed, write_sealed
+from wayeb_py.parallel.stream import failpoints
+
+_OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not say what the state is the state of
+KEPT = 3  # of each partition: the one in use, and two to go back to if it is damaged
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Epoch:
+    """What a state depends on besides the events: counters that only grow."""
+
+    era: int = 0  # which patterns
+    tick: int = 0  # in seconds since 1970: whoever was not heard of since has been given up as silent
+    ended_at: int = 0  # how many events there were when the input was last declared to have ended
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Point:
+    """A place in a partition: within an epoch, before the event of this offset."""
+
+    epoch: Epoch
+    offset: int
+
+    def __str__(self) -> str:
+        return f"{self.epoch.era}-{self.epoch.tick}-{self.epoch.ended_at}-{self.offset}"
+
+    @classmethod
+    def parse(cls, text: str) -> Point:
+        era, tick, ended_at, offset = map(int, text.split("-"))
+        return cls(Epoch(era, tick, ended_at), offset)
+
+    @classmethod
+    def of_file(cls, name: str) -> Point | None:
+        """The point that a file is named after; None where somebody else has named it."""
+        stem = name.partition(".")[0]
+        try:
+            point = cls.parse(stem)
+        except ValueError:
+            return None
+        return point if str(point) == stem else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A saved recogniser, and when each of its entities was last heard of (seconds as int64; empty if nobody asks).
+
+    Or what of both has changed: then `saved` is changes, and `heard` is about whose they are.
+    """
+
+    saved: bytes
+    heard: bytes = b""
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """The whole state that changes go back to: at which point, and the checksum of its very file."""
+
+    point: Point
+    checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What has changed since a point, of all that has since the root."""
+
+    root: Root
+    since: Point
+    snapshot: Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The state of a point: a whole one, and the changes that lead from there to it, oldest first."""
+
+    point: Point
+    root: Root
+    whole: Snapshot
+    changes: tuple[Changed, ...] = ()
+
+
+class Snapshots:
+    """The snapshots of a stream, in a folder that driver and executors share."""
+
+    def __init__(self, folder: Path, stream_id: str = "") -> None:
+        self.folder, self.stream_id = folder, stream_id
+
+    def write(self, group: int, partition: str, point: Point, snapshot: Snapshot) -> Root:
+        """Puts the whole state of a point in its place."""
+        what = self._what("snapshot", group, partition, point)
+        return Root(point, self._put(group, partition, f"{point}.state", what, *_framed(snapshot)))
+
+    def write_changes(self, group: int, partition: str, point: Point, changed: Changed) -> None:
+        """Puts what leads to the state of a point in its place."""
+        root = changed.root
+        what = self._what("changes", group, partition, point) | {"root": str(root.point)}
+        head = json.dumps({"since": str(changed.since), "root": root.checksum}).encode() + b"\n"
+        self._put(group, partition, f"{point}.{root.point}.changes", what, head, *_framed(changed.snapshot))
+
+    def _put(self, group: int, partition: str, name: str, what: dict[str, Any], *content: bytes) -> str:
+        folder = self._folder(group, partition)
+        make_folder(folder)
+        whole, checksum = write_sealed(folder / name, what, *content)
+        try:
+            failpoints.reach("snapshot:before")
+            whole.commit()
+        finally:
+            whole.discard()
+        failpoints.reach("snapshot:after")
+        return checksum
+
+    def read(self, group: int, partition: str, point: Point) -> Chain | None:
+        """The state of a point; None if there is none, if it is damaged, or if it is that of something else."""
+        return _Reading(self, group, partition).state(point)
+
+    def nearest(self, group: int, partition: str, point: Point) -> Chain | None:
+        """The last good state of the same epoch at the point or before it."""
+        reading = _Reading(self, group, partition)
+        for known in sorted(reading.roots, reverse=True):
+            if known.epoch == point.epoch and known.offset <= point.offset:
+                chain = reading.state(known)
+                if chain is not None:
+                    return chain
+        return None
+
+    def changes_between(
+        self, group: int, partition: str, root: Root, since: Point, until: Point
+    ) -> tuple[Changed, ...] | None:
+        """What leads from one point to another, both after the same whole state; None where it is not all there."""
+        return _Reading(self, group, partition).follow(until, since, root)
+
+    def collect(self, group: int, partition: str, done: Point) -> None:
+        """Removes what is not needed once everything before a point is done.
+
+        The last few states are kept, with all that they go back to; and the whole state before the one that the last
+        goes back to, with its changes, should that one be damaged.
+        """
+        folder = self._folder(group, partition)
+        files = [(point, root, name) for point, root, name in self._files(group, partition) if point <= done]
+        if files:
+            points = sorted({point for point, _, _ in files})
+            roots = sorted({root for _, root, _ in files})
+            in_use = min(root for point, root, _ in files if point == points[-1])
+            first_kept = min(points[-KEPT:][0], roots[-2:][0], in_use)
+            for point, _, name in sorted(files):
+                if point < first_kept:
+                    failpoints.reach("collect")
+                    with contextlib.suppress(FileNotFoundError):
+                        (folder / name).unlink()
+        for left in folder.glob(".*.tmp"):  # of a task that was killed while it wrote, or is not needed any more
+            of = Point.of_file(left.name[1:])
+            if of is not None and of <= done:
+                left.unlink(missing_ok=True)
+
+    def _files(self, group: int, partition: str) -> Iterator[tuple[Point, Point, str]]:
+        """Every file: the state of which point it is, to which point's whole state it goes back, its name."""
+        folder = self._folder(group, partition)
+        if not folder.is_dir():
+            return
+        for name in os.listdir(folder):
+            stem, _, kind = name.partition(".")
+            root, _, suffix = kind.partition(".")
+            point = Point.of_file(stem)
+            if point is not None and kind == "state":
+                yield point, point, name
+            elif point is not None and suffix == "changes" and (of := Point.of_file(root)) is not None:
+                yield point, of, name
+
+    def _read_whole(self, group: int, partition: str, point: Point) -> tuple[Root, Snapshot] | None:
+        path = self._folder(group, partition) / f"{point}.state"
+        try:
+            content = path.read_bytes()
+            old = _open_old(content)
+            body = old or open_sealed(path, self._what("snapshot", group, partition, point), content)
+        except (FileNotFoundError, DamagedError):
+            return None
+        checksum = checksum_of(content) if old is None else hashlib.sha256(old).hexdigest()
+        return Root(point, checksum), _unframed(body)
+
+    def _read_changes(self, group: int, partition: str, point: Point, root: Point) -> Changed | None:
+        path = self._folder(group, partition) / f"{point}.{root}.changes"
+        try:
+            body = open_sealed(path, self._what("changes", group, partition, point) | {"root": str(root)})
+            head, _, rest = bytes(body).partition(b"\n")
+            facts = json.loads(head)
+            return Changed(Root(root, facts["root"]), Point.parse(facts["since"]), _unframed(memoryview(rest)))
+        except (FileNotFoundError, DamagedError, ValueError, LookupError):
+            return None
+
+    def _what(self, kind: str, group: int, partition: str, point: Point) -> dict[str, Any]:
+        """What a state is the state of."""
+        facts = {"stream": self.stream_id, "group": group, "partition": partition}
+        return {"what": kind, **facts, **asdict(point.epoch), "offset": point.offset}
+
+    def _folder(self, group: int, partition: str) -> Path:
+        return self.folder / str(group) / quote(partition, safe="=")
+
+
+class _Reading:
+    """Reads states of one partition, each file once, however many go back to it."""
+
+    def __init__(self, snapshots: Snapshots, group: int, partition: str) -> None:
+        self._snapshots, self._group, self._partition = snapshots, group, partition
+        self.roots: dict[Point, list[Point]] = {}  # [point] -> where its files go back to
+        for point, root, _ in snapshots._files(group, partition):
+            self.roots.setdefault(point, []).append(root)
+        self._wholes: dict[Point, tuple[Root, Snapshot] | None] = {}
+        self._changes: dict[tuple[Point, Point], Changed | None] = {}
+
+    def state(self, point: Point) -> Chain | None:
+        roots = self.roots.get(point, [])
+        for place in sorted(roots, key=lambda root: root != point):  # a whole one first
+            whole = self._whole(place)
+            changes = None if whole is None else self.follow(point, place, whole[0])
+            if whole is not None and changes is not None:
+                return Chain(point, *whole, changes)
+        return None
+
+    def follow(self, until: Point, since: Point, root: Root) -> tuple[Changed, ...] | None:
+        """The changes from one point to another, all of them going back to the same file."""
+        found: list[Changed] = []
+        at = until
+        while at != since:
+            changed = self._changed(at, root.point)
+            if changed is None or changed.root != root or not root.point <= changed.since < at:
+                return None
+            found.append(changed)
+            at = changed.since
+        return tuple(reversed(found))
+
+    def _whole(self, point: Point) -> tuple[Root, Snapshot] | None:
+        if point not in self._wholes:
+            self._wholes[point] = self._snapshots._read_whole(self._group, self._partition, point)
+        return self._wholes[point]
+
+    def _changed(self, point: Point, root: Point) -> Changed | None:
+        if (point, root) not in self._changes:
+            self._changes[point, root] = self._snapshots._read_changes(self._group, self._partition, point, root)
+        return self._changes[point, root]
+
+
+def _framed(snapshot: Snapshot) -> tuple[bytes, bytes, bytes]:
+    return len(snapshot.heard).to_bytes(8, "little"), snapshot.heard, snapshot.saved
+
+
+def _unframed(body: memoryview) -> Snapshot:
+    n_heard = int.from_bytes(body[:8], "little")
+    return Snapshot(bytes(body[8 + n_heard :]), bytes(body[8 : 8 + n_heard]))
+
+
+def _open_old(content: bytes) -> memoryview | None:
+    """What a snapshot of the last release holds; None for one of ours, or a damaged one."""
+    head = len(_OLD_MAGIC) + 32
+    body = memoryview(content)[head:]
+    is_good = content[: len(_OLD_MAGIC)] == _OLD_MAGIC and hashlib.sha256(body).digest() == content[head - 32 : head]
+    return body if is_good else None

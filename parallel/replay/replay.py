@@ -1,0 +1,216 @@
+"""Recorded events are sent again by their own time, faster or slower: a simulator of the stream that they once were.
+
+    recorded events ──▶ encoded ahead, in a thread ──▶ sent when due ──▶ a Kafka topic, or a folder
+
+An event is due when as much time has passed since the replay began, times the speed, as lay between the first event
+and it. The lag is how much later than due the oldest event of what is being sent goes out: it grows when the target, or
+this machine, cannot keep up, and what is due is then sent as fast as it can be. Nothing is left out to catch up.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.files.prefetch import in_background, in_order
+from wayeb_py.parallel.replay.recorded import F64, Recorded
+
+SENT_ROWS = 1 << 14  # at most so many at once, so that a stop and a lag are noticed soon
+TICK_S = 0.02  # what becomes due within it is sent together
+TELL_S = 0.5
+
+
+class Target(Protocol):
+    """Where events are sent to."""
+
+    def open(self, schema: pa.Schema, key: str) -> None:
+        """Prepares, and raises DataError if events of these columns cannot go there."""
+
+    def encode(self, events: pa.RecordBatch) -> Any:
+        """The events as `send` takes them; is called ahead, in another thread."""
+
+    def send(self, encoded: Any, start: int, end: int) -> None:
+        """Sends some of the events; waits while the target cannot take more."""
+
+    def idle(self) -> None:
+        """Is called now and then while nothing is due."""
+
+    def close(self, failed: bool) -> None:
+        """Returns when everything that was sent is there."""
+
+
+@dataclass(slots=True)
+class Lag:
+    """How far sending is behind its schedule, in seconds of the wall clock."""
+
+    now_s: float = 0.0
+    greatest_s: float = 0.0
+    mean_s: float = 0.0  # over events
+    _n_events: int = 0
+
+    def add(self, lag_s: float, n_events: int) -> None:
+        self.now_s = max(0.0, lag_s)
+        self.greatest_s = max(self.greatest_s, self.now_s)
+        self._n_events += n_events
+        self.mean_s += (self.now_s - self.mean_s) * n_events / self._n_events
+
+    def to_json(self) -> dict[str, float]:
+        return {
+            "last_s": round(self.now_s, 3),
+            "greatest_s": round(self.greatest_s, 3),
+            "mean_s": round(self.mean_s, 3),
+        }
+
+
+@dataclass(slots=True)
+class ReplaySummary:
+    """What a replay did, and, while it goes on, has done so far."""
+
+    speed: float | None  # times real time; None is as fast as possible
+    events: int = 0
+    bad: dict[str, int] = field(default_factory=dict)  # rows that are no events, by reason
+    first_event_s: float | None = None  # in the data's own time, since 1970
+    last_event_s: float | None = None
+    seconds: float = 0.0
+    lag: Lag = field(default_factory=Lag)
+    end: str = ""
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.seconds if self.seconds > 0 else 0.0
+
+    @property
+    def reached_speed(self) -> float | None:
+        """How many seconds of the data went by in a second."""
+        if self.first_event_s is None or self.last_event_s is None or self.seconds <= 0:
+            return None
+        return (self.last_event_s - self.first_event_s) / self.seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON can hold it; a replay that has no schedule has no lag."""
+        reached = self.reached_speed
+        return {
+            "events": self.events,
+            "bad": self.bad,
+            "seconds": round(self.seconds, 3),
+            "events_per_s": round(self.events_per_s),
+            "speed": self.speed,
+            "reached_speed": None if reached is None else round(reached, 1),
+            "lag": None if self.speed is None else self.lag.to_json(),
+            "first_event_s": self.first_event_s,
+            "last_event_s": self.last_event_s,
+            "end": self.end,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    due_s: F64
+    encoded: Any
+
+
+def replay(
+    recorded: Recorded,
+    target: Target,
+    speed: float | None,
+    *,
+    stop: threading.Event | None = None,
+    tell: Callable[[ReplaySummary], None] | None = None,
+) -> ReplaySummary:
+    """Sends all events to the target, each when it is due; `stop` ends it after what is being sent."""
+    stop = stop or threading.Event()
+    sending = _Sending(target, speed, stop, tell)
+    failed = True
+    target.open(recorded.schema, recorded.wanted.key.name)
+    chunks = _encoded(recorded, target)
+    try:
+        for chunk in chunks:
+            sending.send(chunk)
+            if stop.is_set():
+                break
+        failed = False
+    finally:
+        chunks.close()  # type: ignore[attr-defined]
+        target.close(failed)
+    return sending.finish(recorded)
+
+
+def _encoded(recorded: Recorded, target: Target) -> Iterator[_Chunk]:
+    def encode(due_s: F64, events: pa.RecordBatch) -> _Chunk:
+        return _Chunk(due_s, target.encode(events))
+
+    chunks = in_background(recorded.chunks(), ahead=1)
+    return in_order((partial(encode, due_s, events) for due_s, events in chunks), threads=1)
+
+
+class _Sending:
+    """The loop that waits until events are due, and the clock that it goes by."""
+
+    def __init__(
+        self,
+        target: Target,
+        speed: float | None,
+        stop: threading.Event,
+        tell: Callable[[ReplaySummary], None] | None,
+    ) -> None:
+        self._target, self._speed, self._stop, self._tell = target, speed, stop, tell
+        self._began = time.monotonic()
+        self._told = self._began
+        self.summary = ReplaySummary(speed)
+
+    def send(self, chunk: _Chunk) -> None:
+        """Sends the events of a chunk as they become due."""
+        if self.summary.first_event_s is None:
+            self.summary.first_event_s = float(chunk.due_s[0])
+            self._began = time.monotonic()
+        at = 0
+        while at < len(chunk.due_s) and not self._stop.is_set():
+            end = self._due(chunk.due_s, at)
+            if end > at:
+                if self._speed is not None:
+                    self.summary.lag.add(-self._wait_s(chunk.due_s[at]), end - at)
+                self._target.send(chunk.encoded, at, end)
+                self.summary.events += end - at
+                self.summary.last_event_s = float(chunk.due_s[end - 1])
+                at = end
+            else:
+                self.summary.lag.now_s = 0.0
+                self._target.idle()
+                self._stop.wait(min(max(self._wait_s(chunk.due_s[at]), TICK_S), TELL_S))
+            self._report()
+
+    def finish(self, recorded: Recorded) -> ReplaySummary:
+        summary = self.summary
+        summary.seconds = time.monotonic() - self._began
+        summary.bad = dict(recorded.bad)
+        summary.end = "stopped as asked" if self._stop.is_set() else "everything was sent"
+        return summary
+
+    def _due(self, due_s: F64, at: int) -> int:
+        """Where the events end that can be sent now."""
+        if self._speed is None:
+            return min(len(due_s), at + SENT_ROWS)
+        assert self.summary.first_event_s is not None
+        now_s = self.summary.first_event_s + (time.monotonic() - self._began) * self._speed
+        return min(int(np.searchsorted(due_s, now_s, side="right")), at + SENT_ROWS)
+
+    def _wait_s(self, event_s: float) -> float:
+        """How long until an event is due; negative once it should have gone."""
+        assert self.summary.first_event_s is not None
+        assert self._speed is not None
+        due = self._began + (event_s - self.summary.first_event_s) / self._speed
+        return float(due - time.monotonic())
+
+    def _report(self) -> None:
+        now = time.monotonic()
+        if self._tell is not None and now - self._told >= TELL_S:
+            self._told = now
+            self.summary.seconds = now - self._began
+            self._tell(self.summary)

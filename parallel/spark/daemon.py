@@ -1,0 +1,63 @@
+"""The process that Spark's Python workers are forked from, with everything loaded that they need.
+
+Spark starts one such process on each machine and forks a worker for each task slot; its own loads nothing before the
+fork, so that every worker imports pyspark's half of the protocol, Arrow, numba and us again: two seconds each. Named by
+`spark.python.daemon.module`, this one imports first and then does what Spark's does. Forking is safe only while there
+is one thread, and none of the imports starts another; what would (Arrow's pools, reading a file) is not called here.
+
+*Not taken*: loading more in each worker and keeping workers (they are kept anyway; it is the first task that waits).
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import sys
+
+
+def load() -> None:
+    """Imports what a worker of ours needs, without starting a thread."""
+    # OpenBLAS and Arrow's allocator start threads when they are imported, unless they are told not to.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
+    _prefer_installed_pyspark()
+    import pyspark.worker  # noqa: F401
+
+    from wayeb_py.run import startup
+
+    startup.spare_pandas()
+    import wayeb_py.engine.recogniser
+    import wayeb_py.parallel.wire.parcel  # noqa: F401
+
+    # Workers collect garbage after every task, and would go through all of this each time: 40 ms.
+    gc.collect()
+    gc.freeze()
+
+
+def n_threads() -> int:
+    """How many threads this process has."""
+    return len(os.listdir("/proc/self/task")) if os.path.isdir("/proc/self/task") else 1
+
+
+def _prefer_installed_pyspark() -> None:
+    """Takes pyspark from where it is installed, if it is the same: Spark names its zip first, without byte code."""
+    from importlib.machinery import PathFinder
+    from importlib.util import find_spec
+
+    if "pyspark" in sys.modules:
+        return
+    others = [entry for entry in sys.path if os.path.basename(entry) != "pyspark.zip"]
+    installed = PathFinder.find_spec("pyspark", others)
+    zipped = find_spec("pyspark")
+    if installed is None or installed.origin is None or zipped is None or zipped.origin is None:
+        return
+    home = os.path.dirname(installed.origin)
+    if zipped.origin.startswith(home + os.sep):  # the zip of that very installation
+        sys.path[:] = others
+
+
+if __name__ == "__main__":
+    load()
+    from pyspark.daemon import manager
+
+    manager()

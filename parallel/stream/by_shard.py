@@ -1,0 +1,164 @@
+"""Event parcels by shard go through Spark's stateful operator and come out as parcels of what was found.
+
+    parcels of one shard and batch ──▶ arrival order ──▶ Live (from the shard's state) ──▶ parcels, the next state
+
+Besides events a shard may be sent an *epoch*, which tells it what the plan of the batch says of all shards: which
+patterns hold from now on, that silent entities are to be given up, that the input has ended. Parcels of any other kind
+pass unchanged.
+
+The number of shards is kept in the state. Whoever packs events sends shard 0 something in every batch, so that shard 0
+is asked in every batch: a query with another number of shards than its checkpoint would look for the state of most
+entities where it is not, and is stopped here before it has written anything.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.block import Block
+from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
+from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.stream.stream_recogniser import STEPS_OF_SILENCE, Live, silent_since
+from wayeb_py.parallel.stream.task_result import Harvest
+from wayeb_py.parallel.wire import parcel
+from wayeb_py.parallel.wire.overflow import Overflow
+from wayeb_py.parallel.wire.packer import in_arrival_order
+from wayeb_py.parallel.wire.parcel import Parcel
+from wayeb_py.parallel.wire.shards import routes
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from pyspark.sql import DataFrame
+    from pyspark.sql.streaming.state import GroupState
+
+    from wayeb_py.patterns import Patterns
+
+STATE_SETTINGS = {
+    "spark.sql.streaming.stateStore.providerClass": (
+        "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+    ),
+    # A batch then writes what has changed; the whole is written now and again, behind the query.
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+}
+
+_STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
+_ROUTE = "route"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a shard is to look for, in events of which types."""
+
+    patterns: Patterns
+    schema: pa.Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Shards:
+    """What all shards of a query share; it is pickled."""
+
+    n_shards: int
+    order: Callable[[int], Order]  # by era
+    episodes: bool
+    idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
+    listens: bool = False  # silence is told by the epochs
+    overflow: Overflow | None = None  # where a shard puts what is too much for Spark
+
+    @property
+    def step_ms(self) -> int:
+        """How often a shard looks for silent entities without being told to."""
+        return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // STEPS_OF_SILENCE)
+
+
+def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
+    """Parcels of events become parcels of detections or episodes, of rows set aside, and of counts."""
+    from pyspark.sql import functions as sql
+    from pyspark.sql.streaming.state import GroupStateTimeout
+
+    numbers = sql.array(*(sql.lit(route) for route in routes(shards.n_shards)))
+    routed = events.withColumn(_ROUTE, sql.element_at(numbers, sql.col("split").cast("int") + 1))
+
+    def step(_key: Any, frames: Iterator[pd.DataFrame], state: GroupState) -> Iterator[pd.DataFrame]:
+        arrived = [Parcel(*row) for frame in frames for row in frame[parcel.SCHEMA.names].itertuples(index=False)]
+        found = _step(shards, arrived, state)
+        yield _as_pandas(list(found if shards.overflow is None else shards.overflow.sort_out(found)))
+
+    return routed.groupBy(_ROUTE).applyInPandasWithState(
+        step,
+        outputStructType=parcel.DDL,
+        stateStructType=_STATE_DDL,
+        outputMode="append",
+        timeoutConf=GroupStateTimeout.ProcessingTimeTimeout if shards.step_ms else GroupStateTimeout.NoTimeout,
+    )
+
+
+def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
+    """Tells a shard which epoch a batch ends in, and when it was planned."""
+    return Parcel("epoch", shard, 0, json.dumps([asdict(epoch), clock_s]).encode())
+
+
+def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+    """What a shard finds in what has arrived; its state is handed on when the last parcel has been taken."""
+    before = state.get if state.exists else None
+    if before is not None and before[0] != shards.n_shards:
+        raise DataError(
+            f"the checkpoint holds the state of {before[0]} shards, and the query has {shards.n_shards}",
+            hint=f"pass shards={before[0]}, or begin with a new checkpoint",
+        )
+    assert arrived or before is not None  # a shard that times out has a state
+    shard = arrived[0].split if before is None else before[1]
+    was = Epoch() if before is None else Epoch(**json.loads(before[2]))
+    now, clock_s = _epoch(shards, arrived, was, state)
+    order = shards.order(now.era)
+    snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
+    live = Live(order.patterns, order.schema, shards.episodes, snapshot)
+    harvest = Harvest(live.recogniser, f"shard-{shard}", 0, shard, shards.episodes)
+    others = (one for one in arrived if one.kind not in ("events", "epoch"))
+    yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
+    for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
+        yield from harvest.feed(Block([batch]))
+        if shards.listens or shards.step_ms:
+            live.hear([batch], clock_s)
+    if now.tick != was.tick:
+        yield from harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
+    if now.ended_at != was.ended_at:
+        yield from harvest.take(live.recogniser.finish())
+    aged = live.age_out(clock_s)
+    if aged is not None:
+        yield from harvest.take(aged)
+    after = live.snapshot()
+    yield from harvest.finish(state_bytes=len(after.saved))
+    failpoints.reach("shard:state")
+    state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))
+    if shards.step_ms:
+        state.setTimeoutDuration(shards.step_ms)
+
+
+def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
+    """The epoch that the batch ends in and when it was planned: as it is told, or by Spark's own clock of the batch."""
+    told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
+    if told:
+        return max((Epoch(**epoch), clock_s) for epoch, clock_s in told)
+    now_s = state.getCurrentProcessingTimeMs() / 1000  # the same whenever the batch is repeated
+    if shards.idle_s is None:
+        return was, int(now_s)
+    return Epoch(tick=max(was.tick, silent_since(now_s, shards.idle_s))), int(now_s)
+
+
+def _as_pandas(parcels: list[Parcel]) -> pd.DataFrame:
+    import pandas as pd
+
+    return pd.DataFrame(
+        {
+            "kind": [one.kind for one in parcels],
+            "split": [one.split for one in parcels],
+            "number": [one.number for one in parcels],
+            "payload": [one.payload for one in parcels],
+        }
+    )

@@ -1,0 +1,166 @@
+"""Words of the command line become the two ends of a stream: a log to read, a sink to write to.
+
+--source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
+--out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.health.pressure import Capacity
+from wayeb_py.parallel.logs.log import Log
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.stream.sinks import NdjsonSink, ParquetSink, Sink
+from wayeb_py.patterns import Patterns
+
+KAFKA, REPLAY, FOLDER = "kafka://", "replay:", "folder:"
+
+
+def open_logs(
+    sources: Sequence[str],
+    checkpoint: Checkpoint,
+    patterns: Patterns,
+    *,
+    speed: float = 1.0,
+    partitions: int | None = None,
+    capacity: Capacity | None = None,
+) -> Log:
+    """The log that one `--source` means, or several of them together."""
+    if len(sources) == 1:
+        return open_log(sources[0], checkpoint, patterns, speed=speed, partitions=partitions, capacity=capacity)
+    replayed = next((source for source in sources if source.startswith(REPLAY)), None)
+    if replayed is not None:
+        raise DataError(
+            "a replay has a clock of its own, and cannot be one of several sources", replayed,
+            hint="replay several files as one (replay:A,B), or replay to folders or topics and read those",
+        )  # fmt: skip
+    from wayeb_py.parallel.logs.several import SeveralLogs
+
+    return SeveralLogs([open_log(source, checkpoint, patterns, number=n) for n, source in enumerate(sources)])
+
+
+def open_log(
+    source: str,
+    checkpoint: Checkpoint,
+    patterns: Patterns,
+    *,
+    speed: float = 1.0,
+    partitions: int | None = None,
+    capacity: Capacity | None = None,
+    number: int = 0,
+) -> Log:
+    """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay,
+    which has none of its own."""
+    if source.startswith(KAFKA):
+        from wayeb_py.parallel.logs.kafka import KafkaLog
+
+        return KafkaLog.open(source)
+    if source.startswith(REPLAY):
+        from wayeb_py.parallel.logs.replay import ReplayLog
+        from wayeb_py.parallel.logs.replay_store import store_events
+
+        if checkpoint.restart == "now":
+            raise DataError("a replay has no now to begin from", source, hint="use --restart beginning")
+        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        folder = checkpoint.folder / "replay"
+        store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
+        return ReplayLog(folder, speed, capacity)
+    from wayeb_py.parallel.logs.folder import FolderLog
+
+    path = Path(source.removeprefix(FOLDER))
+    if not path.is_dir():
+        raise DataError(
+            f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
+        )
+    journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
+    if checkpoint.read() is None:  # of a start that failed: no offset belongs to it yet, and files may have gone since
+        journal.unlink(missing_ok=True)
+    return FolderLog(path, journal)
+
+
+def open_sink(out: str, episodes: bool) -> Sink:
+    """The sink that an `--out` means."""
+    if out.startswith(KAFKA):
+        from wayeb_py.parallel.stream.kafka_sink import KafkaSink
+
+        return KafkaSink(out)
+    if out == "-":
+        return NdjsonSink()
+    path = Path(out)
+    if path.exists() and not path.is_dir():
+        raise DataError(
+            f"`{out}` is a file, and a stream writes a folder of Parquet files", hint="name a folder; - is NDJSON"
+        )
+    if path.suffix and not path.is_dir() and not out.endswith("/"):
+        raise DataError(
+            f"`{out}` looks like a file, and a stream writes a folder of Parquet files",
+            hint="name a folder, ending in / if its name has a dot; - is NDJSON on standard output",
+        )
+    return ParquetSink(path, "episodes" if episodes else "detections")
+
+
+def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: Path | None = None) -> None:
+    """Raises DataError where a stream would read what it writes, or would write where nobody looks for it."""
+    folders = {"--checkpoint": str(checkpoint)}
+    if out != "-" and not out.startswith(KAFKA):
+        folders["--out"] = out
+    if aside is not None:
+        folders["--aside"] = str(aside)
+    for option, folder in folders.items():
+        scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+):/", folder)
+        if scheme is not None:
+            raise DataError(
+                f"{option} `{folder}`: nothing can be kept at {scheme[1]}://, only in folders",
+                hint="mount it, and name the folder" if scheme[1] != "file" else "name the folder without file://",
+            )
+    for source in sources:
+        if source.startswith(KAFKA):
+            _refuse_same_topic(source, out)
+            continue
+        is_replay = source.startswith(REPLAY)
+        for place in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
+            for option, folder in folders.items():
+                if _is_read_with(Path(folder), Path(place)):
+                    raise DataError(
+                        f"{option} `{folder}` is in the source `{place}`: its files would be read as events",
+                        hint="name a folder elsewhere, or one whose name begins with _, which is not read",
+                    )
+    if "--out" in folders and _is_within(Path(out), checkpoint):
+        raise DataError(
+            f"--out `{out}` is in the checkpoint: a restart would move it away", hint="name a folder elsewhere"
+        )
+
+
+def _refuse_same_topic(source: str, out: str) -> None:
+    from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
+
+    if not out.startswith(KAFKA):
+        return
+    one, other = KafkaTopic.parse(source), KafkaTopic.parse(out)
+    if one.name == other.name and set(one.servers.split(",")) & set(other.servers.split(",")):
+        raise DataError(
+            "the topic is source and destination: what is found would be read as events", one.url,
+            hint="send detections to a topic of their own",
+        )  # fmt: skip
+
+
+def _is_within(folder: Path, other: Path) -> bool:
+    return folder.resolve().is_relative_to(other.resolve())
+
+
+def _is_read_with(folder: Path, source: Path) -> bool:
+    """Whether files of a folder are read where a source is; those below names of bookkeeping are not."""
+    if not _is_within(folder, source):
+        return False
+    below = folder.resolve().relative_to(source.resolve()).parts
+    return not any(name.startswith(("_", ".")) for name in below)
+
+
+def aside_folder(out: str) -> Path | None:
+    """Where rows set aside go unless said otherwise: into the output's folder, hidden from whoever reads it."""
+    return None if out == "-" or out.startswith(KAFKA) else Path(out) / "_aside"

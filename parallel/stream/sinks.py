@@ -1,0 +1,206 @@
+"""What a batch of a stream found goes to where it is wanted: a folder of Parquet, standard output, a user's function.
+
+A batch may come twice: the driver died after writing it and before Spark knew. A sink that can replace what it wrote
+does so (Parquet: a file a batch, under the batch's number), and is exactly once. Others write it again, and
+`detection_id` tells what is there twice.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import IO, Any, Protocol, runtime_checkable
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.render import render_ndjson
+from wayeb_py.files.write import ParquetOutput, WholeFile, make_folder, telling_faults
+from wayeb_py.parallel.recovery.mending import last_batch, put_away
+from wayeb_py.parallel.stream import failpoints
+
+
+class Batch:
+    """What one micro-batch found: detections, or episodes where those were asked for."""
+
+    def __init__(
+        self,
+        number: int,
+        found: pa.Table | None = None,
+        aside: bytes = b"",
+        counts: Sequence[dict[str, Any]] = (),
+        parts: Sequence[Callable[[], pa.Table]] = (),
+    ) -> None:
+        self.number = number
+        self.aside = aside  # NDJSON
+        self.counts = list(counts)  # one a partition and group
+        self._parts = [partial(_itself, found)] if found is not None else list(parts)
+
+    @property
+    def has_found(self) -> bool:
+        return bool(self._parts)
+
+    def tables(self) -> Iterator[pa.Table]:
+        """What was found, in parts that fit the memory however much it is."""
+        for part in self._parts:
+            yield part()
+
+    @property
+    def found(self) -> pa.Table | None:
+        """All of it at once; None where there was nothing."""
+        return pa.concat_tables(self.tables()) if self._parts else None
+
+
+def _itself(table: pa.Table) -> pa.Table:
+    return table
+
+
+class Sink(Protocol):
+    """Takes batches in the order of their numbers; the last one may come again after a restart.
+
+    A sink that can take back what it wrote is also `Replaceable`.
+    """
+
+    exactly_once: bool
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        """Is called once, before the first batch; raises DataError if nothing can be written there."""
+
+    def write(self, batch: Batch) -> None:
+        """Returns when the batch is safe."""
+
+    def close(self) -> None:
+        """Is called once, after the last batch."""
+
+
+@runtime_checkable
+class Replaceable(Protocol):
+    """A sink whose batches can be told apart by their numbers, and be put away."""
+
+    def last(self, stream_id: str) -> int:
+        """The last batch of the stream that is there, -1 if none is."""
+
+    def put_away(self, stream_id: str, after: int) -> Path | None:
+        """Takes the batches after one out of readers' sight; where to, or None if there are none."""
+
+
+class ParquetSink:
+    """A folder of Parquet files, one for each batch that found something; anybody can read it as one table."""
+
+    exactly_once = True
+
+    def __init__(self, folder: str | os.PathLike[str], stem: str = "detections") -> None:
+        self.folder, self.stem = Path(folder), stem
+        self._stream_id = ""
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        with telling_faults(self.folder):
+            make_folder(self.folder)
+        if is_new and any(path.suffix == ".parquet" for path in self.folder.iterdir()):
+            raise DataError(
+                "the folder already holds Parquet files, and this stream has just begun: its detections would be "
+                "mixed with them",
+                str(self.folder),
+                hint="name another folder, or move the old files away; to go on with a stream name its --checkpoint",
+            )
+        self._stream_id = stream_id
+        for left in self.folder.glob(f".{self.stem}-{stream_id}-*.tmp"):  # of a run that was killed
+            left.unlink(missing_ok=True)
+
+    def last(self, stream_id: str) -> int:
+        return last_batch(self.folder, self.stem, stream_id)
+
+    def put_away(self, stream_id: str, after: int) -> Path | None:
+        return put_away(self.folder, self.stem, stream_id, after)
+
+    def write(self, batch: Batch) -> None:
+        path = self.folder / f"{self.stem}-{self._stream_id}-{batch.number:09}.parquet"
+        if not batch.has_found:
+            path.unlink(missing_ok=True)
+            return
+        output = ParquetOutput(path)
+        try:
+            output.open()
+            for table in batch.tables():
+                output.write(table)
+            failpoints.reach("sink:inside")
+            output.commit()
+        finally:
+            output.discard()
+
+    def close(self) -> None:
+        """Everything is in its place."""
+
+
+class NdjsonSink:
+    """Lines on standard output, or on another stream."""
+
+    exactly_once = False
+
+    def __init__(self, stream: IO[bytes] | None = None) -> None:
+        self._stream = sys.stdout.buffer if stream is None else stream
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        """There is nothing to prepare."""
+
+    def write(self, batch: Batch) -> None:
+        for table in batch.tables():
+            with telling_faults(None):
+                self._stream.write(render_ndjson(table))
+                self._stream.flush()
+
+    def close(self) -> None:
+        self._stream.flush()
+
+
+class FunctionSink:
+    """A function of the user's, called with a table and the batch's number for every batch that found something."""
+
+    exactly_once = False
+
+    def __init__(self, function: Callable[[pa.Table, int], None]) -> None:
+        self._function = function
+
+    def open(self, stream_id: str, is_new: bool) -> None:
+        """There is nothing to prepare."""
+
+    def write(self, batch: Batch) -> None:
+        found = batch.found
+        if found is not None:
+            self._function(found, batch.number)
+
+    def close(self) -> None:
+        """The function's own affair."""
+
+
+class AsideFolder:
+    """Late events and rows that are no events: NDJSON, a file for each batch that had some, replaced if repeated."""
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        self.folder = Path(folder)
+
+    def open(self, stream_id: str) -> None:
+        """Clears away what a run that was killed left behind."""
+        for left in self.folder.glob(f".aside-{stream_id}-*.tmp"):
+            left.unlink(missing_ok=True)
+
+    def put_away(self, stream_id: str, after: int) -> Path | None:
+        """Takes what later batches have set aside out of readers' sight."""
+        return put_away(self.folder, "aside", stream_id, after)
+
+    def write(self, stream_id: str, number: int, lines: bytes) -> None:
+        path = self.folder / f"aside-{stream_id}-{number:09}.ndjson"
+        if not lines:
+            path.unlink(missing_ok=True)
+            return
+        with telling_faults(self.folder):
+            make_folder(self.folder)
+        whole = WholeFile(path)
+        try:
+            whole.write(lines)
+            whole.commit()
+        finally:
+            whole.discard()

@@ -1,0 +1,203 @@
+"""How a stream is spread over tasks: by its source's partitions, by entity, or by patterns; and the frame that does it.
+
+    source      partitions of the log ─▶ recognised where they are read (`chained`)
+    partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`by_shard`)
+    pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
+
+The scheme, the shards and the groups stay for as long as the checkpoint does: state lies where they put it. The number
+of workers may change with every start; shards are some more than workers at first, so that more workers can use them.
+*Not taken*: many shards from the start, as each is a state store that costs every batch some tenths of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
+from wayeb_py.parallel.logs.log import Log, Stretch
+from wayeb_py.parallel.wire.overflow import Overflow
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from wayeb_py.parallel.stream.source import Chain
+    from wayeb_py.patterns import Patterns
+
+Scheme = Literal["source", "partition", "pattern"]
+Asked = Literal["auto", "source", "partition", "pattern"]
+SHARDS_A_WORKER = 2
+UNTOLD_WORKERS = 2  # where nobody has said how many there are
+
+# A task that packs events tells for how long it waited, so done again it gives other bytes, and events that are the
+# same. Spark would take it for a task that is not to be relied on, and end the query if an executor is lost.
+_REPEATABLE = {
+    f"spark.sql.shuffle.orderIndependentChecksum.{name}": "false"
+    for name in ("enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A scheme with its numbers."""
+
+    scheme: Scheme
+    why: str
+    n_readers: int  # tasks that read the log; in `pattern` for each group
+    n_shards: int = 0  # of `partition`
+    groups: tuple[tuple[str, ...], ...] = ()  # patterns by name, of `pattern`
+
+    def __str__(self) -> str:
+        readers = _count(self.n_readers, "reader")
+        does = "recognises what it reads" if self.n_readers == 1 else "recognise what they read"
+        how = {
+            "source": f"{readers} that {does}",
+            "partition": f"{readers}, {_count(self.n_shards, 'shard')}",
+            "pattern": f"{_count(len(self.groups), 'group')} of patterns, {readers} each",
+        }[self.scheme]
+        return f"scheme {self.scheme}, {self.why}: {how}"
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What the session must be told before the query starts."""
+        from wayeb_py.parallel.stream.by_shard import STATE_SETTINGS
+
+        if not self.n_shards:
+            return {}
+        return STATE_SETTINGS | _REPEATABLE | {"spark.sql.shuffle.partitions": str(self.n_shards)}
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> Spread:
+        return cls(**kept | {"groups": tuple(tuple(group) for group in kept["groups"])})
+
+
+def spread_stream(
+    asked: Asked,
+    patterns: Patterns,
+    log: Log,
+    schema: pa.Schema,
+    *,
+    workers: int | None,
+    source_parallelism: int | None,
+    before: Spread | None = None,
+) -> Spread:
+    """The scheme that is asked for, or that suits the log and the numbers; `before` is what the checkpoint was begun
+    with. `workers` is None where nobody has said how many are to recognise."""
+    n_partitions = max(1, len(log.latest()))
+    if source_parallelism is not None and "kafka:" in log.name and source_parallelism != n_partitions:
+        raise DataError(
+            f"the source has {_count(n_partitions, 'partition')}, and so many tasks read it: --source-parallelism "
+            f"{source_parallelism} cannot change that",
+            log.name,
+            hint="leave the option out, and say with --workers how many are to recognise; or give the topic as many "
+            "partitions",
+        )
+    if before is None:
+        scheme, why = _choose(asked, n_partitions, workers, source_parallelism)
+    elif asked in ("auto", before.scheme):
+        scheme, why = before.scheme, "as its checkpoint was begun"
+    else:
+        raise DataError(
+            f"the checkpoint was begun with --scheme {before.scheme}, and its state lies accordingly: --scheme {asked} "
+            "would not find it",
+            hint=f"go on with --scheme {before.scheme} (or auto), or begin anew: another --checkpoint, or --restart",
+        )
+    if scheme == "partition":
+        n_shards = SHARDS_A_WORKER * (workers or UNTOLD_WORKERS) if before is None else before.n_shards
+        return Spread(scheme, why, source_parallelism or n_partitions, n_shards)
+    if source_parallelism is not None and source_parallelism != n_partitions:
+        raise DataError(
+            f"the source has {_count(n_partitions, 'partition')}, and in scheme {scheme} each is read by one task: "
+            f"--source-parallelism {source_parallelism} would tear entities apart",
+            log.name,
+            hint="use --scheme partition; or split the source by entity (a folder: into part=0/, part=1/, …)",
+        )
+    if scheme == "source":
+        return Spread(scheme, why, n_partitions)
+    if before is not None:
+        return Spread(scheme, why, n_partitions, groups=_regrouped(before.groups, patterns, log, schema))
+    n_groups = max(2, -(-(workers or UNTOLD_WORKERS) // n_partitions))
+    costs = measure_costs(patterns, sample_log(log, patterns, schema))
+    return Spread(scheme, why, n_partitions, groups=equal_groups(patterns, costs, n_groups))
+
+
+def _choose(asked: Asked, n_partitions: int, workers: int | None, source_parallelism: int | None) -> tuple[Scheme, str]:
+    if asked != "auto":
+        return asked, "as asked for"
+    has = f"the source has {_count(n_partitions, 'partition')}"
+    if source_parallelism is not None and source_parallelism != n_partitions:
+        return "partition", f"because {has}, and {source_parallelism} are to read it"
+    if source_parallelism is not None and workers is not None and workers != source_parallelism:
+        return "partition", f"because {source_parallelism} are to read and {workers} to recognise"
+    if workers is not None and workers > n_partitions:
+        return "partition", f"because {has}, and {workers} are to recognise"
+    return "source", f"because {has}, each with all events of its entities"
+
+
+def make_frame(spark: SparkSession, chain: Chain) -> DataFrame:
+    """The stream as parcels of what is found, set aside and counted."""
+    from wayeb_py.parallel.stream.by_shard import Order, Shards, recognise_by_shard
+    from wayeb_py.parallel.stream.source import SOURCE, ChainedSource
+
+    spark.dataSource.register(ChainedSource)
+    read = spark.readStream.format(SOURCE).option("chain", chain.encode()).load()
+    if not chain.shards:
+        return read
+    setting = chain.setting
+
+    def order(number: int) -> Order:
+        era = setting.era(number)
+        return Order(era.groups[0], era.schema_of(0))
+
+    overflow = Overflow(setting.folder)
+    shards = Shards(chain.shards, order, setting.episodes, listens=setting.listens, overflow=overflow)
+    return recognise_by_shard(read, shards)
+
+
+# ---- groups of patterns
+
+
+def _regrouped(
+    before: Sequence[Sequence[str]], patterns: Patterns, log: Log, schema: pa.Schema
+) -> tuple[tuple[str, ...], ...]:
+    """The groups as they were, without patterns that are gone; new ones go where the least is to do.
+
+    A pattern's state lies with its group, so it may not move; a group whose patterns are all gone stays, empty.
+    """
+    groups = [[name for name in names if name in patterns.names] for names in before]
+    grouped = {name for names in groups for name in names}
+    added = [name for name in patterns.names if name not in grouped]
+    if added:
+        costs = measure_costs(patterns, sample_log(log, patterns, schema))
+        for name in sorted(added, key=lambda name: -costs[name]):
+            min(groups, key=lambda names: sum(costs[other] for other in names)).append(name)
+    return tuple(tuple(names) for names in groups)
+
+
+def sample_log(log: Log, patterns: Patterns, schema: pa.Schema) -> pa.Table:
+    """The first events of a log, as many as costs are measured on."""
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    needed = pa.schema([schema.field(name) for name in wanted.names])
+    batches: list[pa.RecordBatch] = []
+    n_rows = 0
+    latest = log.latest()
+    for partition, start in sorted(log.earliest().items()):
+        end = min(latest[partition], start + COSTED_ROWS - n_rows)
+        for block in log.read(Stretch(partition, start, end), wanted, needed):
+            batches += block.batches
+            n_rows += sum(batch.num_rows for batch in block.batches)
+        if n_rows >= COSTED_ROWS:
+            break
+    return pa.Table.from_batches(batches, schema=needed)
+
+
+def _count(number: int, one: str) -> str:
+    return f"{number} {one if number == 1 else one + 's'}"

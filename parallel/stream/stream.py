@@ -1,0 +1,416 @@
+"""A log, patterns and a sink become a running stream: batches without an end, or everything that is there.
+
+    log ──▶ chained source (or another scheme) ──▶ parcels of a batch ──▶ aside · sink ──▶ Spark commits the batch
+
+A restart with the same checkpoint goes on where the last committed batch ended. The driver collects what a batch
+found and writes it; events never come to it.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import pyarrow as pa
+
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.set_aside import BadLimit
+from wayeb_py.parallel.health.failure import as_error
+from wayeb_py.parallel.health.gauge import gauge_of, has_ended
+from wayeb_py.parallel.health.pressure import Capacity
+from wayeb_py.parallel.logs.log import Log, NoEventsError, identity_of, settle
+from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
+from wayeb_py.parallel.recovery.ledger import Entry, Ledger
+from wayeb_py.parallel.recovery.pattern_versions import keep_era, load_schema, refuse_damaged, this_release
+from wayeb_py.parallel.recovery.private import require_private
+from wayeb_py.parallel.recovery.recover import recover
+from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.stream.gather import gather
+from wayeb_py.parallel.stream.sinks import AsideFolder, Batch, Sink
+from wayeb_py.parallel.stream.source import Chain
+from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
+from wayeb_py.parallel.stream.task import Setting
+from wayeb_py.parallel.stream.tolerance import Tolerance
+from wayeb_py.parallel.wire.detection_id import with_ids
+from wayeb_py.parallel.wire.overflow import Overflow
+from wayeb_py.patterns import Patterns
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.streaming.query import StreamingQuery
+
+MAX_ROWS = 2_000_000
+POLL_S = 0.25
+NO_EVENTS_S = 5.0  # where all that is there was looked at in vain, looking again costs as much
+
+
+class Watcher(Protocol):
+    """Somebody who is told how a stream goes on, from the driver's threads; must not be slow."""
+
+    def began(self, query: StreamingQuery) -> None: ...
+    def took(self, batch: Batch) -> None:
+        """The batch is in the sink, and Spark is about to commit it."""
+
+    def ended(self, summary: StreamSummary) -> None: ...
+
+
+@dataclass(slots=True)
+class StreamSummary:
+    """What a run of a stream did, over the batches that it wrote."""
+
+    batches: int = 0
+    rows: int = 0
+    events: int = 0
+    entities: int = 0  # in the state
+    aged_entities: int = 0  # that have left it
+    detections: Counter[str] = field(default_factory=Counter)
+    episodes: int | None = None
+    late: int = 0
+    duplicates: int = 0
+    bad: Counter[str] = field(default_factory=Counter)
+    unreadable: Counter[str] = field(default_factory=Counter)
+    cleaned: Counter[str] = field(default_factory=Counter)
+    state_bytes: int = 0
+    last_event_s: float | None = None
+    seconds: float = 0.0
+    end: str = ""  # why it ended
+    _levels: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, batch: Batch) -> None:
+        """Adds what a batch has counted."""
+        self.batches += 1
+        for counts in batch.counts:
+            self.rows += counts["rows"]
+            self.events += counts["events"]
+            self.late += counts["late"]
+            self.duplicates += counts["duplicates"]
+            self.aged_entities += counts.get("aged_entities", 0)
+            for name in ("detections", "bad", "unreadable", "cleaned"):
+                getattr(self, name).update(counts[name])
+            if self.episodes is not None:
+                self.episodes += counts["episodes"]
+            place = (counts["partition"], counts["group"])
+            self._levels[place] = (counts["entities"], counts.get("state_bytes", 0))
+            if counts["last_s"] is not None:
+                self.last_event_s = max(counts["last_s"], self.last_event_s or counts["last_s"])
+        self.entities = sum(entities for entities, _ in self._levels.values())
+        self.state_bytes = sum(n_bytes for _, n_bytes in self._levels.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON can hold it."""
+        names = [field.name for field in fields(self) if not field.name.startswith("_")]
+        return {name: dict(v) if isinstance(v := getattr(self, name), Counter) else v for name in names}
+
+
+def stream(
+    session: SparkSession,
+    patterns: Patterns,
+    log: Log,
+    sink: Sink,
+    checkpoint: Checkpoint,
+    *,
+    scheme: Asked = "auto",
+    workers: int | None = None,
+    source_parallelism: int | None = None,
+    episodes: bool = False,
+    once: bool = False,
+    final: bool = False,
+    interval_s: float = 0.0,
+    max_rows: int = MAX_ROWS,
+    capacity: Capacity | None = None,
+    idle_s: float | None = None,
+    aside: str | Path | None = None,
+    max_bad: BadLimit | None = None,
+    no_pickle: bool = False,
+    watchers: Sequence[Watcher] = (),
+    say: Callable[[str], None] = lambda text: None,
+    stop: threading.Event | None = None,
+) -> StreamSummary:
+    """Recognises until it is stopped; with `once`, all that is there now, and `final` says that this is all there is.
+
+    `workers` recognise and `source_parallelism` read, where it matters to the scheme. `stop` ends the stream after
+    the batch that is running. `capacity` is how much the log may offer ahead of the recogniser before it
+    counts as waiting for it: a batch's worth unless given, or what a replay was opened with. The checkpoint keeps
+    functions that patterns call as a pickle; with `no_pickle` such patterns are refused. More bad rows than `max_bad`
+    end the stream.
+    """
+    began = time.monotonic()
+    stop = stop or threading.Event()
+    summary = StreamSummary(episodes=0 if episodes else None)
+    _mind_functions(patterns, checkpoint, no_pickle, say)
+    manifest = begin(log.name, patterns, episodes, identity_of(log))
+    known = checkpoint.read()
+    ledger = Ledger(checkpoint.folder)
+    entries: tuple[Entry, ...] = ()
+    aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
+    if known is not None:
+        if checkpoint.was_mended:
+            say("stream.json was lost or damaged: it is made again from the ledger")
+        refuse_other(known, manifest, checkpoint.folder)
+        entries = recover(checkpoint.folder, ledger, known, log, sink, aside_folder, say)
+        manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
+    sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
+    try:
+        schema = _find_schema(checkpoint, manifest, patterns, log, once, stop, say)
+        if schema is None:
+            summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
+            return summary
+        if known is None:
+            manifest.origin = log.latest() if checkpoint.restart == "now" else log.earliest()
+        spread = spread_stream(
+            scheme,
+            patterns,
+            log,
+            schema,
+            workers=workers,
+            source_parallelism=source_parallelism,
+            before=Spread.from_json(manifest.spread) if manifest.spread else None,
+        )
+        say(str(spread))
+        manifest.spread = spread.to_json()
+        _begin_era(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
+        ledger.begin(asdict(manifest), entries)
+        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
+        ends = final and (once or isinstance(log, ReplayLog))
+        gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
+        chain = Chain(
+            setting,
+            era=len(manifest.eras) - 1,
+            origin=manifest.origin,
+            max_rows=max_rows,
+            idle_s=idle_s,
+            ends=ends,
+            shards=spread.n_shards,
+            readers=spread.n_readers if spread.n_shards else 0,
+            gauge=gauge,
+        )
+        aside_folder.open(manifest.stream_id)
+        tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
+        columns = _columns(patterns, schema, episodes)
+        overflow = Overflow(checkpoint.folder)
+        overflow.clear()
+        run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers, tolerance)
+        for note in patterns.knowledge.notes:
+            say(note)
+        # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
+        logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
+        session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
+        for name, value in spread.settings.items():
+            session.conf.set(name, value)
+        writer = make_frame(session, chain).writeStream.foreachBatch(run.take)
+        writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
+        writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{interval_s} seconds")
+        query = writer.start()
+        for watcher in watchers:
+            watcher.began(query)
+        summary.end = _await(query, checkpoint, stop, lambda: has_ended(log, gauge))
+        if run.fault is not None:
+            raise run.fault
+        failure = query.exception()
+        if failure is not None:
+            raise as_error(failure) from failure
+        return summary
+    except WayebError as error:
+        summary.end = str(error)
+        raise
+    finally:
+        sink.close()
+        summary.seconds = time.monotonic() - began
+        for watcher in watchers:
+            watcher.ended(summary)
+
+
+# Before the first batch.
+def _mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, say: Callable[[str], None]) -> None:
+    """Says that functions are kept as code; DataError where that is refused, or where others could exchange it."""
+    if not patterns.functions:
+        return
+    named = ", ".join(f"`{name}`" for name in sorted(patterns.functions))
+    if no_pickle:
+        raise DataError(
+            f"a checkpoint can keep the functions {named} only as a pickle, and --no-pickle refuses these",
+            hint="start without it if you trust whoever can write to the checkpoint, or do without --functions",
+        )
+    require_private(checkpoint.folder)
+    say(f"the checkpoint keeps {named} as a pickle: whoever can write to {checkpoint.folder} can run code here")
+
+
+def _find_schema(
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    patterns: Patterns,
+    log: Log,
+    once: bool,
+    stop: threading.Event,
+    say: Callable[[str], None],
+) -> pa.Schema | None:
+    """The types of the events: those of the era before, else of a sample; None if there is nothing to sample."""
+    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    before = _last_schema(checkpoint, manifest)
+    if set(wanted.names) <= set(before.names):
+        return before
+    sampled = _sample(log, wanted, once, stop, say)
+    if sampled is None:
+        return None
+    return pa.schema([*before, *(sampled.field(name) for name in wanted.names if name not in before.names)])
+
+
+def _sample(
+    log: Log, wanted: Wanted, once: bool, stop: threading.Event, say: Callable[[str], None]
+) -> pa.Schema | None:
+    """The types of the first events, waited for unless only what is there now is read."""
+    told: set[float] = set()
+    if once:
+        settle(log)
+    while True:
+        try:
+            sampled = log.schema(wanted)
+            if sampled is not None or once:
+                return sampled
+            why, again_s = f"{log.name} is empty", POLL_S
+        except NoEventsError as error:
+            if once:
+                raise
+            why, again_s = f"{error.file or log.name}: {error.message}", NO_EVENTS_S
+        if again_s not in told:
+            say(f"{why}: waiting for the first events, whose types tell how to read the others")
+            told.add(again_s)
+        if stop.wait(again_s):
+            return None
+
+
+def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:
+    if not manifest.eras:
+        return pa.schema([])
+    return load_schema(checkpoint.folder / "eras", len(manifest.eras) - 1, manifest.stream_id)
+
+
+def _begin_era(
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    patterns: Patterns,
+    groups: Sequence[Sequence[str]],
+    schema: pa.Schema,
+    say: Callable[[str], None],
+) -> None:
+    """Keeps the patterns, unless they are those of the last era, and tells what is new about them."""
+    last = manifest.eras[-1] if manifest.eras else None
+    digest, by = digest_of(patterns, groups, schema), this_release()
+    folder, stream_id = checkpoint.folder / "eras", manifest.stream_id
+    if last is not None and last["digest"] == digest and last["by"] == by:
+        number = len(manifest.eras) - 1
+        try:
+            refuse_damaged(folder, number, stream_id)
+        except DamagedError as error:
+            say(f"{error.message}: they are those of this run, and are written again")
+            keep_era(folder, number, patterns, groups, schema, stream_id)
+        checkpoint.write(manifest)
+        return
+    keep_era(folder, len(manifest.eras), patterns, groups, schema, stream_id)
+    if last is not None and last["digest"] == digest:
+        was, now = (f"{one['release']} on Python {one['python']}" for one in (last["by"], by))
+        say(f"the last run was of release {was}, and this is {now}: the patterns keep their state")
+    elif last is not None:
+        what = changes(last, patterns)
+        said = f"({what})" if what else "(knowledge or settings)"
+        say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
+    names = {p.name: p.fingerprint for p in patterns.compiled}
+    manifest.eras.append({"digest": digest, "patterns": names, "by": by})
+    checkpoint.write(manifest)
+
+
+def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
+    """The columns of everything that the stream finds, in the same order in every batch."""
+    nothing = Recogniser(patterns, episodes=episodes).feed(schema.empty_table())
+    columns: pa.Schema = with_ids(nothing.episodes() if episodes else nothing.to_arrow()).schema
+    return columns
+
+
+# Batch by batch.
+@dataclass(slots=True)
+class _Run:
+    """Takes what Spark hands over; what goes wrong here is kept, since Spark would only show its text."""
+
+    sink: Sink
+    aside: AsideFolder
+    ledger: Ledger
+    overflow: Overflow
+    stream_id: str
+    columns: pa.Schema
+    summary: StreamSummary
+    watchers: Sequence[Watcher]
+    tolerance: Tolerance | None = None
+    fault: Exception | None = None
+
+    def take(self, parcels: DataFrame, number: int) -> None:
+        try:
+            self.ledger.note(number)
+            batch = gather(parcels, number, self.columns, self.overflow)
+            self.ledger.spark.settle_state()
+            failpoints.reach("sink:before")
+            self.aside.write(self.stream_id, number, batch.aside)
+            if self.tolerance is not None:
+                self.tolerance.judge(batch)
+            self.sink.write(batch)
+            self.overflow.clear()
+            failpoints.reach("sink:after")
+            self.summary.add(batch)
+            for watcher in self.watchers:
+                watcher.took(batch)
+            failpoints.reach("counted")
+        except Exception as error:
+            if isinstance(error, WayebError | BrokenPipeError):
+                self.fault = error
+            raise
+
+
+# Until the end.
+def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event, has_ended: Callable[[], bool]) -> str:
+    """Waits until the query has ended, or is asked to and has finished its batch; why it ended."""
+    from pyspark.errors import StreamingQueryException
+
+    n_quiet = 0
+    try:
+        while not query.awaitTermination(POLL_S):  # type: ignore[arg-type]  # seconds, fractions too
+            if stop.is_set():
+                checkpoint.stop_file.touch()
+            elif not has_ended():
+                continue
+            n_quiet = 0 if query.status["isTriggerActive"] else n_quiet + 1
+            if n_quiet >= 3:
+                query.stop()
+    except StreamingQueryException:
+        return "failed"
+    return "stopped as asked" if stop.is_set() else "read everything that was there"
+
+
+@contextmanager
+def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
+    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would have without us."""
+    numbers = (signal.SIGTERM, signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in numbers}
+
+    def ask(number: int, frame: object) -> None:
+        for one in numbers:
+            signal.signal(one, before[one])
+        say("stopping after the batch that is running; once more stops at once")
+        stop.set()
+
+    for number in numbers:
+        signal.signal(number, ask)
+    try:
+        yield
+    finally:
+        for number in numbers:
+            signal.signal(number, before[number])

@@ -1,0 +1,182 @@
+"""Blocks of events fed to a recogniser become parcels of what it found, and one of counts at the end.
+
+    block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (packed NDJSON) · counts (JSON)
+
+Counts are of this harvest alone, whatever the recogniser has seen before: added up over the harvests that were
+committed they are exact, however often one was repeated. `entities`, `held` and `state_bytes` are levels, not
+increments: the last one of a partition and group holds.
+
+Where several groups of patterns read the same events, only the first tells of events, late and bad ones.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+
+from wayeb_py.detections import Detections
+from wayeb_py.engine.columns import column_of, ticks_of
+from wayeb_py.engine.eviction import AHEAD_S
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.files.block import AsideRow, Block, values_of_rows
+from wayeb_py.files.set_aside import kind_of, render_aside
+from wayeb_py.parallel.wire.detection_id import with_ids
+from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack, pack_lines
+from wayeb_py.patterns import Patterns
+
+PARCEL_ROWS = 1 << 16
+MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
+MOST_FOUND = 1 << 21  # at once
+ASIDE_BYTES = 1 << 20
+
+
+def most_an_event(patterns: Patterns) -> int:
+    """How many detections an event can complete: one a pattern, and a place of those that are for each of some."""
+    places = (pattern.each for pattern in patterns.meaning.patterns)
+    return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)
+
+
+class Harvest:
+    """Feeds a recogniser and packs what comes of it; `split` tells the parcels of one harvest from another's."""
+
+    def __init__(self, recogniser: Recogniser, partition: str, group: int, split: int, episodes: bool) -> None:
+        self.recogniser = recogniser
+        self.partition, self.group, self.split, self.episodes = partition, group, split, episodes
+        self.recognise_s = 0.0
+        self.n_events_seen = 0  # rows that were no faults
+        self._before = replace(recogniser.counts, cleaned=dict(recogniser.counts.cleaned))
+        self._found: Counter[str] = Counter()
+        self._n_episodes = self._n_rows = 0
+        self._bad: Counter[str] = Counter()
+        self._unreadable: Counter[str] = Counter()
+        self._tables: list[pa.Table] = []
+        self._aside = bytearray()
+        self._number = self._n_aside = 0
+        self._n_ahead = 0
+        self._most, self._n_found = most_an_event(recogniser.patterns), 0
+        self._first_s: float | None = None
+        self._last_s: float | None = None
+
+    def feed(self, block: Block) -> Iterator[Parcel]:
+        """The parcels that are full after some more events."""
+        self._n_rows += block.n_rows
+        for row in block.aside:
+            self._set_aside(row)
+        for column, unreadable in block.unreadable.items():
+            self._unreadable[column] += unreadable.count
+        for batch in block.batches:
+            self._see_times(batch)
+            for some in self._cut(batch):
+                began = time.perf_counter()
+                detections = self.recogniser.feed(some)
+                self.recognise_s += time.perf_counter() - began
+                yield from self.take(detections)
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+        """The batch in slices that find what memory holds: near thousands of places an event finds thousands."""
+        if self._most * batch.num_rows <= MOST_FOUND:
+            yield batch
+            return
+        at, n_rows, n_before = 0, max(1, MOST_FOUND // self._most), self._n_found
+        while at < batch.num_rows:
+            some = batch.slice(at, n_rows)
+            yield some
+            at += some.num_rows
+            an_event = max(1.0, (self._n_found - n_before) / at)
+            n_rows = min(16 * n_rows, max(1, int(MOST_FOUND / an_event)))
+
+    def take(self, detections: Detections) -> Iterator[Parcel]:
+        """The parcels that are full after what the recogniser gave without being fed: at its end, or for silence."""
+        counts = detections.counts()
+        self._found.update(counts)
+        self._n_found += sum(counts.values())
+        table = detections.episodes() if self.episodes else detections.to_arrow()
+        if table.num_rows:
+            self._n_episodes += table.num_rows if self.episodes else 0
+            self._tables.append(table)
+        for reason, batch in self.recogniser.aside:
+            for values in values_of_rows(batch):
+                self._set_aside(AsideRow(None, None, reason, values))
+        self.recogniser.aside.clear()
+        if sum(table.num_rows for table in self._tables) >= PARCEL_ROWS:
+            yield from self._pack_tables()
+        if len(self._aside) >= ASIDE_BYTES:
+            yield from self._pack_aside()
+
+    def finish(self, **levels: Any) -> Iterator[Parcel]:
+        """What is left, and the counts, last of all."""
+        yield from self._pack_tables()
+        yield from self._pack_aside()
+        yield self._parcel("counts", json.dumps(self.counts() | levels).encode())
+
+    def counts(self) -> dict[str, Any]:
+        """What was counted in this harvest."""
+        now, before = self.recogniser.counts, self._before
+        leads = self.group == 0
+        cleaned = {reason: n - before.cleaned.get(reason, 0) for reason, n in now.cleaned.items()}
+        return {
+            "partition": self.partition,
+            "group": self.group,
+            "rows": self._n_rows if leads else 0,
+            "events": now.events - before.events if leads else 0,
+            "detections": dict(self._found),
+            "episodes": self._n_episodes,
+            "late": now.late - before.late if leads else 0,
+            "set_aside": self._n_aside,
+            "ahead": self._n_ahead if leads else 0,
+            "duplicates": now.duplicates - before.duplicates if leads else 0,
+            "bad": dict(self._bad) if leads else {},
+            "unreadable": dict(self._unreadable) if leads else {},
+            "cleaned": {reason: n for reason, n in cleaned.items() if n} if leads else {},
+            "entities": now.entities if leads else 0,
+            "new_entities": now.entities - before.entities + now.aged - before.aged if leads else 0,
+            "aged_entities": now.aged - before.aged if leads else 0,
+            "first_s": self._first_s,
+            "last_s": self._last_s,
+            "recognise_s": self.recognise_s,
+        }
+
+    def _set_aside(self, row: AsideRow) -> None:
+        if self.group == 0:
+            self._aside += render_aside(row)
+            self._n_aside += 1
+            if row.reason != "late":
+                self._bad[kind_of(row.reason)] += 1
+
+    def _see_times(self, batch: pa.RecordBatch) -> None:
+        stream = self.recogniser.patterns.meaning.stream
+        assert stream.time is not None
+        ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
+        if len(ticks.values):
+            now = time.time() * ticks.per_unit
+            first, last = ticks.values.min(), ticks.values.max()
+            if last > now:  # such a time tells nothing of how far the stream is, and would hide all others for years
+                self._n_ahead += int((ticks.values > now + AHEAD_S * ticks.per_unit).sum())
+                last = ticks.values[ticks.values <= now].max(initial=first)
+            first_s, last_s = float(first) / ticks.per_unit, float(last) / ticks.per_unit
+            self._first_s = first_s if self._first_s is None else min(first_s, self._first_s)
+            if last <= now:
+                self._last_s = last_s if self._last_s is None else max(last_s, self._last_s)
+
+    def _pack_tables(self) -> Iterator[Parcel]:
+        if self._tables:
+            table = pa.concat_tables(self._tables).unify_dictionaries().combine_chunks()
+            self._tables = []
+            for start in range(0, table.num_rows, MOST_PARCEL_ROWS):  # a few events may find millions
+                some = with_ids(table.slice(start, MOST_PARCEL_ROWS))
+                yield self._parcel("episodes" if self.episodes else "detections", pack(some))
+
+    def _pack_aside(self) -> Iterator[Parcel]:
+        if self._aside:
+            payload, self._aside = pack_lines(self._aside), bytearray()
+            yield self._parcel("aside", payload)
+
+    def _parcel(self, kind: Kind, payload: bytes) -> Parcel:
+        self._number += 1
+        return Parcel(kind, self.split, self._number, payload)

@@ -1,0 +1,53 @@
+"""How many rows may go aside in a stream before it stops: counted over all its batches, each of them once.
+
+A batch that is one too many is not written, except for what it set aside, so that whoever looks into it finds it. It is
+repeated when the stream is started again with a greater limit, or dies of it again.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.set_aside import BadLimit
+from wayeb_py.parallel.health import gauge
+from wayeb_py.parallel.health.totals import load_totals
+from wayeb_py.parallel.stream.sinks import Batch
+
+
+@dataclass(slots=True)
+class Tolerance:
+    """A limit, and what counts towards it."""
+
+    limit: BadLimit
+    aside: Path  # where the rows are
+    n_bad: int = 0
+    n_rows: int = 0
+    batch: int = -1  # the last that is counted
+
+    @classmethod
+    def of_stream(cls, limit: BadLimit, aside: Path, checkpoint: Path) -> Tolerance:
+        """A limit for a stream, with what its earlier batches counted."""
+        before = load_totals(checkpoint / gauge.FOLDER)
+        return cls(limit, aside, round(before.sum("bad")), round(before.sum("rows")), before.batch)
+
+    def judge(self, batch: Batch) -> None:
+        """Raises DataError if there are too many with this batch."""
+        if batch.number <= self.batch:
+            return
+        reasons: Counter[str] = Counter()
+        for counts in batch.counts:
+            reasons.update(counts["bad"])
+            self.n_rows += counts["rows"]
+        self.batch = batch.number
+        self.n_bad += reasons.total()
+        if not self.limit.allows(self.n_bad, self.n_rows):
+            often, _ = max(reasons.items(), key=lambda reason: reason[1], default=("", 0))
+            raise DataError(
+                f"{self.n_bad:,} of {self.n_rows:,} rows cannot be read, more than --max-bad allows ({self.limit}); "
+                f"lately most often: {often}",
+                str(self.aside),
+                hint="the rows are there with their reasons; to go on, start again with a greater --max-bad",
+            )

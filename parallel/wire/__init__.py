@@ -1,0 +1,1 @@
+"""The form in which events and detections travel through Spark: parcels of whole Arrow tables, cut by shard."""

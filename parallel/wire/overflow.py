@@ -1,0 +1,100 @@
+"""What a task finds beyond some megabytes goes to a file; through Spark goes only where it lies.
+
+    parcels of a task ─┬─▶ the first 4 MB as they are, of the others where they lie ──▶ Spark ──▶ driver ──▶ sink
+                       └─▶ overflow/SPLIT-….parcels, in the checkpoint ────────────────────────────┘
+
+Spark gathers what a batch found in the heap of one Java process, whatever its size: a thousand events near twenty
+thousand places are gigabytes of detections, and a batch that exhausts the heap would do so again at every start. The
+driver reads the files one parcel at a time, and writes as it reads. They are named at random, so tasks that are tried
+again or twice write their own; only those that Spark reports are read, and all of them go when the batch is in the sink
+or the stream starts again. Nothing has to be forced to the disk: after a power cut the batch is done again.
+
+*Not taken*: cutting a batch into smaller ones, since what it finds is not known when it is planned.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import secrets
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.write import telling_faults
+from wayeb_py.parallel.wire.parcel import Parcel
+
+FOLDER = "overflow"
+PASSED_BYTES = 4 << 20  # of a task, through Spark: a batch may have hundreds of them
+
+
+class Overflow:
+    """Where a stream's tasks put what is too much; driver and executors share the folder."""
+
+    def __init__(self, checkpoint: Path) -> None:
+        self.folder = checkpoint / FOLDER
+
+    def sort_out(self, parcels: Iterator[Parcel], passed_bytes: int | None = None) -> Iterator[Parcel]:
+        """The parcels of a task, those beyond a size as parcels that say where they are."""
+        left = PASSED_BYTES if passed_bytes is None else passed_bytes
+        with contextlib.ExitStack() as stack:
+            file: IO[bytes] | None = None
+            for parcel in parcels:
+                left -= len(parcel.payload)
+                if left >= 0 or parcel.kind == "counts":
+                    yield parcel
+                    continue
+                with telling_faults(self.folder):
+                    if file is None:
+                        self.folder.mkdir(exist_ok=True)
+                        path = self.folder / f"{parcel.split}-{secrets.token_hex(8)}.parcels"
+                        file = stack.enter_context(open(path, "xb"))
+                    place = Place(path.name, parcel.kind, file.tell(), len(parcel.payload))
+                    file.write(parcel.payload)
+                    file.flush()  # whoever is told of it may read it
+                yield Parcel("elsewhere", parcel.split, parcel.number, place.encode())
+
+    def find(self, payload: bytes) -> Place:
+        """Where a parcel is, by the payload of the one that says so."""
+        return Place(**json.loads(payload))
+
+    def read(self, place: Place) -> bytes:
+        path = self.folder / place.file
+        try:
+            with open(path, "rb") as file:
+                file.seek(place.start)
+                payload = file.read(place.n_bytes)
+        except OSError as error:
+            raise self._unreadable(path, error.strerror or str(error)) from error
+        if len(payload) < place.n_bytes:
+            raise self._unreadable(path, "it is shorter than it was written")
+        return payload
+
+    def _unreadable(self, path: Path, why: str) -> DataError:
+        return DataError(
+            f"what a task has found cannot be read: {why}",
+            str(path),
+            hint="the checkpoint has to be on a file system that the driver and all executors share; then start the "
+            "stream again: it goes on where it was",
+        )
+
+    def clear(self) -> None:
+        """Removes everything: a batch is in the sink, or will be done again."""
+        with contextlib.suppress(FileNotFoundError):
+            for path in self.folder.iterdir():
+                path.unlink(missing_ok=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the payload of a parcel lies."""
+
+    file: str
+    kind: Any  # a parcel's
+    start: int
+    n_bytes: int
+
+    def encode(self) -> bytes:
+        return json.dumps({"file": self.file, "kind": self.kind, "start": self.start, "n_bytes": self.n_bytes}).encode()

@@ -1,0 +1,1 @@
+"""A real Kafka broker on this machine, for tests, demonstrations and benchmarks."""

@@ -1,0 +1,26 @@
+"""`wayeb bench`: hands over to the benchmarks of the repository, which are not part of the installed package."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import typer
+
+from wayeb_py.cli.options import USAGE_FAULT, fail
+
+HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
+
+
+def bench(context: typer.Context) -> None:
+    """Measure: run experiments, report, compare (`wayeb bench --help`); needs the repository."""
+    root = Path(__file__).resolve().parent.parent.parent
+    if not (root / "benchmarks" / "__main__.py").exists():
+        fail("the benchmarks are part of the repository: clone it, `make bench`", USAGE_FAULT)
+    # Found by path and not by working directory: the arguments may name files relative to that.
+    paths = [str(root), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(paths)}
+    command = [sys.executable, "-m", "benchmarks", *context.args]
+    raise SystemExit(subprocess.run(command, env=environment).returncode)

@@ -1,0 +1,343 @@
+"""`wayeb stream`: arguments become a log, a sink and a checkpoint; signals become a graceful stop.
+
+Spark and everything behind it is imported by the command, after the patterns are known to be right.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from enum import StrEnum
+from fractions import Fraction
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
+
+import typer
+
+from wayeb_py.cli.options import (
+    DATA_FAULT,
+    PASSING_FAULT,
+    AsJson,
+    Chosen,
+    CleanOption,
+    Functions,
+    Key,
+    Outside,
+    Places,
+    Quiet,
+    Strict,
+    Time,
+    TimeUnit,
+    compile_files,
+    explained,
+    load_functions,
+    misuse,
+    select_patterns,
+    show_warnings,
+)
+from wayeb_py.cli.spark import MasterOption, Scheme
+from wayeb_py.errors import visible
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from wayeb_py.files.set_aside import BadLimit
+    from wayeb_py.parallel.stream.stream import StreamSummary
+
+
+TRIES = 4  # of a task
+P = ParamSpec("P")
+
+
+class LogForm(StrEnum):
+    """How a line of the log is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Restart(StrEnum):
+    """From where a checkpoint begins anew."""
+
+    BEGINNING = "beginning"
+    NOW = "now"
+
+
+def alike(command: Callable[P, None]) -> Callable[P, None]:
+    """Around a command: with `--log json` all that is said on standard error is JSON, also what others say there."""
+
+    @wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        if kwargs.get("log_form") is not LogForm.JSON:
+            return command(*args, **kwargs)
+        from wayeb_py.parallel.health.lines import only_json
+
+        with only_json():
+            return command(*args, **kwargs)
+
+    return run
+
+
+@alike
+@explained()
+def run_stream(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")],
+    source: Annotated[
+        list[str],
+        typer.Option(
+            metavar="SOURCE",
+            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, or replay:DATA; may be given several times.",
+        ),
+    ],
+    out: Annotated[
+        str,
+        typer.Option(metavar="OUT", help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, or - (NDJSON)."),
+    ],
+    checkpoint: Annotated[
+        Path, typer.Option(metavar="DIR", help="Where the stream's state is kept; the same folder goes on with it.")
+    ],
+    once: Annotated[bool, typer.Option("--once", help="Read what is there now, then end.")] = False,
+    final: Annotated[
+        bool, typer.Option("--final", help="With --once or a replay: nothing more will come, close what is open.")
+    ] = False,
+    restart: Annotated[
+        Restart | None, typer.Option("--restart", help="Give up the checkpoint's state and begin anew from there.")
+    ] = None,
+    scheme: Annotated[
+        Scheme, typer.Option("--scheme", help="Recognise where events are read, shuffle by entity, or split patterns.")
+    ] = Scheme.AUTO,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", min=1, help="Tasks at a time; by default one a core.")
+    ] = None,
+    source_parallelism: Annotated[
+        int | None,
+        typer.Option("--source-parallelism", metavar="M", min=1, help="Tasks that read; by default one a partition."),
+    ] = None,
+    episodes: Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")] = False,
+    longest: Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")] = False,
+    lateness: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="How late an event may arrive (10min); 0 by default.")
+    ] = None,
+    forget: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="Forget an entity that was not heard of for so long (30d).")
+    ] = None,
+    idle: Annotated[
+        str | None,
+        typer.Option(metavar="DURATION", help="Wait no longer for an entity silent for so long, by the clock."),
+    ] = None,
+    interval: Annotated[
+        str | None, typer.Option(metavar="DURATION", help="A batch at most so often; by default as soon as it can be.")
+    ] = None,
+    max_events: Annotated[
+        int | None, typer.Option("--max-events", metavar="N", min=1, help="Events of a batch, at most.")
+    ] = None,
+    speed: Annotated[
+        str, typer.Option(metavar="X", help="Replay so many times faster than real time, or max: as fast as it goes.")
+    ] = "1",
+    buffer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|DURATION",
+            help="What a source may offer ahead of the recogniser: events, or of a replay 10s (default); "
+            "else a batch's worth.",
+        ),
+    ] = None,
+    metrics: Annotated[
+        int | None,
+        typer.Option(metavar="PORT", min=0, max=65535, help="Serve metrics to Prometheus on 127.0.0.1; 0: any port."),
+    ] = None,
+    metrics_file: Annotated[
+        Path | None, typer.Option("--metrics-file", metavar="FILE", help="Add metrics to a file, a line of JSON each.")
+    ] = None,
+    log_form: Annotated[
+        LogForm | None, typer.Option("--log", help="A line a batch, for people or for programs; no moving picture.")
+    ] = None,
+    clean: CleanOption = None,
+    aside: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
+    ] = None,
+    max_bad: Annotated[
+        str | None,
+        typer.Option("--max-bad", metavar="N|N%", help="Stop at more bad rows than this; by default never."),
+    ] = None,
+    master: MasterOption = None,
+    memory: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Memory of Spark's Java processes, 4g; by default Spark's, 1g.")
+    ] = None,
+    key: Key = None,
+    time: Time = None,
+    time_unit: TimeUnit = None,
+    functions: Functions = None,
+    pattern: Chosen = None,
+    places: Places = None,
+    no_pickle: Annotated[
+        bool,
+        typer.Option("--no-pickle", help="Refuse functions: a checkpoint can keep them only as code that is run."),
+    ] = False,
+    outside: Outside = False,
+    strict: Strict = False,
+    quiet: Quiet = False,
+    as_json: AsJson = False,
+) -> None:
+    """Recognise patterns in a stream, on Spark, and go on after every stop or crash."""
+    if final and not once and not source[0].startswith("replay:"):
+        misuse("--final says that nothing more will come: it needs --once, or a replay")
+    lateness_s, forget_s, idle_s, interval_s = (
+        _duration_s(name, text)
+        for name, text in (("lateness", lateness), ("forget", forget), ("idle", idle), ("interval", interval))
+    )
+    settings = memory_settings(memory)
+    limit = _bad_limit(max_bad)
+    patterns = compile_files(
+        files, key, time, time_unit, load_functions(functions), places,
+        outside=outside, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
+        clean=None if clean is None else clean.value,
+    )  # fmt: skip
+    patterns = select_patterns(patterns, pattern)
+    show_warnings(patterns, strict)
+    from wayeb_py.parallel.spark.session import open_session, require_spark
+    from wayeb_py.run.choose import find_master
+
+    require_spark()
+    from wayeb_py.parallel.health import gauge
+    from wayeb_py.parallel.health.lines import Lines
+    from wayeb_py.parallel.health.pressure import Capacity
+    from wayeb_py.parallel.health.report import Report, Reporting
+    from wayeb_py.parallel.health.view import Health
+    from wayeb_py.parallel.logs.replay import read_speed
+    from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+    from wayeb_py.parallel.stream.ends import aside_folder, open_logs, open_sink, refuse_mixed_up
+    from wayeb_py.parallel.stream.stream import MAX_ROWS, stopping, stream
+
+    as_lines = log_form is LogForm.JSON
+
+    def say(text: str) -> None:
+        if not quiet and as_lines:
+            Lines("json").tell("said", text)
+        elif not quiet:
+            print(visible(text), file=sys.stderr, flush=True)
+
+    refuse_mixed_up(source, out, checkpoint, aside)
+    stop = threading.Event()
+    with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
+        capacity = None if buffer is None else Capacity.parse(buffer)
+        log = open_logs(
+            source, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
+        )
+        sink = open_sink(out, episodes)
+        # A worker that is killed is tried again, as it would be on a cluster.
+        here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
+        say(f"starting Spark ({master or here or 'as configured'}): its Java process takes some seconds")
+        session = open_session(master or here, name="wayeb stream", settings=settings)
+        say("Spark is running; the first batch starts its Python workers and takes longer than the next ones")
+        health = Health(
+            log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
+            frozen=once, latest=log.latest if all(one.startswith("kafka:") for one in source) else None,
+        )  # fmt: skip
+        reporting = Reporting(
+            f"wayeb stream {' + '.join(source)}",
+            quiet,
+            None if log_form is None else log_form.value,
+            metrics,
+            metrics_file,
+        )
+        with (
+            stopping(stop, say),  # Spark has put its own in our place
+            dying_in_one_line(folder.folder / gauge.FOLDER, reporting.log or "text", session.stop),
+            Report(health, reporting) as report,
+        ):
+            summary = stream(
+                session, patterns, log, sink, folder,
+                scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
+                episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
+                max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
+                capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
+                watchers=[report], say=say, stop=stop,
+            )  # fmt: skip
+    from wayeb_py.engine.clean import losses
+
+    for warning in losses(summary.cleaned, summary.events, patterns.meaning.stream.clean):
+        say(f"warning: {warning}")
+    if as_json and not (as_lines and out == "-"):
+        print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)
+    elif as_lines and (as_json or not quiet):
+        Lines("json").tell("ended", summary.end, **summary.to_json())
+    elif not quiet:
+        print(render(summary), file=sys.stderr)
+
+
+@contextmanager
+def dying_in_one_line(folder: Path, form: Literal["text", "json"], stop_spark: Callable[[], None]) -> Iterator[None]:
+    """Makes what ends a stream its last line: the cause and the remedy; all else goes to a file in the folder."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except Exception as error:
+        from wayeb_py.parallel.health.failure import say_last
+
+        with suppress(Exception):  # Spark may be what has died
+            stop_spark()  # which has words of its own
+        cause = say_last(error, folder, form)
+        raise SystemExit(PASSING_FAULT if cause.passing else DATA_FAULT) from None
+
+
+def render(summary: StreamSummary) -> str:
+    """A run of a stream in a few lines."""
+    lines = [
+        ("ended", summary.end),
+        ("batches", f"{summary.batches:,} in {summary.seconds:.1f} s"),
+        ("events", f"{summary.events:,}"),
+        ("entities", f"{summary.entities:,}, {summary.state_bytes:,} bytes of state"),
+        ("detections", f"{sum(summary.detections.values()):,}"),
+        *((f"  {name}", f"{count:,}") for name, count in sorted(summary.detections.items())),
+    ]
+    if summary.episodes is not None:
+        lines.append(("episodes", f"{summary.episodes:,}"))
+    for name, number in (("late", summary.late), ("duplicates", summary.duplicates)):
+        if number:
+            lines.append((name, f"{number:,}"))
+    for title, counts in (
+        ("set aside", summary.bad), ("unreadable values", summary.unreadable), ("cleaned", summary.cleaned)
+    ):  # fmt: skip
+        if counts:
+            lines.append((title, f"{sum(counts.values()):,}"))
+            lines += [(f"  {name}", f"{count:,}") for name, count in sorted(counts.items())]
+    lines = [(visible(name), visible(text)) for name, text in lines]
+    width = max(len(name) for name, _ in lines)
+    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+
+
+def memory_settings(size: str | None) -> dict[str, str]:
+    """What Spark is told of the memory that it may use, where events are read and where batches are gathered."""
+    if size is None:
+        return {}
+    if re.fullmatch(r"[1-9]\d*[mgt]", size.lower()) is None:
+        misuse(f"--memory: `{size}` is no size: 512m, 4g")
+    return {"spark.driver.memory": size.lower(), "spark.executor.memory": size.lower()}
+
+
+def _bad_limit(text: str | None) -> BadLimit | None:
+    from wayeb_py.cli.arguments import read_bad_limit
+
+    try:
+        return None if text is None else read_bad_limit(text)
+    except ValueError as error:
+        misuse(f"--max-bad: {error}")
+
+
+def _duration_s(name: str, text: str | None) -> Fraction | None:
+    from wayeb_py.cli.arguments import read_duration_s
+
+    if text is None:
+        return None
+    try:
+        return read_duration_s(text)
+    except ValueError as error:
+        misuse(f"--{name}: {error}")

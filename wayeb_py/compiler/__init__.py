@@ -1,0 +1,4 @@
+"""Checked patterns become automata: predicates become cells and minterms, regexes derivatives, patterns products.
+
+Nothing here sees an event.
+"""

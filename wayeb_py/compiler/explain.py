@@ -1,0 +1,165 @@
+"""A compiled pattern becomes something to read: a table, a DOT graph, or a Mermaid diagram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from wayeb_py.compiler.describe import predicate_text, symbol_texts
+from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.compiler.regex import letters_of
+from wayeb_py.compiler.tracking import hopeless_states
+from wayeb_py.patterns import Patterns
+
+MOST_STATES = 60
+
+
+def explain(patterns: Patterns, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
+    """The automata of all patterns, or of one, in a form to read or to draw; a table also says what knowledge was
+    loaded."""
+    chosen = patterns if pattern is None else patterns.select([pattern])
+    render = {"table": _table, "dot": _dot, "mermaid": _mermaid}[form]
+    parts = ["\n".join(render(chosen, number)) for number in range(len(chosen.compiled))]
+    if form == "table":
+        loaded = list(chosen.knowledge.describe(chosen.meaning.patterns))
+        if loaded:
+            parts.append("\n".join(["knowledge", "", *(f"  {line}" for line in loaded)]))
+    return "\n\n".join(parts)
+
+
+def _letter_names(n: int) -> list[str]:
+    """a, b, …, z, a1, b1, …"""
+    return [chr(ord("a") + i % 26) + (str(i // 26) if i >= 26 else "") for i in range(n)]
+
+
+def _table(patterns: Patterns, number: int) -> Iterator[str]:
+    compiled = patterns.compiled[number]
+    regex = patterns.meaning.patterns[number].regex
+    yield f"pattern {compiled.name}"
+    yield ""
+    yield "  letters"
+    for predicate in dict.fromkeys(letter.predicate for letter in letters_of(regex)):
+        yield f"    {predicate_text(predicate)}"
+    names = _letter_names(compiled.n_symbols)
+    yield ""
+    yield f"  symbols: {compiled.n_symbols} classes of events that the pattern tells apart"
+    for name, text in zip(names, symbol_texts(compiled.axes, compiled.symbol_of_cell, compiled.n_symbols), strict=True):
+        yield f"    {name}  {text}"
+    yield ""
+    yield from _states(compiled, names)
+    yield ""
+    yield f"  cost: {cost(compiled)}"
+    same = [
+        patterns.compiled[i].name
+        for names_ in patterns.names_of_distinct
+        if number in names_
+        for i in names_
+        if i != number
+    ]
+    if same:
+        yield f"  means the same as {', '.join(same)}: both are run once"
+
+
+def _states(compiled: CompiledPattern, names: list[str]) -> Iterator[str]:
+    dfa = compiled.dfa
+    if dfa is None:
+        assert compiled.nfa is not None
+        yield f"  automaton: nondeterministic, {compiled.nfa.n_states} states (the deterministic one is over the limit)"
+        return
+    yield f"  automaton: {len(_shown_states(compiled))} states; → initial, ✓ accepting, · no match is possible any more"
+    if dfa.n_states > MOST_STATES:
+        yield f"    ({dfa.n_states} states are too many for a table; --form dot draws them)"
+        return
+    shown = _shown_states(compiled)
+    rows = [["", "state", *names]]
+    for state, number in shown.items():
+        mark = ("→" if state == 0 else " ") + ("✓" if dfa.accepting[state] else " ")
+        targets = [str(shown[target]) if target in shown else "·" for target in dfa.next_state[state].tolist()]
+        rows.append([mark, str(number), *targets])
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    for row in rows:
+        yield "    " + "  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True))
+
+
+def cost(compiled: CompiledPattern) -> str:
+    """How the pattern is run, and what it keeps for each entity."""
+    if compiled.tracker is None:
+        assert compiled.nfa is not None
+        why = "longest matches in a window" if compiled.longest and compiled.window else "its tables are over the limit"
+        return f"simulated run by run over {compiled.nfa.n_states} states, since {why}: 20 bytes a live run and entity"
+    tracker = compiled.tracker
+    n = tracker.n_registers
+    kept = "no register" if n == 0 else "one start in a register" if n == 1 else f"{n} starts in registers"
+    return (
+        f"tables of {tracker.n_states} states by {tracker.n_symbols} symbols that track every start, {kept}: "
+        f"about {2 + 16 * n} bytes an entity"
+    )
+
+
+def _shown_states(compiled: CompiledPattern) -> dict[int, int]:
+    """The states from which a match is possible, and the numbers they are shown under."""
+    dfa = compiled.dfa
+    assert dfa is not None
+    alive = ~hopeless_states(dfa)
+    alive[0] = True
+    return {state: number for number, state in enumerate(alive.nonzero()[0].tolist())}
+
+
+def _edges(compiled: CompiledPattern) -> Iterator[tuple[int, int, str]]:
+    """(from, to, label) between the states that are shown."""
+    dfa = compiled.dfa
+    assert dfa is not None
+    shown = _shown_states(compiled)
+    texts = symbol_texts(compiled.axes, compiled.symbol_of_cell, compiled.n_symbols)
+    for state, number in shown.items():
+        by_target: dict[int, list[int]] = {}
+        for symbol, target in enumerate(dfa.next_state[state].tolist()):
+            by_target.setdefault(target, []).append(symbol)
+        for target, symbols in by_target.items():
+            if target in shown:
+                everything = len(symbols) == compiled.n_symbols
+                yield number, shown[target], "any" if everything else "\n".join(texts[symbol] for symbol in symbols)
+
+
+def _accepting(compiled: CompiledPattern) -> Iterator[tuple[int, bool]]:
+    """(shown number, whether it accepts) of each state."""
+    assert compiled.dfa is not None
+    for state, number in _shown_states(compiled).items():
+        yield number, bool(compiled.dfa.accepting[state])
+
+
+def _dot(patterns: Patterns, number: int) -> Iterator[str]:
+    compiled = patterns.compiled[number]
+    yield f"digraph {_quoted(compiled.name)} {{"
+    yield "  rankdir=LR; node [shape=circle]; begin [shape=point];"
+    if compiled.dfa is not None:
+        yield "  begin -> 0;"
+        for state, accepts in _accepting(compiled):
+            yield f"  {state} [shape={'doublecircle' if accepts else 'circle'}];"
+        for source, target, label in _edges(compiled):
+            yield f"  {source} -> {target} [label={_quoted(label)}];"
+    else:
+        yield '  begin -> 0; 0 [shape=box, label="over the limit:\\nsimulated run by run"];'
+    yield "}"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def _mermaid(patterns: Patterns, number: int) -> Iterator[str]:
+    compiled = patterns.compiled[number]
+    yield "---"
+    yield f"title: {compiled.name}"
+    yield "---"
+    yield "flowchart LR"
+    if compiled.dfa is None:
+        yield '  begin((" ")) --> s0["over the limit: simulated run by run"]'
+        return
+    yield '  begin((" ")) --> s0'
+    for state, accepts in _accepting(compiled):
+        yield f"  s{state}((({state})))" if accepts else f"  s{state}(({state}))"
+    for source, target, label in _edges(compiled):
+        text = label.replace('"', "#quot;").replace("\n", "<br/>")
+        yield f'  s{source} -->|"{text}"| s{target}'

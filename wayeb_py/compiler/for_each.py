@@ -1,0 +1,243 @@
+"""`pattern … for each p in port`: one automaton for all places, stepped only for the places that an event is near.
+
+The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A
+place out of reach is in the `far` cell of each axis of the second kind, the same for all of them. So all places that
+have been out of reach since the word began are in one state, which is stepped once for all of them. Two kinds of
+places need a step of their own: those within reach, which a grid gives, and those that were once within reach and
+whose state still differs, which are listed for each entity. That makes the cost proportional to the places near an
+event, whatever holds far away. Where a far place is not like another (`speed > p.limit` alone), the pattern is
+written out: one ordinary pattern for each place, exactly as it is defined.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.compiler.axes import Axis, Pair, Subject
+from wayeb_py.compiler.derivatives import IntArray
+from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.dsl import meaning as m
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+
+class PlaceLookup(Protocol):
+    """What is needed of background knowledge: names, columns, and the places within reach of points."""
+
+    @property
+    def names(self) -> Sequence[str]: ...
+
+    @property
+    def columns(self) -> Any: ...
+
+    def within(self, lon: F64, lat: F64, reach_m: float) -> tuple[I64, I32, F64]:
+        """(first, place, distance_m): the places of row i are place[first[i] : first[i + 1]], ascending."""
+        ...
+
+
+def depends_on_place(item: Subject | m.Point | m.Places) -> bool:
+    """Whether a subject is another one for each place."""
+    match item:
+        case m.Places(_, _, each):
+            return each
+        case m.PlaceColumn():
+            return True
+        case m.Distance(to):
+            return depends_on_place(to)
+        case m.Near(places) | m.Inside(places):
+            return depends_on_place(places)
+        case m.Previous(operand) | m.Held(operand) | m.Missing(operand) | m.Not(operand):
+            return depends_on_place(operand)
+        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
+            return any(depends_on_place(operand) for operand in operands)
+        case m.And(operands) | m.Or(operands):
+            return any(depends_on_place(operand) for operand in operands)
+        case m.Compare(_, left, right) | Pair(left, right):
+            return depends_on_place(left) or depends_on_place(right)
+        case _:
+            return False
+
+
+@dataclass(frozen=True, slots=True)
+class EachPlan:
+    """How a pattern is stepped place by place."""
+
+    shared: tuple[Axis, ...]
+    placed: tuple[Axis, ...]
+    symbol: IntArray  # [code of the shared axes, code of the placed axes]
+    far_symbol: IntArray  # [code of the shared axes]: a place out of reach
+    lost_symbol: IntArray  # [code of the shared axes]: the position is missing
+    reach_m: float
+
+
+def plan_each(pattern: CompiledPattern) -> EachPlan | None:
+    """The plan, or None where the pattern has to be written out for each place."""
+    tracker = pattern.tracker
+    if tracker is None:
+        return None
+    is_placed = [depends_on_place(axis.subject) for axis in pattern.axes]
+    shared = tuple(axis for axis, placed in zip(pattern.axes, is_placed, strict=True) if not placed)
+    placed = tuple(axis for axis, placed in zip(pattern.axes, is_placed, strict=True) if placed)
+    reaches = [_reach_m(axis) for axis in placed]
+    if all(reach is None for reach in reaches) or not all(_is_stepped(axis) for axis in placed):
+        return None
+    order = [i for i, p in enumerate(is_placed) if not p] + [i for i, p in enumerate(is_placed) if p]
+    n_shared = prod(axis.n_cells for axis in shared)
+    symbol = np.transpose(pattern.symbol_of_cell, order).reshape(n_shared, *(axis.n_cells for axis in placed))
+    far = _pinned(symbol, placed, lost=False)
+    lost = _pinned(symbol, placed, lost=True)
+    if far is None or lost is None:
+        return None
+    reach_m = max(reach for reach in reaches if reach is not None)
+    return EachPlan(shared, placed, symbol.reshape(n_shared, -1), far, lost, reach_m)
+
+
+def _is_stepped(axis: Axis) -> bool:
+    match axis.subject:
+        case m.Distance(m.Places()) | m.Near(m.Places()) | m.Inside():
+            return True
+        case Pair(left, right):  # compared with a column of the place: evaluated for the places within reach only
+            sides = [side for side in (left, right) if depends_on_place(side)]
+            return all(isinstance(side, m.PlaceColumn) for side in sides)
+        case _:
+            return False
+
+
+def _reach_m(axis: Axis) -> float | None:
+    """How far a place may be and still not be in the far cell; None for an axis that knows no far."""
+    match axis.subject:
+        case m.Distance():
+            return max((float(cut.value) for cut in axis.cuts), default=0.0)
+        case m.Near(_, distance_m):
+            return float(distance_m)
+        case m.Inside():
+            return 0.0
+        case _:
+            return None
+
+
+def _pinned(symbol: IntArray, placed: tuple[Axis, ...], lost: bool) -> IntArray | None:
+    """The symbol by shared code when a place is far, or the position lost; None where more would have to be known."""
+    index: list[int | slice] = [slice(None)]
+    for axis in placed:
+        match axis.subject:
+            case m.Distance():
+                # The cell before the last is beyond all cuts; the last one is missing.
+                index.append(axis.n_cells - 1 if lost else axis.n_cells - 2)
+            case m.Near() | m.Inside():
+                index.append(0)
+            case _:
+                index.append(slice(None))
+    pinned = symbol[tuple(index)].reshape(symbol.shape[0], -1)
+    return pinned[:, 0] if (pinned == pinned[:, :1]).all() else None
+
+
+# Writing out.
+def write_out(pattern: m.Pattern, names: Sequence[str], columns: Any) -> Iterator[tuple[str, m.Pattern]]:
+    """(place, pattern) for each place, the row's name and columns put in; as `for each` is defined."""
+    for row, name in enumerate(names):
+        values = {column: cells[row] for column, cells in columns.items()}
+        regex = _map_regex(pattern.regex, lambda predicate, name=name, values=values: _place(predicate, name, values))  # type: ignore[misc]
+        yield name, replace(pattern, regex=regex, each=None)
+
+
+def _map_regex(regex: m.Regex, change: Callable[[m.Predicate], m.Predicate]) -> m.Regex:
+    match regex:
+        case m.Letter(predicate):
+            return replace(regex, predicate=change(predicate))
+        case m.Complement(body) | m.Iteration(body):
+            return replace(regex, body=_map_regex(body, change))
+        case _:
+            return replace(regex, parts=tuple(_map_regex(part, change) for part in regex.parts))
+
+
+def _place(predicate: m.Predicate, name: str, values: dict[str, Any]) -> m.Predicate:
+    match predicate:
+        case m.Not(operand):
+            return m.Not(_place(operand, name, values))
+        case m.And(operands):
+            return m.And(tuple(_place(operand, name, values) for operand in operands))
+        case m.Or(operands):
+            return m.Or(tuple(_place(operand, name, values) for operand in operands))
+        case m.Near(places, distance_m):
+            return m.Near(_named(places, name), distance_m)
+        case m.Inside(places):
+            named = _named(places, name)
+            assert isinstance(named, m.Places)
+            return m.Inside(named)
+        case m.Compare(comparator, left, right):
+            first, second = _put(left, name, values), _put(right, name, values)
+            if first is None or second is None:
+                return m.Never()
+            if isinstance(first, m.Constant):
+                if isinstance(second, m.Constant):
+                    return m.Always() if _holds(comparator, first.value, second.value) else m.Never()
+                mirrored: dict[str, m.Comparator] = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "=", "!=": "!="}
+                return m.Compare(mirrored[comparator], second, first)
+            return m.Compare(comparator, first, second)
+        case m.Missing(operand):
+            value = _put(operand, name, values)
+            return m.Always() if value is None else m.Never() if isinstance(value, m.Constant) else m.Missing(value)
+        case m.PredicateCall(function, operands):
+            placed = [_put(operand, name, values) for operand in operands]
+            return m.Never() if None in placed else m.PredicateCall(function, tuple(v for v in placed if v is not None))
+        case _:
+            return predicate
+
+
+def _holds(comparator: m.Comparator, left: Any, right: Any) -> bool:
+    return bool(
+        {
+            ">": left > right, "<": left < right, ">=": left >= right,
+            "<=": left <= right, "=": left == right, "!=": left != right,
+        }[comparator]
+    )  # fmt: skip
+
+
+def _named(places: m.Places | m.Point, name: str) -> m.Places | m.Point:
+    return m.Places(places.name, name) if isinstance(places, m.Places) and places.each else places
+
+
+def _put(value: m.Value, name: str, values: dict[str, Any]) -> m.Value | None:
+    """The value for one place; None where it is missing there."""
+    match value:
+        case m.PlaceColumn(_, column):
+            return place_constant(values[column])
+        case m.Distance(to):
+            return m.Distance(_named(to, name))
+        case m.Arithmetic(operator, operands):
+            placed = [_put(operand, name, values) for operand in operands]
+            return None if None in placed else m.Arithmetic(operator, tuple(v for v in placed if v is not None))
+        case m.Previous(operand, kind):
+            inner = _put(operand, name, values)
+            return None if inner is None else m.Previous(inner, kind)
+        case m.Held(operand):
+            if isinstance(operand, m.Predicate):
+                return m.Held(_place(operand, name, values))
+            inner = _put(operand, name, values)
+            return None if inner is None else m.Held(inner)
+        case m.FunctionCall(function, operands, kind):
+            placed = [_put(operand, name, values) for operand in operands]
+            return None if None in placed else m.FunctionCall(function, tuple(v for v in placed if v is not None), kind)
+        case _:
+            return value
+
+
+def place_constant(cell: Any) -> m.Constant | None:
+    """A place's cell as a constant; None where it is missing."""
+    if cell is None or (isinstance(cell, float) and cell != cell):
+        return None
+    if isinstance(cell, bool):
+        return m.Constant(cell, "bool")
+    if isinstance(cell, str):
+        return m.Constant(cell, "text")
+    return m.Constant(Fraction(cell), "number")

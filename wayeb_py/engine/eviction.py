@@ -1,0 +1,117 @@
+"""Entities that have not been heard of for long leave a recogniser's state, which would otherwise only grow.
+
+With `forget after D` an entity's next event begins a new word if it comes more than D after its last one: for such an
+entity an empty state is as good as the one that is kept. Which entities these are is told by the others: those whose
+last event is more than D older than a time that enough of the others have reached, one more than the square root of
+their number. So a few entities with a clock from the future do not make all others old. Where the wall's clock is
+known, times ahead of it do not count at all, however many entities have them; it has to be the one that the batch was
+planned by, so that a batch that is repeated lets the same entities go.
+
+*Not taken*: the newest time of all, which one event from the year 2099 spoils for good; a share of the entities, a
+tenth say, as a crowd that has left would then stay in the state for as long as it is nine tenths of it.
+
+Whoever calls this decides when: a stream does it where a batch ends. Time is looked at in steps of D/8, so that the
+state is not rebuilt for every single entity. How events were cut therefore decides when an entity leaves the state, and
+for how long it is kept, but not what is found, save in one case: an event that is delivered more than D later than
+others of its time, and is within D of its entity's own last one, begins a new word if the entity has left by then.
+"""
+
+from __future__ import annotations
+
+import io
+from math import isqrt
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wayeb_py.engine.kernels import arrival
+from wayeb_py.engine.saved.state import pack_state, unpack_state
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.binding import Bound
+
+Mask = npt.NDArray[np.bool_]
+STEPS = 8
+AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a clock that is a little fast
+
+
+def find_aged(bound: Bound, now_s: float | None = None) -> Mask | None:
+    """Which entities have not been heard of for longer than the patterns remember; None if there are none.
+
+    `now_s` is the wall's clock, if it is known: times ahead of it are no measure of the others.
+    """
+    last = bound.reorderer.greatest[: len(bound.entities)]
+    if bound.forget < 0:
+        return None
+    heard = last != arrival.NEVER
+    believed = last[heard]
+    if now_s is not None:
+        in_time = believed[believed <= int((now_s + AHEAD_S) * bound.ticks_per_s)]
+        believed = in_time if len(in_time) else believed  # a stream that is all in the future has a clock of its own
+    oldest = _oldest_kept(believed, bound.forget)
+    aged: Mask = heard & (last < oldest)
+    return aged if aged.any() else None
+
+
+def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
+    """The last time that an entity must have been heard of not to be old, of those who are believed."""
+    step = max(1, forget // STEPS)
+    oldest = int(arrival.NEVER)
+    while n := len(last):
+        place = max(0, n - 1 - isqrt(n))
+        oldest = int(np.partition(last, place)[place]) // step * step - forget
+        kept = last[last >= oldest]
+        if len(kept) == n:  # else it is fewer who have to agree
+            break
+        last = kept
+    return oldest
+
+
+def keep_entities(saved: bytes, kept: Mask) -> bytes:
+    """The state without the other entities."""
+    header, blobs = unpack_state(saved)
+    number = np.cumsum(kept) - 1  # [entity before] -> entity after
+    with np.load(io.BytesIO(blobs["arrays"]), allow_pickle=False) as loaded:
+        arrays = {name: loaded[name] for name in loaded.files}
+    slotted = {name.removesuffix(".length") for name in arrays if name.endswith(".length")}
+    after: dict[str, npt.NDArray[Any]] = {}
+    for name, array in arrays.items():
+        key = name.rpartition(".")[0]
+        if name.startswith("repeat_"):
+            continue  # whoever lets entities go reads one endless input, which repeats nothing
+        if name in ("held_entity", "held_ts"):
+            held = kept[arrays["held_entity"]]
+            after[name] = number[array[held]].astype(array.dtype) if name == "held_entity" else array[held]
+        elif key in slotted and not name.endswith(".length"):
+            slots = np.repeat(kept, arrays[f"{key}.length"])
+            after[name] = array.reshape(len(slots), -1)[slots].reshape(-1) if len(slots) else array
+        elif name == "tail_ts":
+            after[name] = array.reshape(len(kept), -1)[kept].reshape(-1)
+        else:
+            after[name] = array[kept]
+    if "held" in blobs:
+        batch = _open(blobs["held"])
+        blobs["held"] = _close(batch.filter(pa.array(kept[arrays["held_entity"]])))
+    keys = _open(blobs["keys"])
+    blobs["keys"] = _close(keys.filter(pa.array(kept)))
+    header["open"] = [
+        [name, place, int(number[entity]), *rest] for name, place, entity, *rest in header["open"] if kept[entity]
+    ]
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **after)
+    blobs["arrays"] = buffer.getvalue()
+    return pack_state({name: value for name, value in header.items() if name != "blobs"}, blobs)
+
+
+def _open(data: bytes) -> pa.Table:
+    with pa.ipc.open_stream(data) as reader:
+        return reader.read_all()
+
+
+def _close(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,133 @@
+"""Where the kernels' machine code is kept, so that it is compiled once a machine, and not even that if it was shipped.
+
+numba keeps what it compiled beside a source file that it can look at, as long as that file's content stays. But a
+kernel holds code of other files; and a package that was shipped as a zip has no files at all. So the sources of all
+kernels are put together into one file, in a folder that is named by their content, and every kernel is said to be in
+it. The folder is in the package's `__pycache__`, or in the user's cache where that is not ours to write, or below the
+temporary folder where there is no home. Machine code that is found with the package comes along: from a zip
+(`wayeb ship`), or from whoever installed it. numba takes it if it is for this processor, this version, these sources.
+
+What lies in that folder is loaded and run, so nobody else may have put it there: a folder counts only if it is a folder
+and no link, is our own, cannot be written by others, and if nobody else can put another in its place, which its
+parents tell. Where there is no such folder nothing is kept, and every process compiles what it needs.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import pkgutil
+import stat
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+
+MACHINE_CODE = "_machine_code"  # the folder of it in a zip
+
+
+def kernel_modules() -> list[str]:
+    """The names of all modules with kernels; in a zip as well."""
+    from wayeb_py import spatial
+    from wayeb_py.engine import kernels
+
+    ours = [f"{kernels.__name__}.{module.name}" for module in pkgutil.iter_modules(kernels.__path__)]
+    places = [f"{spatial.__name__}.{module.name}" for module in pkgutil.iter_modules(spatial.__path__)]
+    return sorted(name for name in ours + places if name != __name__ and (name in ours or name.endswith("kernels")))
+
+
+@cache
+def kernel_source() -> str | None:
+    """The path of the one file that has the sources of all kernels; machine code is kept in `__pycache__` beside it.
+
+    None where there is no folder that is ours alone.
+    """
+    texts = []
+    for name in kernel_modules():
+        package, _, module = name.rpartition(".")
+        texts.append(files(package).joinpath(f"{module}.py").read_text(encoding="utf-8"))
+    text = "\n".join(texts)
+    name = f"kernels-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    for home in _homes():
+        folder = home.path / name
+        if home.is_ours() and _is_ours(folder, home.mode) and _is_ours(folder / "__pycache__", home.mode):
+            path = folder / "kernels.py"
+            if not path.exists():
+                _bring_machine_code(name, folder / "__pycache__")
+                _write_whole(path, text.encode())
+            return str(path)
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Home:
+    """A folder that kernels may be kept below. Whoever can write a package's parents can write its code as well, so
+    that these are not asked about; and what is installed there is for everyone to read."""
+
+    path: Path
+    is_package: bool = False
+
+    @property
+    def mode(self) -> int:
+        return 0o755 if self.is_package else 0o700
+
+    def is_ours(self) -> bool:
+        if self.is_package:
+            return self.path.parent.is_dir() and self.path.parent.stat().st_uid == os.getuid()
+        return _is_ours(self.path, self.mode) and _is_reached_safely(self.path)
+
+
+def _homes() -> list[_Home]:
+    package = Path(__file__).parent.parent.parent
+    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    others = [_Home(Path(home) / "wayeb_py"), _Home(Path(tempfile.gettempdir()) / f"wayeb_py-{os.getuid()}")]
+    return [_Home(package / "__pycache__", is_package=True), *others] if package.is_dir() else others
+
+
+def _is_ours(folder: Path, mode: int) -> bool:
+    """Whether this is a folder, made now or before, that is our own and that nobody else can write."""
+    try:
+        folder.mkdir(mode=mode, parents=True, exist_ok=True)
+        found = folder.lstat()
+    except OSError:
+        return False
+    return (
+        stat.S_ISDIR(found.st_mode)
+        and found.st_uid == os.getuid()
+        and not found.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
+        and os.access(folder, os.W_OK | os.X_OK)
+    )
+
+
+def _is_reached_safely(folder: Path) -> bool:
+    """Whether nobody but root and ourselves can put another folder in its place, here or further up."""
+    for parent in {*folder.absolute().parents, *folder.resolve().parents}:
+        found = parent.lstat()
+        if found.st_uid not in (os.getuid(), 0):
+            return False
+        others_write = found.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not found.st_mode & stat.S_ISVTX
+        if others_write and not stat.S_ISLNK(found.st_mode):  # a link has no mode of its own
+            return False
+    return True
+
+
+def _bring_machine_code(name: str, folder: Path) -> None:
+    for file_name, code in _machine_code_of_package(name):
+        _write_whole(folder / file_name, code)
+
+
+def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
+    package = files("wayeb_py")
+    for brought in (package.joinpath(MACHINE_CODE), package.joinpath("__pycache__", name, "__pycache__")):
+        if brought.is_dir():
+            yield from ((code.name, code.read_bytes()) for code in brought.iterdir())
+
+
+def _write_whole(path: Path, data: bytes) -> None:
+    """A file that other workers, who do the same at the same time, never see by half."""
+    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
+        unfinished.write(data)
+    os.utime(unfinished.name, (0, 0))  # older versions of numba go by the time
+    os.replace(unfinished.name, path)

@@ -1,0 +1,1 @@
+"""What a recogniser remembers becomes bytes and comes back: the whole of it, or what has changed."""

@@ -1,0 +1,137 @@
+"""A state is told by its changes since an older one: what it costs to keep goes with the events, not the entities.
+
+    state of a moment ──▶ changes ──▶ changes ──▶ …      each the same arrays as a state, with rows of some entities
+
+An entity changes with its own events alone: those that arrive, and those that were held back for it and are recognised
+because it is waited for no longer. So keeping the numbers of the entities of every batch is enough; comparing states
+would cost as much as writing them.
+
+Changes fit a state only as long as there are the same arrays of the same kinds: where patterns have come or gone, or a
+value is remembered for the first time, or entities were let go, the whole state has to be kept again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.engine.saved.state import (
+    are_among,
+    arrays_of,
+    fill,
+    gather,
+    pack_arrays,
+    read_ipc,
+    refuse_other_events,
+    unpack_state,
+)
+from wayeb_py.errors import DataError
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.binding import Bound
+    from wayeb_py.engine.recogniser import Recogniser
+
+I32 = npt.NDArray[np.int32]
+
+_OWN = ("entities", "held_entity", "held_ts")  # arrays that are there or not whatever the state is like
+
+
+class Changes:
+    """What is noted of a recogniser since its state was last kept."""
+
+    def __init__(self) -> None:
+        self._touched: list[I32] = []
+        self._n_before = 0
+        self._shape: str | None = None  # of the state that was kept; None where there is none to change
+        self._shape_now: str | None = None  # of the one that was last told
+
+    def touch(self, entities: I32) -> None:
+        """Notes that these entities have changed; the array is not to be written to any more."""
+        self._touched.append(entities)
+
+    def settle(self, recogniser: Recogniser) -> None:
+        """Says that the state as it is now has been kept, whole or by its changes."""
+        self._touched.clear()
+        bound = recogniser._bound
+        self._n_before = 0 if bound is None else len(bound.entities)
+        self._shape = None if bound is None else self._shape_now or shape_of(recogniser, bound)
+        self._shape_now = None
+
+    def forget(self) -> None:
+        """Says that entities have got other numbers: what was kept is of no use any more."""
+        self._shape = None
+
+    @property
+    def n_before(self) -> int:
+        """How many entities there were when the state was kept."""
+        return self._n_before
+
+    def entities(self, n: int) -> I32:
+        """The entities that have changed or are new, by number, of so many that there are now."""
+        n_touched = sum(map(len, self._touched))
+        if 16 * n_touched < n:  # sorting a few costs less than looking at all
+            old = np.unique(np.concatenate([np.zeros(0, dtype=np.int32), *self._touched]))
+            return np.concatenate([old[old < self._n_before], np.arange(self._n_before, n)]).astype(np.int32)
+        changed = np.zeros(n, dtype=bool)
+        changed[self._n_before :] = True
+        for entities in self._touched:
+            changed[entities] = True
+        return np.flatnonzero(changed).astype(np.int32)
+
+    def save(self, recogniser: Recogniser) -> tuple[bytes, I32] | None:
+        """The changes and whose they are; None where the whole state is to be kept: it cannot be told by changes, or
+        most of it has changed."""
+        bound = recogniser._bound
+        if bound is None or self._shape is None or recogniser.repeats is not None:
+            return None
+        n = len(bound.entities)
+        changed = self.entities(n)
+        if 2 * len(changed) > n:
+            return None
+        header, arrays, blobs = gather(recogniser, bound, changed, self._n_before)
+        self._shape_now = _shape(header, arrays)
+        if self._shape_now != self._shape:
+            return None
+        counted = {"before": self._n_before, "after": n}
+        return pack_arrays({**header, "changes": counted}, {**arrays, "entities": changed}, blobs), changed
+
+
+def shape_of(recogniser: Recogniser, bound: Bound) -> str:
+    """Tells whether changes fit a state: which arrays there are, and of what."""
+    header, arrays, _ = gather(recogniser, bound, np.zeros(0, dtype=np.int32), len(bound.entities))
+    return _shape(header, arrays)
+
+
+def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> I32:
+    """Puts changes into a recogniser that is where they began; whose they are."""
+    header, blobs = unpack_state(data)
+    arrays = arrays_of(blobs)
+    counted, rows = header.get("changes"), arrays.get("entities")
+    if counted is None or rows is None or counted["before"] != len(bound.entities) or recogniser.repeats is not None:
+        raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
+    refuse_other_events(header, bound)
+    bound.entities.learn(read_ipc(blobs["keys"]).column("key"))
+    if counted["after"] != len(bound.entities) or (len(rows) and not 0 <= rows.min() <= rows.max() < counted["after"]):
+        raise DataError("the changes of the state do not fit it", hint="remove them to go on from an older state")
+    held = bound.reorderer.held
+    if held is not None:
+        others = held.where(~are_among(held.entity, rows, len(bound.entities)))
+        bound.reorderer.held = others if len(others) else None
+    joiner = recogniser._joiner
+    if joiner is not None:
+        among = set(rows.tolist())
+        for key in [key for key in joiner.open if key[0] in among]:
+            del joiner.open[key]
+    fill(recogniser, bound, header, blobs, arrays, rows)
+    return rows
+
+
+def _shape(header: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]) -> str:
+    names = [f"{name} {array.dtype} {array.shape[1:]}" for name, array in sorted(arrays.items()) if name not in _OWN]
+    cohorts = [{**c, "memories": [[m["value"], m["key"]] for m in c["memories"]]} for c in header["cohorts"]]
+    facts = (names, cohorts, header["tail"], header["lateness"], header["key_type"], header["ticks_per_s"])
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:16]

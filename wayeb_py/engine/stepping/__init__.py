@@ -1,0 +1,1 @@
+"""The codes of a chunk become found matches: encoders, cohorts of patterns, and what steps their automata."""

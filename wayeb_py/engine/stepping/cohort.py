@@ -1,0 +1,217 @@
+"""A cohort: patterns that have read the same events since the same moment, and what they remember of each entity.
+
+Patterns of one cohort share what looks back (`prev`, `held`) and are joined into groups. A pattern that is added to a
+running stream starts fresh, so it makes a cohort of its own; its `prev` is missing where an older pattern's is not.
+
+Chunk by chunk: every axis is encoded once, each group combines the cells of its own axes to a code, and steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from math import floor
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.compiler.axes import Axis, Pair, Subject, refine
+from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.compiler.product import Group
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.kernels import arrival
+from wayeb_py.engine.stepping.encode import Encoder
+from wayeb_py.engine.stepping.members import Member
+from wayeb_py.engine.stepping.place_stepper import PlaceStepper
+from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
+from wayeb_py.engine.values import Chunk, Values
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+U16 = npt.NDArray[np.uint16]
+
+NO_WINDOW = 2**63 - 1
+MOST_QUESTIONS = 12  # about places, answered together: all ways to answer them are in one table
+
+Stepper = TableStepper | RunStepper | PlaceStepper
+
+
+class Cohort:
+    """Some patterns, numbered, and their state."""
+
+    def __init__(
+        self,
+        members: Sequence[tuple[int, Member]],
+        groups: Sequence[Group],
+        ticks_per_s: int,
+        birth: int,
+        values: Values,
+    ) -> None:
+        self.birth = birth
+        self.patterns = {number: member.compiled for number, member in members}
+        self.values = values
+        simulated = [(number, m_.compiled) for number, m_ in members if m_.compiled.tracker is None]
+        placed = [(number, m_, m_.plan) for number, m_ in members if m_.plan is not None]
+        axes = _all_axes(
+            [
+                *(group.axes for group in groups),
+                *(pattern.axes for _, pattern in simulated),
+                *(plan.shared for _, _, plan in placed),
+            ]
+        )
+        self._encoders = [Encoder(axis) for axis in axes]
+        # With a single stepper its codes are summed at once and the cells of the axes are never written down.
+        self._direct = len(groups) + len(simulated) == 1 and not placed
+        windows = _windows(self.patterns, ticks_per_s)
+        self.placed = [PlaceStepper(number, member, axes, windows, values) for number, member, _ in placed]
+        self.steppers: list[Stepper] = [
+            *(TableStepper(group, axes, self._direct, windows) for group in groups),
+            *(RunStepper(number, pattern, axes, self._direct, windows) for number, pattern in simulated),
+            *self.placed,
+        ]
+        self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
+        self._cells = np.empty((1, 0), dtype=np.uint16)
+        self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
+
+    def start_among(self, n_known: int) -> None:
+        """Says that the entities so far have had events which this cohort has not read."""
+        self.seen = np.zeros(n_known, dtype=np.uint8)
+
+    def looking_back(self) -> Iterator[m.Value]:
+        """The values that need memory, wherever they stand."""
+        for encoder in self._encoders:
+            yield from _looking_back(encoder.axis.subject)
+        for stepper in self.placed:
+            for subject in stepper.subjects():
+                yield from _looking_back(subject)
+
+    def grow(self, n_entities: int) -> None:
+        """Makes room for entities up to this number."""
+        self.values.n_entities = n_entities
+        for stepper in self.steppers:
+            stepper.grow(n_entities)
+
+    def step(self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None) -> list[Found]:
+        """The detections of a chunk."""
+        if self.seen is not None:
+            chunk = self._hide_the_past(chunk, self.seen)
+        n = len(chunk.ts)
+        n_axes = len(self._encoders)
+        direct = self._direct
+        n_rows = 1 if direct else max(1, n_axes)
+        if self._cells.shape[0] != n_rows or self._cells.shape[1] < n:
+            self._cells = np.empty((n_rows, max(n, 1024)), dtype=np.uint16)
+        cells = self._cells
+        cells[:, :n] = 0
+        for asked in self._asked:
+            answers = self.values.answers(asked.predicates, chunk)
+            for line, codes in asked.codes:
+                arrival.add_looked_up(answers, codes, cells[line, :n])
+        told = {number for asked in self._asked for number in asked.axes}
+        for number, encoder in enumerate(self._encoders):
+            if number in told:
+                continue
+            column = self.values.column(encoder.axis.subject, chunk)
+            stride = self.steppers[0].strides[number] if direct else 1
+            encoder.add(column, stride, cells[0 if direct else number, :n])
+        for stepper in self.placed:
+            stepper.prepare(chunk)
+        steps: list[Callable[[], list[Found]]] = [
+            _bind(stepper, cells, n, chunk, tail_ts, tail) for stepper in self.steppers
+        ]
+        if pool is None or len(steps) == 1:
+            return [found for step in steps for found in step()]
+        return [found for part in pool.map(lambda step: step(), steps) for found in part]
+
+    def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
+        n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0
+        if n_entities > len(seen):
+            seen = np.concatenate([seen, np.ones(n_entities - len(seen), dtype=np.uint8)])
+        first = (chunk.link < 0) & (seen[chunk.entity] == 0)
+        seen[chunk.entity] = 1
+        self.seen = seen
+        if not first.any():
+            return replace(chunk, computed={})
+        return replace(
+            chunk,
+            fresh=np.where(first, np.uint8(1), chunk.fresh),
+            elapsed=np.where(first, arrival.NEVER, chunk.elapsed),
+            computed={},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """Predicates about the position that are answered together, and what their answers add to which line of cells."""
+
+    predicates: tuple[m.Near | m.Inside, ...]
+    axes: tuple[int, ...]
+    codes: list[tuple[int, U16]]  # (line, [answers as bits] -> what is added)
+
+
+def _questions(axes: Sequence[Axis], strides: Sequence[int] | None) -> list[_Asked]:
+    """The axes of places, some at a time: with strides their cells are summed in one line, else each has its own."""
+    about_places = [(number, axis.subject) for number, axis in enumerate(axes) if axis.sort == "flags"]
+    numbered = [(number, subject) for number, subject in about_places if isinstance(subject, m.Near | m.Inside)]
+    parts = []
+    for begin in range(0, len(numbered), MOST_QUESTIONS):
+        some = numbered[begin : begin + MOST_QUESTIONS]
+        answers = np.arange(1 << len(some))
+        holds = [(answers >> bit & 1).astype(np.uint16) for bit in range(len(some))]
+        if strides is None:
+            codes = [(number, cells) for (number, _), cells in zip(some, holds, strict=True)]
+        else:
+            of_all = [cells * np.uint16(strides[number]) for (number, _), cells in zip(some, holds, strict=True)]
+            codes = [(0, np.sum(of_all, axis=0, dtype=np.uint16))]
+        numbers, predicates = zip(*some, strict=True)
+        parts.append(_Asked(predicates, numbers, codes))
+    return parts
+
+
+def _looking_back(subject: Subject) -> Iterator[m.Value]:
+    match subject:
+        case m.Previous(operand) | m.Held(operand):
+            yield subject
+            yield from _looking_back(operand)
+        case m.Moved():
+            yield subject
+        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
+            for operand in operands:
+                yield from _looking_back(operand)
+        case Pair(left, right) | m.Compare(_, left, right):
+            yield from _looking_back(left)
+            yield from _looking_back(right)
+        case m.Missing(value):
+            yield from _looking_back(value)
+        case m.Not(predicate):
+            yield from _looking_back(predicate)
+        case m.And(predicates) | m.Or(predicates):
+            for predicate in predicates:
+                yield from _looking_back(predicate)
+
+
+def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> Callable[[], list[Found]]:
+    return lambda: stepper.step(cells, n, chunk, tail_ts, tail)
+
+
+def _all_axes(lists: Sequence[tuple[Axis, ...]]) -> list[Axis]:
+    by_subject: dict[Subject, list[Axis]] = {}
+    for axes in lists:
+        for axis in axes:
+            by_subject.setdefault(axis.subject, []).append(axis)
+    return [refine(by_subject[subject]) for subject in sorted(by_subject, key=repr)]
+
+
+def _windows(patterns: Mapping[int, CompiledPattern], ticks_per_s: int) -> tuple[I64, I64]:
+    """Windows in ticks and in events, by pattern number."""
+    n = max(patterns, default=-1) + 1
+    ticks = np.full(n, NO_WINDOW, dtype=np.int64)
+    events = np.full(n, NO_WINDOW, dtype=np.int64)
+    for number, pattern in patterns.items():
+        if pattern.window is not None and pattern.window.seconds is not None:
+            ticks[number] = min(NO_WINDOW, floor(pattern.window.seconds * ticks_per_s))
+        if pattern.window is not None and pattern.window.events is not None:
+            events[number] = min(NO_WINDOW, pattern.window.events)
+    return ticks, events

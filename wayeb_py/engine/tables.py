@@ -1,0 +1,81 @@
+"""What a caller has becomes an Arrow table: pyarrow, pandas, Polars, columns in a dict, rows in a list.
+
+Of a pandas frame only the columns that are needed are converted, so that one of mixed values which nobody looks at does
+no harm. What cannot be a table is told what to do instead; an error of Arrow's would name types that nobody wrote.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection
+from typing import Any
+
+import pyarrow as pa
+
+from wayeb_py.errors import EventsError
+
+
+def as_table(events: Any, needed: Collection[str] | None = None) -> pa.Table:
+    """The events as a table; of those that have to be converted, only the needed columns, where they are told."""
+    if isinstance(events, pa.Table):
+        return events
+    if isinstance(events, pa.RecordBatch):
+        return pa.Table.from_batches([events])
+    home = type(events).__module__.partition(".")[0]
+    if home == "polars" and type(events).__name__ == "LazyFrame":
+        events = events.collect()
+    if home == "pandas" and hasattr(events, "columns"):
+        return _from_pandas(events, needed)
+    if home == "pyspark":
+        raise EventsError(
+            "these events are a data frame of Spark's",
+            hint="call `wayeb_py.parallel.batch.dataframe(df, patterns)`, which leaves them where they are",
+        )
+    if isinstance(events, str | os.PathLike):
+        raise EventsError(
+            f"`{os.fspath(events)}` is a path, and a table is expected",
+            hint='read it first, as in `pyarrow.parquet.read_table("events.parquet")`, or use `wayeb run`',
+        )
+    if isinstance(events, list) and all(isinstance(row, dict) for row in events):
+        return _converted(lambda: pa.Table.from_pylist(events), events)
+    return _converted(lambda: pa.table(events), events)
+
+
+def _converted(convert: Callable[[], pa.Table], events: Any) -> pa.Table:
+    try:
+        return convert()
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        raise EventsError(
+            f"the events cannot become a table: {str(error).splitlines()[0]}",
+            hint="each column needs values of one kind",
+        ) from error
+    except TypeError:
+        raise EventsError(
+            f"events of type `{type(events).__name__}` are no table",
+            hint="give a table of pyarrow, pandas or Polars, a dict of columns, or a list of rows",
+        ) from None
+
+
+def _from_pandas(frame: Any, needed: Collection[str] | None) -> pa.Table:
+    if needed is not None:
+        frame = frame[[column for column in frame.columns if column in needed]]
+    try:
+        return pa.Table.from_pandas(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        name = next((name for name, column in frame.items() if not _converts(column)), None)
+        if name is None:
+            raise EventsError(f"the events cannot become a table: {str(error).splitlines()[0]}") from error
+        kinds = sorted({type(value).__name__ for value in frame[name].dropna()})
+        raise EventsError(
+            f"the column `{name}` holds values of different kinds: {', '.join(kinds)}",
+            hint=f'make them alike first: `df["{name}"] = pandas.to_numeric(df["{name}"], errors="coerce")` for '
+            f'numbers, `df["{name}"] = df["{name}"].astype("string")` for text',
+        ) from error
+
+
+def _converts(column: Any) -> bool:
+    try:
+        pa.array(column, from_pandas=True)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        return False
+    return True

@@ -1,0 +1,113 @@
+"""The examples that a pattern file carries with itself (`test` blocks) are run: their events recognised, the detections
+compared.
+
+The events of an example are those of one entity, unless the example gives the key itself. Only the example's own
+pattern is run, so that attributes of other patterns need not be there; what the example does not give is missing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from wayeb_py.dsl.meaning import Example, Expected, Kind
+from wayeb_py.errors import Diagnostic
+from wayeb_py.files.arrow_types import TEXT
+from wayeb_py.files.lenient_parse import NUMBER, convert, matches
+
+if TYPE_CHECKING:
+    from wayeb_py.patterns import Patterns
+
+Found = tuple[int, int]  # (at, start)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """An example, and what is wrong with it; None if it holds."""
+
+    example: Example
+    fault: Diagnostic | None
+
+
+def run_examples(patterns: Patterns) -> Iterator[Outcome]:
+    """Each example of the patterns with its outcome, in the order of the files."""
+    for example in patterns.meaning.examples:
+        own = patterns.select([example.pattern]).with_given(column for column, _ in example.columns)
+        yield Outcome(example, _compare(example, _recognise(own, example)))
+
+
+def _recognise(patterns: Patterns, example: Example) -> list[Found]:
+    table = patterns.recognise(build_events(patterns, example)).to_arrow()
+    return sorted(zip(table.column("seq").to_pylist(), table.column("start_seq").to_pylist(), strict=True))
+
+
+def build_events(patterns: Patterns, example: Example) -> pa.Table:
+    """The example's events with all columns that the patterns need."""
+    given = dict(example.columns)
+    n_events = len(example.times_s)
+    columns: dict[str, pa.Array] = {}
+    for need in patterns.needs:
+        if need.column in columns:
+            continue
+        if need.column in given:
+            columns[need.column] = _values(given[need.column], need.kind)
+        elif need.role == "key":
+            columns[need.column] = pa.array(["example"] * n_events, pa.string())
+        elif need.role == "time":
+            ticks = [round(time_s * 1_000_000) for time_s in example.times_s]
+            columns[need.column] = pa.array(ticks, pa.timestamp("us"))
+        elif need.role == "order":
+            columns[need.column] = pa.array(range(n_events), pa.int64())
+        else:
+            columns[need.column] = pa.nulls(n_events, _type_of(need.kind, None))
+    return pa.table(columns)
+
+
+def _values(words: tuple[str | None, ...], kind: Kind | None) -> pa.Array:
+    texts = pa.array(words, pa.string())
+    target = _type_of(kind, texts)
+    if target == pa.string():
+        return texts
+    # The checker has made sure that every word can be read.
+    values, _ = convert(texts, target)
+    return values.cast(pa.string()) if target == TEXT else values
+
+
+def _type_of(kind: Kind | None, texts: pa.Array | None) -> pa.DataType:
+    if kind == "number":
+        return pa.float64()
+    if kind == "bool":
+        return pa.bool_()
+    if kind == "time":
+        return pa.timestamp("us", "UTC")
+    if kind is None and texts is not None:
+        known = texts.drop_null()
+        if len(known) and pa.compute.all(matches(known, NUMBER)).as_py():
+            return pa.float64()
+    return pa.string()
+
+
+def _compare(example: Example, found: list[Found]) -> Diagnostic | None:
+    wanted = {expected.at: expected for expected in example.detects}
+    starts = dict(found)
+    fits = wanted.keys() == starts.keys() and all(
+        expected.start is None or expected.start == starts[at] for at, expected in wanted.items()
+    )
+    if fits:
+        return None
+    shown = ", ".join(_describe(expected) for expected in sorted(example.detects, key=lambda e: e.at))
+    got = ", ".join(_describe(Expected(at, start)) for at, start in found)
+    return Diagnostic(
+        "error",
+        f"this example of `{example.pattern}` does not hold",
+        example.source,
+        example.span,
+        f"expected {f'detections at {shown}' if shown else 'nothing'}; detected {f'at {got}' if got else 'nothing'}",
+    )
+
+
+def _describe(expected: Expected) -> str:
+    return f"{expected.at}" if expected.start is None else f"{expected.at} from {expected.start}"

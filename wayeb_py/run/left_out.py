@@ -1,0 +1,56 @@
+"""Patterns and the columns of events become the patterns that can run there, and what the others lack.
+
+A library asks for more than any one provider gives. Leaving out what cannot be asked of the events has to be wished
+for (`--skip-missing`): a column that is misspelt would otherwise look like a night in which nothing happened.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from wayeb_py.errors import EventsError
+
+if TYPE_CHECKING:
+    from wayeb_py.patterns import Patterns
+
+
+def columns_of(paths: Sequence[str | os.PathLike[str]]) -> set[str]:
+    """The columns that at least one of the files has, or the folders that it lies in: as a run takes them."""
+    from wayeb_py.files.discover import find_files
+    from wayeb_py.files.projection import Wanted
+    from wayeb_py.files.read import open_file
+
+    found: set[str] = set()
+    for file in find_files(paths):
+        found.update(open_file(file, Wanted(())).columns)
+        found.update(name for name, _ in file.partitions)
+    return found
+
+
+def leave_out_missing(patterns: Patterns, columns: Iterable[str]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
+    """The patterns whose columns are all there, and of the others, by name, what they lack.
+
+    Key, time and order are everybody's: where they are absent nothing is left out, and the run says so. Raises
+    EventsError where no pattern remains.
+    """
+    present = set(columns)
+    shared = {need.column for need in patterns.needs if need.role in ("key", "time", "order")}
+    lacking: dict[str, tuple[str, ...]] = {}
+    for name in patterns.names:
+        needs = patterns.select([name]).needs
+        absent = [need.column for need in needs if need.column not in present | shared]
+        if absent:
+            lacking[name] = tuple(dict.fromkeys(absent))
+    if not lacking:
+        return patterns, {}
+    if len(lacking) == len(patterns.names):
+        absent = sorted({column for columns in lacking.values() for column in columns})
+        shown = ", ".join(f"`{column}`" for column in absent)
+        has = ", ".join(f"`{column}`" for column in sorted(present)[:12]) + (", …" if len(present) > 12 else "")
+        raise EventsError(
+            f"no pattern is left to run: the events lack {shown}",
+            hint=f"their columns are {has}; `wayeb data convert` gives a provider's columns the names of the libraries",
+        )
+    return patterns.select(name for name in patterns.names if name not in lacking), lacking

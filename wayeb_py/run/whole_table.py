@@ -1,0 +1,75 @@
+"""A whole table becomes its detections: put in the order of time if it is not, then fed to one recogniser."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.detections import Detections, Origin
+from wayeb_py.engine.binding import Disorder, takeable
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.reorder import ranks_of_ties
+from wayeb_py.engine.tables import as_table
+from wayeb_py.errors import EventsError
+
+if TYPE_CHECKING:
+    from wayeb_py.patterns import Patterns
+
+
+def recognise(patterns: Patterns, events: Any, workers: int) -> Detections:
+    """All detections and episodes of a table."""
+    table = as_table(events, [need.column for need in patterns.needs])
+    found = _recognise(patterns, table, workers)
+    return Detections(found.to_arrow(), found.episodes(), Origin(patterns, events))
+
+
+def _recognise(patterns: Patterns, table: pa.Table, workers: int) -> Detections:
+    if patterns.meaning.stream.lateness_s is not None:
+        return _run(patterns, table, workers, "arrival")
+    try:
+        return _run(patterns, table, workers, "sorted")
+    except Disorder:
+        return _run(patterns, put_in_order(patterns, table), workers, "sorted")
+
+
+def _run(patterns: Patterns, table: pa.Table, workers: int, order: Any) -> Detections:
+    recogniser = Recogniser(patterns, order=order, episodes=True, workers=workers)
+    first, last = recogniser.feed(table), recogniser.finish()
+    return Detections(
+        pa.concat_tables([first.to_arrow(), last.to_arrow()]), pa.concat_tables([first.episodes(), last.episodes()])
+    )
+
+
+def put_in_order(patterns: Patterns, table: pa.Table) -> pa.Table:
+    """The table by time, ties by the order column or else as they came."""
+    stream = patterns.meaning.stream
+    assert stream.time is not None
+    columns = [stream.time] if stream.order is None else [stream.time, stream.order]
+    for column in columns:
+        if not _sorts(table.column(column).type):
+            raise EventsError(f"the events cannot be put in order by `{column}`, which is {table.column(column).type}")
+    if stream.order is None:
+        times = table.column(stream.time)
+        # Rows without a time go last and are set aside later; a stable sort keeps ties as they came.
+        order = pc.sort_indices(
+            pa.table({"time": times, "row": pa.array(np.arange(len(table)))}),
+            sort_keys=[("time", "ascending"), ("row", "ascending")],
+        )
+    else:
+        ties = ranks_of_ties(table.column(stream.order).combine_chunks())
+        order = pc.sort_indices(
+            pa.table({"time": table.column(stream.time), "tie": pa.array(ties), "row": np.arange(len(table))}),
+            sort_keys=[("time", "ascending"), ("tie", "ascending"), ("row", "ascending")],
+        )
+    columns_in_order = [
+        column.cast(takeable(column.type)).take(order).cast(column.type) for column in table.itercolumns()
+    ]
+    return pa.table(columns_in_order, schema=table.schema)
+
+
+def _sorts(type_: pa.DataType) -> bool:
+    t = pa.types
+    return bool(t.is_integer(type_) or t.is_floating(type_) or t.is_temporal(type_) or t.is_decimal(type_))

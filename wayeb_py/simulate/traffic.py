@@ -1,0 +1,99 @@
+"""A simulation that ticks becomes batches of events, and what its author knows to have happened becomes occurrences.
+
+A tick returns the columns of the messages of one minute; a diary takes down, while they are made, which pattern
+occurs, in which of these messages it is complete, and since when. Writing the occurrences into columns of the messages
+was not taken: one message may complete several patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
+from wayeb_py.simulate.occurrences import OCCURRENCES, Generated
+
+F64 = npt.NDArray[np.float64]
+I64 = npt.NDArray[np.int64]
+Bool = npt.NDArray[np.bool_]
+
+Columns = dict[str, Any]
+
+
+class Diary:
+    """The occurrences of the messages since it was last torn off."""
+
+    def __init__(self, patterns: Sequence[str], places: Sequence[str]) -> None:
+        self.number = {name: code for code, name in enumerate(patterns)}
+        self.patterns, self.places = pa.array(patterns), pa.array(places, pa.string())
+        self._tick: list[tuple[I64, I64, I64, I64]] = []
+        self._notes: list[I64] = []  # [pattern, place, row, since_ms] by note
+        self._n_rows = 0
+
+    def note(self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None) -> None:
+        """The pattern occurs, complete with the messages in these rows of the tick; `place` is a number of a place."""
+        if len(rows):
+            where = np.full(len(rows), -1) if place is None else place
+            self._tick.append((np.full(len(rows), self.number[pattern]), where, rows, since_ms))
+
+    def end_tick(self, rank: I64) -> None:
+        """The messages of the tick were put in order: row i comes to rank[i]."""
+        for pattern, place, rows, since_ms in self._tick:
+            self._notes.append(np.stack([pattern, place, rank[rows] + self._n_rows, since_ms]))
+        self._tick.clear()
+        self._n_rows += len(rank)
+
+    def tear_off(self, entity: I64, ts_ms: I64) -> pa.RecordBatch:
+        """The occurrences that are complete with these messages, in their order; later ones are forgotten."""
+        notes = np.concatenate([np.empty((4, 0), np.int64), *self._notes], axis=1)
+        self._notes.clear()
+        self._n_rows = 0
+        notes = notes[:, notes[2] < len(ts_ms)]
+        pattern, place, row, since_ms = notes[:, np.argsort(notes[2], kind="stable")]
+        columns = [
+            self.patterns.take(pa.array(pattern)),
+            self.places.take(pa.array(place, mask=place < 0)),
+            pa.array(entity[row]),
+            pa.array(since_ms, type=OCCURRENCES.field("start_ts").type),
+            pa.array(ts_ms[row], type=OCCURRENCES.field("end_ts").type),
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=OCCURRENCES)
+
+
+def in_batches(
+    tick: Callable[[], Columns], to_generated: Callable[[Columns], Generated], n_events: int, batch_rows: int
+) -> Iterator[Generated]:
+    """Exactly `n_events` messages, ticks put together until there are at least `batch_rows` of them."""
+    kept: list[Columns] = []
+    n_kept = n_done = 0
+    while n_done < n_events:
+        kept.append(tick())
+        n_kept += len(kept[-1]["ts"])
+        if n_kept >= batch_rows or n_done + n_kept >= n_events:
+            take = min(n_kept, n_events - n_done)
+            yield to_generated({name: np.concatenate([columns[name] for columns in kept])[:take] for name in kept[0]})
+            n_done += take
+            kept, n_kept = [], 0
+
+
+def to_events(columns: Columns, schema: pa.Schema, texts: dict[str, Sequence[str]], nulls: Columns) -> pa.RecordBatch:
+    """Columns of numbers as events; a text is the number of a word, and some values are missing."""
+    arrays = []
+    for field in schema:
+        values = columns[field.name]
+        if field.name in texts:
+            codes = pa.array(values.astype(np.int8))
+            arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array(texts[field.name])).cast(pa.string()))
+        else:
+            arrays.append(pa.array(values, type=field.type, mask=nulls.get(field.name)))
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def metres_between(lon: F64, lat: F64, other_lon: F64, other_lat: F64) -> F64:
+    """Distances over a few dozen kilometres, as on a plane: [..., place] if positions have an axis more."""
+    east = (lon - other_lon) * np.cos(np.radians(lat))
+    return np.asarray(METRES_A_DEGREE * np.hypot(east, lat - other_lat))

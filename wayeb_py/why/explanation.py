@@ -1,0 +1,125 @@
+"""What an explanation says, as data: the events of a match or of its beginning, and what stopped it.
+
+`wayeb why` prints it, `--json` dumps it, the map shows it. Events between two letters that may be anything are many
+and say nothing, so those who print fold them (`fold`); the data keeps them all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from itertools import groupby
+from typing import Any
+
+FEWEST_FOLDED = 3  # two rows are as short as the line that would stand for them
+SKIPPED = "·"
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An event and what it was to the pattern; `letters` is empty where a complement lets it pass."""
+
+    seq: int
+    ts: str
+    letters: tuple[str, ...]
+    values: dict[str, str]
+    passed: tuple[str, ...] = ()  # the complements that it lies in
+
+    @property
+    def read_as(self) -> str:
+        """What the event was to the pattern."""
+        return " & ".join([*self.letters, *self.passed]) or SKIPPED
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether it only lies between: any event might stand there, or any but some."""
+        return bool(self.letters or self.passed) and all(letter == "any" for letter in self.letters)
+
+
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """Several events in a row that only lie between, all read alike."""
+
+    first: SeenEvent
+    last: SeenEvent
+    n: int
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """A comparison that did not hold, and by how much, where that can be said."""
+
+    subject: str
+    value: str
+    needed: str
+    by: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """The event that a run could not take."""
+
+    seq: int
+    ts: str
+    needed: str
+    misses: tuple[Miss, ...]
+    all_needed: bool  # all of the misses would have to be mended; otherwise any one of them
+    forbidden: tuple[str, ...] = ()  # what a complement excludes and this event is
+    window: str | None = None  # what the window has to do with it
+    is_late: bool = False  # the event came after the window's end, and whatever it was did not matter
+
+    @property
+    def text(self) -> str:
+        """Why the event stopped the run."""
+        if self.is_late:
+            return f"{self.window}, before {self.needed} came"
+        room = f" ({self.window})" if self.window else ""
+        if self.forbidden:
+            return f"{' and '.join(self.forbidden)} was forbidden, and seen{room}"
+        parts = [
+            f"{miss.subject} was {miss.value}, needed {miss.needed}" + (f" (missed by {miss.by})" if miss.by else "")
+            for miss in self.misses
+        ]
+        return ((" and " if self.all_needed else " or ").join(parts) or "nothing would have") + room
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Why:
+    """The explanation of one pattern at one event of one entity; shown as `wayeb why` prints it."""
+
+    pattern: str
+    place: str | None
+    entity: str
+    seq: int
+    ts: str
+    detected: bool
+    summary: str
+    start_seq: int | None = None
+    start_ts: str | None = None
+    steps: int = 0  # how far the closest run got, of at least `steps_needed`
+    steps_needed: int = 0
+    events: tuple[SeenEvent, ...] = field(default=())
+    stop: Stop | None = None
+    waits_for: str | None = None
+    window_excess: str | None = None
+
+    def __repr__(self) -> str:
+        from wayeb_py.why.table import render_why
+
+        return render_why(self).rstrip("\n")
+
+    def to_json(self) -> dict[str, Any]:
+        """The explanation as JSON can hold it."""
+        return asdict(self)
+
+
+def fold(events: Sequence[SeenEvent]) -> list[SeenEvent | Folded]:
+    """The events, with those that only lie between told together where they are several in a row."""
+    folded: list[SeenEvent | Folded] = []
+    for (is_quiet, _), group in groupby(events, key=lambda event: (event.is_quiet, event.read_as)):
+        alike = list(group)
+        if is_quiet and len(alike) >= FEWEST_FOLDED:
+            folded.append(Folded(alike[0], alike[-1], len(alike)))
+        else:
+            folded += alike
+    return folded
