@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from wayeb_py.engine.kernels import cache as kernel_cache
+from wayeb_py.kernels import cache as kernel_cache
 
 NOBODY = 65534
 
@@ -85,9 +85,9 @@ def test_a_folder_of_root_is_not_a_users_own(shared: Path, monkeypatch: pytest.M
 def test_without_a_folder_kernels_are_compiled_and_not_kept(tmp_path: Path) -> None:
     program = (
         "import numpy as np\n"
-        "from wayeb_py.engine.kernels import cache as kernel_home\n"
+        "from wayeb_py.kernels import cache as kernel_cache\n"
         "kernel_home._homes = lambda: []\n"
-        "from wayeb_py.engine.kernels import arrival as kernels\n"
+        "from wayeb_py.kernels import arrival as kernels\n"
         "repeated = np.zeros(2, np.uint8)\n"
         "kernels.mark_repeated(np.zeros(2, np.int32), np.array([5, 5]), np.full(1, kernels.NEVER), repeated)\n"
         "print(repeated.tolist(), kernel_cache.kernel_source())\n"

@@ -66,13 +66,13 @@ def test_the_errors_need_nothing() -> None:
 
 
 def test_the_kernels_see_only_arrays_and_each_other() -> None:
-    paths = [*(ROOT / "wayeb_py/engine/kernels").glob("*.py"), *(ROOT / "wayeb_py").glob("spatial/*kernels.py")]
+    paths = [*(ROOT / "wayeb_py/kernels").glob("*.py"), *(ROOT / "wayeb_py").glob("spatial/*kernels.py")]
     paths = [path for path in paths if path.name not in ("__init__.py", "cache.py")]
     kernels = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
     for path in paths:
         names = [name for _, name in imports_of(path) if name.split(".")[0] not in STANDARD]
         assert [
-            name for name in names if not is_below(name, "numpy", "numba", "wayeb_py.engine.kernels.cache", *kernels)
+            name for name in names if not is_below(name, "numpy", "numba", "wayeb_py.kernels.cache", *kernels)
         ] == [], path
 
 

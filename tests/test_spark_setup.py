@@ -446,7 +446,7 @@ def _count_from_zip(python: Path, archive: Path, cache: Path) -> dict[str, objec
         "n = 0\nbefore = c.compile_extra\n"
         "def counted(*a, **k):\n    global n; n += 1\n    return before(*a, **k)\n"
         "c.compile_extra = counted\n"
-        "import wayeb_py; from wayeb_py.engine.kernels import arrival as kernels\n"
+        "import wayeb_py; from wayeb_py.kernels import arrival as kernels\n"
         f"assert wayeb_py.__file__.startswith({str(archive)!r}), wayeb_py.__file__\n"
         "i, entity = np.int64, np.zeros(3, np.int32)\n"
         "numbers, known = np.full(8, -1, np.int32), np.zeros(8, i)\n"

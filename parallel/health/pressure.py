@@ -54,7 +54,7 @@ class Capacity:
     @classmethod
     def parse(cls, text: str) -> Capacity:
         """`200000` events, or `10s`."""
-        from wayeb_py.cli.arguments import read_duration_s
+        from wayeb_py.arguments import read_duration_s
 
         word = text.strip().replace("_", "")
         if word.isdecimal():

@@ -19,8 +19,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import wayeb_py
-from wayeb_py.engine.kernels.cache import MACHINE_CODE, kernel_source
 from wayeb_py.errors import DataError
+from wayeb_py.kernels.cache import MACHINE_CODE, kernel_source
 from wayeb_py.run.startup import compile_kernels
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can tell

@@ -274,7 +274,7 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Recognise patterns in events and write their detections."""
-    from wayeb_py.cli.arguments import read_bad_limit, read_duration_s, read_instant_s
+    from wayeb_py.arguments import read_bad_limit, read_duration_s, read_instant_s
 
     on_spark = spark.read_options(master, scheme, by)
     if map_page is not None:

@@ -76,7 +76,7 @@ def convert_files(
 ) -> None:
     """Write a provider's files as Parquet, partitioned by entity and ordered in time; goes on where it was stopped."""
     startup.spare_pandas()
-    from wayeb_py.cli.arguments import read_bad_limit
+    from wayeb_py.arguments import read_bad_limit
     from wayeb_py.providers.convert import convert
 
     try:

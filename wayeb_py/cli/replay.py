@@ -65,7 +65,7 @@ def replay_events(
     as_json: AsJson = False,
 ) -> None:
     """Send recorded events again, by their own time, as the stream that they once were."""
-    from wayeb_py.cli.arguments import read_duration_s, read_instant_s
+    from wayeb_py.arguments import read_duration_s, read_instant_s
 
     unit: UnitName | None = None if time_unit is None else time_unit.value
     try:

@@ -324,7 +324,7 @@ def memory_settings(size: str | None) -> dict[str, str]:
 
 
 def _bad_limit(text: str | None) -> BadLimit | None:
-    from wayeb_py.cli.arguments import read_bad_limit
+    from wayeb_py.arguments import read_bad_limit
 
     try:
         return None if text is None else read_bad_limit(text)
@@ -333,7 +333,7 @@ def _bad_limit(text: str | None) -> BadLimit | None:
 
 
 def _duration_s(name: str, text: str | None) -> Fraction | None:
-    from wayeb_py.cli.arguments import read_duration_s
+    from wayeb_py.arguments import read_duration_s
 
     if text is None:
         return None

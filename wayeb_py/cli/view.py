@@ -126,7 +126,7 @@ def draw_map(
 
 
 def _instant(text: str | None, unit: str | None) -> Fraction | None:
-    from wayeb_py.cli.arguments import read_instant_s
+    from wayeb_py.arguments import read_instant_s
 
     try:
         return None if text is None else read_instant_s(text, unit)

@@ -21,7 +21,7 @@ from wayeb_py.compiler.derivatives import IntArray
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.tracking import Moves, Tracker
-from wayeb_py.engine.kernels import step
+from wayeb_py.kernels import step
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,6 @@ from wayeb_py.engine.clean import Cleaner
 from wayeb_py.engine.columns import Column, column_of, kind_of, ticks_of
 from wayeb_py.engine.entities import Entities
 from wayeb_py.engine.episodes import Episode
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.reorder import Reorderer, Rows, ranks_of_ties
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.members import Member
@@ -29,6 +28,7 @@ from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Values
 from wayeb_py.errors import EventsError, WayebError
+from wayeb_py.kernels import arrival
 from wayeb_py.patterns import Need, Patterns
 
 I32 = npt.NDArray[np.int32]

@@ -37,9 +37,9 @@ import pyarrow.types as pt
 
 from wayeb_py.dsl.meaning import Stream
 from wayeb_py.dsl.units import UNITS
-from wayeb_py.engine.kernels import arrival
-from wayeb_py.engine.kernels.clean import mark_jumps
 from wayeb_py.engine.reorder import Rows
+from wayeb_py.kernels import arrival
+from wayeb_py.kernels.clean import mark_jumps
 from wayeb_py.providers.formats import COMMON_SPELLINGS, find_spelling
 
 F64 = npt.NDArray[np.float64]

@@ -15,8 +15,8 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.errors import EventsError
+from wayeb_py.kernels import arrival
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

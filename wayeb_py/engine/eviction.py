@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.saved.state import pack_state, unpack_state
+from wayeb_py.kernels import arrival
 
 if TYPE_CHECKING:
     from wayeb_py.engine.binding import Bound

@@ -33,12 +33,12 @@ from wayeb_py.engine.binding import (
 from wayeb_py.engine.columns import Column, column_of, ticks_of
 from wayeb_py.engine.entities import Entities
 from wayeb_py.engine.episodes import Detected, EpisodeJoiner
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.saved.repeats import REPEATED, Repeats
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.tables import as_table
 from wayeb_py.engine.values import Chunk
+from wayeb_py.kernels import arrival
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:

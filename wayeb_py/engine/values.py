@@ -17,10 +17,10 @@ import numpy.typing as npt
 from wayeb_py.compiler.axes import Pair, Subject, atoms_of, axis_for, subject_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.columns import Column, to_float
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import EventsError
 from wayeb_py.functions import UserFunction
+from wayeb_py.kernels import arrival
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.engine.kernels import arrival
+from wayeb_py.kernels import arrival
 
 GAP_S = 1800
 EXACT_EVENTS = 5_000_000  # 12 bytes each

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
 from wayeb_py.spatial.kernels import is_position, matrix
 
 SLACK = 1e-9  # of a cell: an edge that passes so near belongs to the cell too, whatever rounding says

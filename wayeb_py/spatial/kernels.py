@@ -15,7 +15,7 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i64, u8
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i64, u8
 
 EARTH_RADIUS_M = 6_371_008.8
 FINE = 1e-10  # radians: 0.6 mm on the ground

@@ -12,7 +12,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
 from wayeb_py.spatial.area_kernels import LATTICE, cell_at, covers_point
 from wayeb_py.spatial.kernels import chord_to_piece, chords, is_position, matrix
 from wayeb_py.spatial.reach_kernels import REACH, centre

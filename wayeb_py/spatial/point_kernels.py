@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i32, i64
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64
 from wayeb_py.spatial.kernels import chords, is_position, metres, vector
 
 

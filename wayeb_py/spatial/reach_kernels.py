@@ -11,7 +11,7 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
 from wayeb_py.spatial.area_kernels import cell_at
 from wayeb_py.spatial.kernels import (
     STACK,

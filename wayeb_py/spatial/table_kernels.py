@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numba as nb
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i32, i64
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64
 
 
 @_kernel(nb.void(_read_only(i64), i64[::1], i32[::1], f64[::1], i64[::1], i64[::1], i64, i64[::1]))

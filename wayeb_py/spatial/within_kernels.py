@@ -5,7 +5,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, f64, i32, i64
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64
 from wayeb_py.spatial.area_kernels import LATTICE, covering
 from wayeb_py.spatial.kernels import STACK, TREE, box_square, chord_to_piece, chords, is_position, metres, vector
 

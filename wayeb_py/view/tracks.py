@@ -144,7 +144,7 @@ def tracks_of(
 
 def seconds_of(column: pa.ChunkedArray, time_unit: str | None) -> F64:
     """Seconds since 1970 of a column of times: timestamps, numbers in a unit (seconds without one), or texts."""
-    from wayeb_py.cli.arguments import read_instant_s
+    from wayeb_py.arguments import read_instant_s
 
     array = _one_array(column)
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):

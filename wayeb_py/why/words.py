@@ -21,11 +21,11 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.binding import takeable
 from wayeb_py.engine.clean import Cleaner
 from wayeb_py.engine.columns import TICKS_PER_S, Column, column_of, ticks_of
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.reorder import Rows, ranks_of_ties
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
+from wayeb_py.kernels import arrival
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns

@@ -22,7 +22,6 @@ import pyarrow as pa
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.product import form_groups
 from wayeb_py.engine.episodes import Episode
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.reorder import Rows, join_rows
 from wayeb_py.engine.saved.repeats import Repeats
 from wayeb_py.engine.saved.state_checks import (
@@ -41,6 +40,7 @@ from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
 from wayeb_py.engine.values import NO_VALUE, Memory
 from wayeb_py.errors import DataError
+from wayeb_py.kernels import arrival
 
 if TYPE_CHECKING:
     from wayeb_py.engine.binding import Bound

@@ -20,12 +20,12 @@ from wayeb_py.compiler.axes import Axis, Pair, Subject, refine
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.product import Group
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.kernels import arrival
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.members import Member
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
 from wayeb_py.engine.values import Chunk, Values
+from wayeb_py.kernels import arrival
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from wayeb_py.compiler.axes import Axis, Cut
 from wayeb_py.engine.columns import Array, Column
-from wayeb_py.engine.kernels import arrival
+from wayeb_py.kernels import arrival
 
 U16 = npt.NDArray[np.uint16]
 

@@ -14,12 +14,12 @@ from wayeb_py.compiler.for_each import PlaceLookup, depends_on_place
 from wayeb_py.compiler.product import flatten
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.columns import Column
-from wayeb_py.engine.kernels import step
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.members import Member
 from wayeb_py.engine.stepping.pooled_lists import Slots
 from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, Found
 from wayeb_py.engine.values import Chunk, Values, compare
+from wayeb_py.kernels import step
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

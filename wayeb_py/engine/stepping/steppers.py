@@ -12,9 +12,9 @@ import numpy.typing as npt
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.product import Group, Tables, lay_out
-from wayeb_py.engine.kernels import arrival, step
 from wayeb_py.engine.stepping.pooled_lists import Slots, grown
 from wayeb_py.engine.values import Chunk
+from wayeb_py.kernels import arrival, step
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import _kernel, _read_only, _span, i32, i64, two_i64, u8, u16
+from wayeb_py.kernels.arrival import _kernel, _read_only, _span, i32, i64, two_i64, u8, u16
 
 
 # Symbols to detections.

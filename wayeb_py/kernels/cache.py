@@ -30,8 +30,7 @@ MACHINE_CODE = "_machine_code"  # the folder of it in a zip
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels; in a zip as well."""
-    from wayeb_py import spatial
-    from wayeb_py.engine import kernels
+    from wayeb_py import kernels, spatial
 
     ours = [f"{kernels.__name__}.{module.name}" for module in pkgutil.iter_modules(kernels.__path__)]
     places = [f"{spatial.__name__}.{module.name}" for module in pkgutil.iter_modules(spatial.__path__)]
@@ -80,7 +79,7 @@ class _Home:
 
 
 def _homes() -> list[_Home]:
-    package = Path(__file__).parent.parent.parent
+    package = Path(__file__).parent.parent
     home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     others = [_Home(Path(home) / "wayeb_py"), _Home(Path(tempfile.gettempdir()) / f"wayeb_py-{os.getuid()}")]
     return [_Home(package / "__pycache__", is_package=True), *others] if package.is_dir() else others

@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.cache import kernel_source
+from wayeb_py.kernels.cache import kernel_source
 
 i32, i64, u8, u16, f32, f64 = nb.int32, nb.int64, nb.uint8, nb.uint16, nb.float32, nb.float64
 two_i64: Any = nb.types.UniTuple(i64, 2)  # type: ignore[no-untyped-call]

@@ -7,7 +7,7 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.engine.kernels.arrival import NEVER, _kernel, _read_only, _span, f64, i32, i64, u8
+from wayeb_py.kernels.arrival import NEVER, _kernel, _read_only, _span, f64, i32, i64, u8
 
 EARTH_RADIUS_M = 6_371_008.8
 
