@@ -86,7 +86,7 @@ def test_without_a_folder_kernels_are_compiled_and_not_kept(tmp_path: Path) -> N
     program = (
         "import numpy as np\n"
         "from wayeb_py.kernels import cache as kernel_cache\n"
-        "kernel_home._homes = lambda: []\n"
+        "kernel_cache._homes = lambda: []\n"
         "from wayeb_py.kernels import arrival as kernels\n"
         "repeated = np.zeros(2, np.uint8)\n"
         "kernels.mark_repeated(np.zeros(2, np.int32), np.array([5, 5]), np.full(1, kernels.NEVER), repeated)\n"
