@@ -312,3 +312,27 @@ def test_patterns_that_are_alike_but_for_their_places_keep_their_own(
     before = first.feed(events.slice(0, cut))
     second = wayeb_py.Recogniser(together, order="sorted", saved=first.save())
     assert rows(before, second.feed(events.slice(cut))) == sorted(expected)
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("(distance(p) > 3 km) ; (distance(p) < 3 km)", None),
+        ("(prev(distance(p)) > 3 km) ; (distance(p) < 3 km)", "`prev(distance(port))` is another for every place"),
+        ("(held(distance(p) < 3 km) > 3 min)", "`held(distance(port) < 3 km)` is another for every place"),
+        ("(speed > p.limit)", "no letter says how near the place has to be"),
+        ("(speed > 5)", "no letter looks at the place"),
+    ],
+)
+def test_a_pattern_that_costs_every_place_at_every_event_is_a_warning(
+    tmp_path: Path, body: str, reason: str | None
+) -> None:
+    (tmp_path / "ports.csv").write_text("name,lon,lat,limit\nA,0,0,5\nB,1,1,6\n")
+    path = tmp_path / "p.sre"
+    path.write_text(
+        "stream s { key id time t in s position lon, lat attr speed number }\n"
+        f'points port from "ports.csv"\npattern P for each p in port := {body}\n'
+    )
+    labels = [warning.label for warning in wayeb_py.compile(path).warnings]
+    assert [label for label in labels if label.startswith(reason or "")] == ([] if reason is None else labels)
+    assert len(labels) == (reason is not None)

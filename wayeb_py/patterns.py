@@ -17,6 +17,7 @@ from wayeb_py import dsl
 from wayeb_py.compiler.alphabet import is_satisfiable
 from wayeb_py.compiler.axes import atoms_of
 from wayeb_py.compiler.extent import never_detected
+from wayeb_py.compiler.for_each import why_written_out
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.regex import letters_of
@@ -278,6 +279,12 @@ def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterat
             yield Diagnostic(
                 "warning", f"pattern `{pattern.name}` also matches the empty sequence", pattern.source, pattern.span,
                 "only its non-empty matches are detected",
+            )  # fmt: skip
+        if pattern.each is not None and (reason := why_written_out(result)) is not None:
+            yield Diagnostic(
+                "warning", f"pattern `{pattern.name}` is run for every place at every event", pattern.source, pattern.span,
+                reason, "where there are many places, compare `distance` or `near` of the place itself: then only those "
+                "nearby cost something",
             )  # fmt: skip
         other = first.setdefault(_sense(pattern, result), pattern)
         if other is not pattern and not result.is_empty:

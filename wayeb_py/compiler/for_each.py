@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from wayeb_py.compiler.axes import Axis, Pair, Subject
 from wayeb_py.compiler.derivatives import IntArray
+from wayeb_py.compiler.describe import subject_text
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 
@@ -99,6 +100,21 @@ def plan_each(pattern: CompiledPattern) -> EachPlan | None:
         return None
     reach_m = max(reach for reach in reaches if reach is not None)
     return EachPlan(shared, placed, symbol.reshape(n_shared, -1), far, lost, reach_m)
+
+
+def why_written_out(pattern: CompiledPattern) -> str | None:
+    """What makes a pattern cost in proportion to all places, in words; None where it costs only those nearby."""
+    if plan_each(pattern) is not None:
+        return None
+    placed = [axis for axis in pattern.axes if depends_on_place(axis.subject)]
+    if not placed:
+        return "no letter looks at the place: it is detected for all of them alike"
+    for axis in placed:
+        if not _is_stepped(axis):
+            return f"`{subject_text(axis.subject)}` is another for every place, however far it is"
+    if all(_reach_m(axis) is None for axis in placed):
+        return "no letter says how near the place has to be"
+    return "it has no small automaton, which would step the places nearby alone"
 
 
 def _is_stepped(axis: Axis) -> bool:
