@@ -154,6 +154,7 @@ def test_the_extension_tells_the_format_and_a_folder_means_parquet(tmp_path: Pat
         ("{folder}/x.xls", "it is not clear in which format to write `{folder}/x.xls`"),
         ("{folder}/letter", "it is not clear in which format to write `{folder}/letter`"),
         ("", "--out names nothing"),
+        ("{folder}/.csv", "`{folder}/.csv` is an ending without a name"),
         ("{folder}/none/x.csv", "cannot write `{folder}/none/x.csv`: there is no folder `{folder}/none`"),
     ],
 )

@@ -218,3 +218,13 @@ def test_the_fleet_sample_is_explained_all_over() -> None:
     found = patterns.recognise(pq.read_table(root / "data" / "fleet_sample.parquet"))
     for number in range(0, len(found), 97):
         assert found.why(number).detected
+
+
+def test_what_is_no_number_of_a_detection_and_no_pattern_file_says_what_to_do() -> None:
+    detections = wayeb_py.compile("stream s { key id time t in s }\npattern P := (v > 0)\n").recognise(
+        {"id": [1], "t": [0], "v": [1.0]}
+    )
+    with pytest.raises(TypeError, match="a detection is named by its number, and this is a slice"):
+        detections[0:1]  # type: ignore[index]
+    with pytest.raises(wayeb_py.DataError, match="patterns come from text or files, and this is a NoneType"):
+        wayeb_py.compile(None)  # type: ignore[arg-type]

@@ -52,7 +52,7 @@ def test_entities_and_patterns_are_chosen(drawn: Wayeb) -> None:
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["--pattern", "Fats"], 3, "no pattern is called `Fats`; there are Fast, Home\n"),
+        (["--pattern", "Fats"], 2, "no pattern is called `Fats`; there are Fast, Home\n"),
         (["--entity", "z"], 3, "the events have no entity `z`\n"),
         (
             ["--since", "yesterday"],

@@ -52,6 +52,11 @@ class Detections:
 
     def __getitem__(self, number: int) -> dict[str, Any]:
         """One detection as a dict."""
+        if not isinstance(number, Integral):
+            raise TypeError(
+                f"a detection is named by its number, and this is a {type(number).__name__}; "
+                "columns and parts are those of to_arrow() and to_pandas()"
+            )
         row: dict[str, Any] = self._table.slice(self._index(number), 1).to_pylist()[0]
         return row
 

@@ -22,7 +22,7 @@ from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.errors import Diagnostic, Note, PatternError
+from wayeb_py.errors import DataError, Diagnostic, Note, PatternError
 from wayeb_py.functions import UserFunction
 from wayeb_py.spatial.given_places import Given, with_given_places
 from wayeb_py.spatial.knowledge import Knowledge
@@ -180,6 +180,13 @@ def compile_patterns(
     replace what it says. `places` gives the declared places or tables of a name another file than their own. Raises
     PatternError with everything that is wrong, or LimitError where a pattern is too large.
     """
+    if not isinstance(source, str | Path) and not (
+        isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source)
+    ):
+        raise DataError(
+            f"patterns come from text or files, and this is a {type(source).__name__}",
+            hint="give the text of a .sre file, its path, or a list of paths",
+        )
     if isinstance(source, str) and "\n" not in source and source.endswith(".sre"):
         source = Path(source)
     by_name = {function.name: function for function in functions}
@@ -282,9 +289,9 @@ def _review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterat
             )  # fmt: skip
         if pattern.each is not None and (reason := why_written_out(result)) is not None:
             yield Diagnostic(
-                "warning", f"pattern `{pattern.name}` is run for every place at every event", pattern.source, pattern.span,
-                reason, "where there are many places, compare `distance` or `near` of the place itself: then only those "
-                "nearby cost something",
+                "warning", f"pattern `{pattern.name}` is run for every place at every event", pattern.source,
+                pattern.span, reason, "where there are many places, compare `distance` or `near` of the place itself: "
+                "then only those nearby cost something",
             )  # fmt: skip
         other = first.setdefault(_sense(pattern, result), pattern)
         if other is not pattern and not result.is_empty:

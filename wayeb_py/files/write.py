@@ -72,6 +72,9 @@ def find_target(out: str | os.PathLike[str], stem: str = "detections", csv_safe:
     if not text:
         raise UsageError("--out names nothing", hint="name a file or a folder; . is the folder that you are in")
     path = Path(text)
+    if path.name.lower() in _FORMATS:
+        ending = path.name.lower()
+        raise UsageError(f"`{text}` is an ending without a name", hint=f"name the file, as in detections{ending}")
     if means_folder(text):
         if (path / MANIFEST).is_file():
             raise DataError(

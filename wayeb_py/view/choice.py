@@ -12,7 +12,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from wayeb_py.errors import DataError
+from wayeb_py.errors import DataError, UsageError
 from wayeb_py.view.found import Episode
 from wayeb_py.view.tracks import Tracks
 
@@ -31,7 +31,7 @@ class Choice:
         there = sorted({*known_patterns, *(episode.pattern for episode in episodes)})
         for name in self.patterns or ():
             if name not in there:
-                raise DataError(f"no pattern is called `{name}`; there are {', '.join(there) or 'none'}")
+                raise UsageError(f"no pattern is called `{name}`; there are {', '.join(there) or 'none'}")
         return [
             episode
             for episode in episodes
