@@ -19,7 +19,7 @@ COMPILER = (
     "alphabet",
     "axes",
     "budget",
-    "compiled",
+    "pattern",
     "derivatives",
     "limits",
     "minimize",
@@ -35,7 +35,7 @@ def chain(n_letters: int) -> str:
 
 @pytest.mark.parametrize("name", COMPILER)
 def test_no_clock_is_asked(name: str) -> None:
-    tree = ast.parse(Path(wayeb_py.__file__).with_name(f"{name}.py").read_text(encoding="utf-8"))
+    tree = ast.parse((Path(wayeb_py.__file__).parent / "compiler" / f"{name}.py").read_text(encoding="utf-8"))
     imported = {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
     imported |= {str(node.module) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
     assert not imported & {"time", "datetime", "signal", "threading"}

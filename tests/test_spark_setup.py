@@ -469,7 +469,7 @@ from pyspark.sql import SparkSession
 
 spark = SparkSession.builder.getOrCreate()
 def where(_):
-    import wayeb_py.recogniser
+    import wayeb_py.engine.recogniser
     return os.path.abspath(wayeb_py.__file__)
 files = spark.sparkContext.parallelize(range(2), 2).map(where).collect()
 print("driver", os.path.abspath(wayeb_py.__file__))

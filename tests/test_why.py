@@ -312,12 +312,12 @@ def test_the_explanation_agrees_with_the_engine_at_every_event(scene: Scene) -> 
                 elif said.stop is not None:
                     assert said.stop.misses or said.stop.forbidden or said.stop.is_late
                 if said.waits_for is not None and said.start_seq is not None:
-                    assert_still_in_window(explainer.pattern.window, said, words.chunk, begin)
+                    assert_still_in_window(explainer.pattern.window, said, words.chunk, row)
 
 
-def assert_still_in_window(window: m.Window | None, said: Why, chunk: Chunk, begin: int) -> None:
+def assert_still_in_window(window: m.Window | None, said: Why, chunk: Chunk, row: int) -> None:
     """What waits can still be completed: by the definition of `within`, which knows nothing of runs."""
-    first, last = begin + (said.start_seq or 0), begin + said.seq
+    first, last = row - (said.seq - (said.start_seq or 0)), row  # `seq` counts anew after forgetting
     if window is not None and window.seconds is not None:
         assert Fraction(int(chunk.ts[last] - chunk.ts[first]), chunk.ticks_per_s) <= window.seconds
     if window is not None and window.events is not None:

@@ -23,7 +23,7 @@ from wayeb_py.parallel.spark.java import find_java
 # The shapes of job that we have: parcels made by tasks, shuffled, recognised by tasks, a stream of a few batches.
 _TYPICAL = """
 import sys
-from wayeb_py.parallel.session import open_session
+from wayeb_py.parallel.spark.session import open_session
 spark = open_session("local[2]", settings={"spark.sql.shuffle.partitions": "2"})
 def same(batches):
     yield from batches
