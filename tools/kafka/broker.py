@@ -101,7 +101,8 @@ class Broker:
         properties = self._write_properties()
         if not (self.folder / "data" / "meta.properties").exists():
             cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
-            formatting = ["kafka.tools.StorageTool", "format", "--config", str(properties), "--cluster-id", cluster]
+            # One identity in 64 begins with a dash: as a word of its own it would be read as an option.
+            formatting = ["kafka.tools.StorageTool", "format", "--config", str(properties), f"--cluster-id={cluster}"]
             with open(self.log_file, "ab") as log:
                 formatted = subprocess.run(self._java(jars, *formatting), stdout=log, stderr=log)
             if formatted.returncode != 0:
