@@ -22,6 +22,7 @@ from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError, Diagnostic, Note, PatternError
 from wayeb_py.functions import UserFunction
 from wayeb_py.spatial.given_places import Given, with_given_places
@@ -348,46 +349,14 @@ def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
 
 
 def _attributes_of(regex: m.Regex, position: tuple[str, str] | None, lookups: set[str]) -> Iterator[m.Attribute]:
-    """The columns that a regex looks at: of an attribute that is looked up by the position, those of the position."""
+    """The columns that a regex looks at: of what asks for the position, those of the position."""
     where = [m.Attribute(column, "number") for column in position or ()]
-    for attribute in _own_attributes_of(regex, where):
-        name, dot, _ = attribute.name.partition(".")
-        if dot and name in lookups:
+    for part in walk(regex):
+        if isinstance(part, m.Moved | m.Distance | m.Near | m.Inside):
             yield from where
-        else:
-            yield attribute
-
-
-def _own_attributes_of(regex: m.Regex, where: list[m.Attribute]) -> Iterator[m.Attribute]:
-    for letter in letters_of(regex):
-        yield from _attributes_asked(letter.predicate, where)
-
-
-def _attributes_asked(predicate: m.Predicate, where: list[m.Attribute]) -> Iterator[m.Attribute]:
-    for atom in atoms_of(predicate):
-        match atom:
-            case m.Compare(_, left, right):
-                yield from _attributes_in(left, where)
-                yield from _attributes_in(right, where)
-            case m.Missing(operand):
-                yield from _attributes_in(operand, where)
-            case m.PredicateCall(_, operands):
-                for operand in operands:
-                    yield from _attributes_in(operand, where)
-            case m.Near() | m.Inside():
+        elif isinstance(part, m.Attribute):
+            name, dot, _ = part.name.partition(".")
+            if dot and name in lookups:
                 yield from where
-
-
-def _attributes_in(value: m.Value | m.Predicate, where: list[m.Attribute]) -> Iterator[m.Attribute]:
-    match value:
-        case m.Attribute():
-            yield value
-        case m.Moved() | m.Distance():
-            yield from where
-        case m.Previous(operand) | m.Held(operand):
-            yield from _attributes_in(operand, where)
-        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands):
-            for operand in operands:
-                yield from _attributes_in(operand, where)
-        case _ if isinstance(value, m.Predicate):  # `held` of it
-            yield from _attributes_asked(value, where)
+            else:
+                yield part

@@ -20,6 +20,7 @@ from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import too_high
 from wayeb_py.dsl.syntax.syntax_error import MAX_HEIGHT
 from wayeb_py.dsl.units import UNITS
+from wayeb_py.dsl.walk import transform
 from wayeb_py.errors import Diagnostic, LimitError, Source, Span
 
 MAX_SIZE = 200_000
@@ -321,25 +322,4 @@ _HANDLERS: dict[type, _Handler] = {
 
 def respan(root: m.Regex, span: Span) -> m.Regex:
     """The same regex with every span replaced: a `let` of another file has no place in this one."""
-    made: dict[int, Any] = {}
-    waiting: list[tuple[Any, bool]] = [(root, False)]
-    while waiting:
-        node, ready = waiting.pop()
-        if id(node) in made:
-            continue
-        parts: tuple[Any, ...] = getattr(node, "parts", ()) or ((node.body,) if hasattr(node, "body") else ())
-        if parts and not ready:
-            waiting.append((node, True))
-            waiting.extend((part, False) for part in parts)
-            continue
-        build: Callable[..., Any] = type(node)
-        if isinstance(node, m.Letter):
-            made[id(node)] = m.Letter(node.predicate, span, node.text)
-        elif isinstance(node, m.Iteration):
-            made[id(node)] = m.Iteration(made[id(node.body)], node.at_least, node.at_most, span)
-        elif isinstance(node, m.Complement):
-            made[id(node)] = m.Complement(made[id(node.body)], span)
-        else:
-            made[id(node)] = build(tuple(made[id(part)] for part in parts), span)
-    result: m.Regex = made[id(root)]
-    return result
+    return transform(root, lambda part: replace(part, span=span) if isinstance(part, m.Regex) else part)

@@ -11,9 +11,11 @@ written out: one ordinary pattern for each place, exactly as it is defined.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from math import prod
 from typing import Any, Protocol
 
@@ -25,6 +27,7 @@ from wayeb_py.compiler.derivatives import IntArray
 from wayeb_py.compiler.describe import subject_text
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import parts_of, transform, walk
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -45,27 +48,11 @@ class PlaceLookup(Protocol):
         ...
 
 
-def depends_on_place(item: Subject | m.Point | m.Places) -> bool:
+def depends_on_place(subject: Subject) -> bool:
     """Whether a subject is another one for each place."""
-    match item:
-        case m.Places(_, _, each):
-            return each
-        case m.PlaceColumn():
-            return True
-        case m.Distance(to):
-            return depends_on_place(to)
-        case m.Near(places) | m.Inside(places):
-            return depends_on_place(places)
-        case m.Previous(operand) | m.Held(operand) | m.Missing(operand) | m.Not(operand):
-            return depends_on_place(operand)
-        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
-            return any(depends_on_place(operand) for operand in operands)
-        case m.And(operands) | m.Or(operands):
-            return any(depends_on_place(operand) for operand in operands)
-        case m.Compare(_, left, right) | Pair(left, right):
-            return depends_on_place(left) or depends_on_place(right)
-        case _:
-            return False
+    return any(
+        isinstance(part, m.PlaceColumn) or (isinstance(part, m.Places) and part.each) for part in walk(subject)
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,94 +145,51 @@ def _pinned(symbol: IntArray, placed: tuple[Axis, ...], lost: bool) -> IntArray 
 
 
 # Writing out.
+
+
+@dataclass(frozen=True, slots=True)
+class _Absent:
+    """Stands where a place lacks the column that a pattern asks for, until what holds it is decided."""
+
+
+_ABSENT = _Absent()
+_MIRRORED: dict[str, m.Comparator] = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "=", "!=": "!="}
+_HOLDS: dict[str, Callable[[Any, Any], Any]] = {
+    ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "=": operator.eq, "!=": operator.ne,
+}  # fmt: skip
+
+
 def write_out(pattern: m.Pattern, names: Sequence[str], columns: Any) -> Iterator[tuple[str, m.Pattern]]:
     """(place, pattern) for each place, the row's name and columns put in; as `for each` is defined."""
     for row, name in enumerate(names):
         values = {column: cells[row] for column, cells in columns.items()}
-        regex = _map_regex(pattern.regex, lambda predicate, name=name, values=values: _place(predicate, name, values))  # type: ignore[misc]
+        regex = transform(pattern.regex, partial(_placed, name, values))
         yield name, replace(pattern, regex=regex, each=None)
 
 
-def _map_regex(regex: m.Regex, change: Callable[[m.Predicate], m.Predicate]) -> m.Regex:
-    match regex:
-        case m.Letter(predicate):
-            return replace(regex, predicate=change(predicate))
-        case m.Complement(body) | m.Iteration(body):
-            return replace(regex, body=_map_regex(body, change))
-        case _:
-            return replace(regex, parts=tuple(_map_regex(part, change) for part in regex.parts))
-
-
-def _place(predicate: m.Predicate, name: str, values: dict[str, Any]) -> m.Predicate:
-    match predicate:
-        case m.Not(operand):
-            return m.Not(_place(operand, name, values))
-        case m.And(operands):
-            return m.And(tuple(_place(operand, name, values) for operand in operands))
-        case m.Or(operands):
-            return m.Or(tuple(_place(operand, name, values) for operand in operands))
-        case m.Near(places, distance_m):
-            return m.Near(_named(places, name), distance_m)
-        case m.Inside(places):
-            named = _named(places, name)
-            assert isinstance(named, m.Places)
-            return m.Inside(named)
-        case m.Compare(comparator, left, right):
-            first, second = _put(left, name, values), _put(right, name, values)
-            if first is None or second is None:
-                return m.Never()
-            if isinstance(first, m.Constant):
-                if isinstance(second, m.Constant):
-                    return m.Always() if _holds(comparator, first.value, second.value) else m.Never()
-                mirrored: dict[str, m.Comparator] = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "=", "!=": "!="}
-                return m.Compare(mirrored[comparator], second, first)
-            return m.Compare(comparator, first, second)
-        case m.Missing(operand):
-            value = _put(operand, name, values)
-            return m.Always() if value is None else m.Never() if isinstance(value, m.Constant) else m.Missing(value)
-        case m.PredicateCall(function, operands):
-            placed = [_put(operand, name, values) for operand in operands]
-            return m.Never() if None in placed else m.PredicateCall(function, tuple(v for v in placed if v is not None))
-        case _:
-            return predicate
-
-
-def _holds(comparator: m.Comparator, left: Any, right: Any) -> bool:
-    return bool(
-        {
-            ">": left > right, "<": left < right, ">=": left >= right,
-            "<=": left <= right, "=": left == right, "!=": left != right,
-        }[comparator]
-    )  # fmt: skip
-
-
-def _named(places: m.Places | m.Point, name: str) -> m.Places | m.Point:
-    return m.Places(places.name, name) if isinstance(places, m.Places) and places.each else places
-
-
-def _put(value: m.Value, name: str, values: dict[str, Any]) -> m.Value | None:
-    """The value for one place; None where it is missing there."""
-    match value:
+def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:
+    """A part of the tree for one place, whose own parts are those of that place already."""
+    match part:
         case m.PlaceColumn(_, column):
-            return place_constant(values[column])
-        case m.Distance(to):
-            return m.Distance(_named(to, name))
-        case m.Arithmetic(operator, operands):
-            placed = [_put(operand, name, values) for operand in operands]
-            return None if None in placed else m.Arithmetic(operator, tuple(v for v in placed if v is not None))
-        case m.Previous(operand, kind):
-            inner = _put(operand, name, values)
-            return None if inner is None else m.Previous(inner, kind)
-        case m.Held(operand):
-            if isinstance(operand, m.Predicate):
-                return m.Held(_place(operand, name, values))
-            inner = _put(operand, name, values)
-            return None if inner is None else m.Held(inner)
-        case m.FunctionCall(function, operands, kind):
-            placed = [_put(operand, name, values) for operand in operands]
-            return None if None in placed else m.FunctionCall(function, tuple(v for v in placed if v is not None), kind)
-        case _:
-            return value
+            constant = place_constant(values[column])
+            return _ABSENT if constant is None else constant
+        case m.Places(places, _, True):
+            return m.Places(places, name)
+        case m.Compare() if _ABSENT in parts_of(part):
+            return m.Never()
+        case m.Compare(comparator, m.Constant(first), m.Constant(second)):
+            return m.Always() if _HOLDS[comparator](first, second) else m.Never()
+        case m.Compare(comparator, m.Constant() as first, second):
+            return m.Compare(_MIRRORED[comparator], second, first)
+        case m.Missing(operand) if operand == _ABSENT:
+            return m.Always()
+        case m.Missing(m.Constant()):
+            return m.Never()
+        case m.PredicateCall() if _ABSENT in parts_of(part):
+            return m.Never()
+        case m.Arithmetic() | m.Previous() | m.Held() | m.FunctionCall() if _ABSENT in parts_of(part):
+            return _ABSENT
+    return part
 
 
 def place_constant(cell: Any) -> m.Constant | None:

@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from wayeb_py.compiler.axes import atoms_of
-from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
 
 if TYPE_CHECKING:
@@ -288,38 +287,16 @@ def _note_of_names(name: str, path: str, shared: tuple[str, ...]) -> tuple[str, 
 
 def attributes_of(regex: m.Regex) -> Iterator[m.Attribute]:
     """The attributes that a regex looks at."""
-    for item in _items_of(regex):
-        if isinstance(item, m.Attribute):
-            yield item
+    return (part for part in walk(regex) if isinstance(part, m.Attribute))
 
 
 def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
     """The places that a pattern asks for."""
     if pattern.each is not None:
         yield m.Places(pattern.each[1])
-    for item in _items_of(pattern.regex):
-        if isinstance(item, m.Near | m.Inside):
-            yield _without_each(item.places)
-        elif isinstance(item, m.Distance):
-            yield _without_each(item.to)
-
-
-def _items_of(regex: m.Regex) -> Iterator[m.Value | m.Predicate]:
-    """Every atom and every value in the regex, and those that it is computed from."""
-    waiting: list[m.Value | m.Predicate] = [letter.predicate for letter in letters_of(regex)]
-    while waiting:
-        item = waiting.pop()
-        if isinstance(item, m.Not | m.And | m.Or):
-            waiting += atoms_of(item)
-            continue
-        yield item
-        match item:
-            case m.Compare(_, left, right):
-                waiting += [left, right]
-            case m.Previous(operand) | m.Held(operand) | m.Missing(operand):
-                waiting.append(operand)
-            case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
-                waiting += operands
+    for part in walk(pattern.regex):
+        if isinstance(part, m.Places | m.Point):
+            yield _without_each(part)
 
 
 def _without_each(places: m.Places | m.Point) -> m.Places | m.Point:

@@ -16,10 +16,11 @@ from math import floor
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.compiler.axes import Axis, Pair, Subject, refine
+from wayeb_py.compiler.axes import Axis, Subject, refine
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.product import Group
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.members import Member
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
@@ -171,25 +172,7 @@ def _questions(axes: Sequence[Axis], strides: Sequence[int] | None) -> list[_Ask
 
 
 def _looking_back(subject: Subject) -> Iterator[m.Value]:
-    match subject:
-        case m.Previous(operand) | m.Held(operand):
-            yield subject
-            yield from _looking_back(operand)
-        case m.Moved():
-            yield subject
-        case m.Arithmetic(_, operands) | m.FunctionCall(_, operands) | m.PredicateCall(_, operands):
-            for operand in operands:
-                yield from _looking_back(operand)
-        case Pair(left, right) | m.Compare(_, left, right):
-            yield from _looking_back(left)
-            yield from _looking_back(right)
-        case m.Missing(value):
-            yield from _looking_back(value)
-        case m.Not(predicate):
-            yield from _looking_back(predicate)
-        case m.And(predicates) | m.Or(predicates):
-            for predicate in predicates:
-                yield from _looking_back(predicate)
+    return (part for part in walk(subject) if isinstance(part, m.Previous | m.Held | m.Moved))
 
 
 def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> Callable[[], list[Found]]:
