@@ -32,11 +32,10 @@ def test_a_walk_meets_every_part_from_left_to_right() -> None:
 
 def test_a_transform_changes_what_it_is_told_to_and_keeps_the_rest_as_it_is() -> None:
     (pattern,) = dsl.read(TEXT).patterns
-    faster = transform(
-        pattern.regex, lambda part: replace(part, name="sog") if isinstance(part, m.Attribute) else part
-    )
+    faster = transform(pattern.regex, lambda part: replace(part, name="sog") if isinstance(part, m.Attribute) else part)
     assert [part.name for part in walk(faster) if isinstance(part, m.Attribute)] == ["sog", "sog"]
-    assert isinstance(faster, m.Sequence) and isinstance(pattern.regex, m.Sequence)
+    assert isinstance(faster, m.Sequence)
+    assert isinstance(pattern.regex, m.Sequence)
     assert [letter.text for letter in walk(faster) if isinstance(letter, m.Letter)] == [
         letter.text for letter in walk(pattern.regex) if isinstance(letter, m.Letter)
     ]
@@ -59,7 +58,8 @@ def test_innermost_parts_are_changed_first() -> None:
         return part
 
     transform(value, note)
-    assert seen.index("x") < seen.index("neg") < seen.index("+") and seen.index("y") < seen.index("+")
+    assert seen.index("x") < seen.index("neg") < seen.index("+")
+    assert seen.index("y") < seen.index("+")
 
 
 def test_a_tree_of_any_height_is_walked_and_changed() -> None:

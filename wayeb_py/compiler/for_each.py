@@ -50,9 +50,7 @@ class PlaceLookup(Protocol):
 
 def depends_on_place(subject: Subject) -> bool:
     """Whether a subject is another one for each place."""
-    return any(
-        isinstance(part, m.PlaceColumn) or (isinstance(part, m.Places) and part.each) for part in walk(subject)
-    )
+    return any(isinstance(part, m.PlaceColumn) or (isinstance(part, m.Places) and part.each) for part in walk(subject))
 
 
 @dataclass(frozen=True, slots=True)
