@@ -7,7 +7,7 @@
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once);
 #              BENCH=--quick within 3 minutes, BENCH="latency places" some of them
 # make soak    kills the processes of a stream at random for SOAK_S seconds (600), then compares its detections with those
-#              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (tests/soak.py --help)
+#              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (python -m tests.parallel.soak --help)
 # make docs    the documentation as one site, out/site/index.html, which needs no network to be read
 # make clean   removes what the others made, .venv included
 #
@@ -68,7 +68,7 @@ docs: $(VENV)/.installed-docs
 
 soak: $(VENV)/.installed-test
 	@echo "==> a stream under fire for $(SOAK_S) s"
-	@$(BIN)/python tests/soak.py --seconds $(SOAK_S) $(SOAK)
+	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data benchmarks/records

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from oracle import TICKS_PER_S, Cell, Column, Event, nearest_float
+
+from tests.oracle import TICKS_PER_S, Cell, Column, Event, nearest_float
 
 CORPUS = Path(__file__).parent / "corpus"
 KEY, TIME = "id", "ts"

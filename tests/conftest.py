@@ -7,6 +7,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from tools.kafka.broker import Broker
 
-ON_SPARK = ("test_spark_", "test_stream_", "test_kafka_")
+PARALLEL = Path(__file__).parent / "parallel"
+STREAMS = [PARALLEL / folder for folder in ("stream", "recovery", "health")]
 
 # Sessions of tests are short, and so are those of the commands that tests start.
 os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
@@ -24,22 +26,23 @@ os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.name.startswith(ON_SPARK):
-            item.add_marker(pytest.mark.xdist_group(_group(item)))
+        if (group := _group(item)) is not None:
+            item.add_marker(pytest.mark.xdist_group(group))
     groups = ["stream", "spark", None]
     items.sort(key=lambda item: groups.index(_group(item)))
 
 
 def _group(item: pytest.Item) -> str | None:
     """Which tests share a session."""
-    name = item.path.name
-    return None if not name.startswith(ON_SPARK) else "stream" if name.startswith("test_stream_") else "spark"
+    if any(folder in item.path.parents for folder in STREAMS):
+        return "stream"
+    return "spark" if PARALLEL in item.path.parents else None
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     report = yield
-    return _must_run(report, item.path.name)
+    return _must_run(report, item.path)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -47,22 +50,22 @@ def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
     report = yield
-    return _must_run(report, collector.path.name)
+    return _must_run(report, collector.path)
 
 
 Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
-def _must_run(report: Report, file: str) -> Report:
+def _must_run(report: Report, file: Path) -> Report:
     """The report, but that what would be skipped has failed, where nothing on Spark may be skipped."""
     if (
         os.environ.get("CI")
-        and file.startswith(ON_SPARK)
+        and PARALLEL in file.parents
         and report.outcome == "skipped"
         and not hasattr(report, "wasxfail")
     ):
         report.outcome = "failed"
-        report.longrepr = f"{file} may not be skipped in continuous integration: {report.longrepr}"
+        report.longrepr = f"{file.name} may not be skipped in continuous integration: {report.longrepr}"
     return report
 
 

@@ -16,10 +16,10 @@ from unittest.mock import patch
 
 import numpy as np
 import pyarrow as pa
-from cases import TIME
-from oracle import Answer, Cell, Detection, Episode
 
 import wayeb_py
+from tests.cases import TIME
+from tests.oracle import Answer, Cell, Detection, Episode
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.engine import recogniser as recogniser_module
 from wayeb_py.engine.recogniser import Counts

@@ -19,8 +19,7 @@ from fractions import Fraction
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
-import geodesy
-
+from tests import geodesy
 from wayeb_py.dsl import meaning as m
 
 Cell = int | float | Fraction | str | bool | None  # of an event: NaN and None are both missing

@@ -15,11 +15,11 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from cases import KEY, TIME
-from engines import Job, detections_of, episodes_of
-from oracle import Answer, Cell, Detection, Episode
 
 import wayeb_py
+from tests.cases import KEY, TIME
+from tests.engines import Job, detections_of, episodes_of
+from tests.oracle import Answer, Cell, Detection, Episode
 
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|//[^\n]*|\b[A-Za-z_]\w*\b')
 

@@ -1,0 +1,1 @@
+"""Tests of the harness of the benchmarks."""

@@ -1,0 +1,141 @@
+"""What the documentation shows is what happens: its examples are run and their output compared.
+
+Fenced blocks in README.md and docs/ are read by their language:
+
+- `console`: each line after `$ ` is run by a shell in a folder with `patterns/` and `data/`, a page from top to
+  bottom; what follows must be the output, where `…` stands for anything within a line and a line of `…` for any lines.
+  A command that ends in `<<'END'` takes the lines up to `END` as its input.
+- `pycon`: a doctest; the blocks of a page share their names.
+- `sre`: a file that the checker takes without an error.
+
+Other languages (`sh`, `text`, `python`) are not run.
+"""
+
+from __future__ import annotations
+
+import doctest
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import wayeb_py
+from tools.commands_page import PAGE, render_commands
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page: Path, language: str) -> list[tuple[int, str]]:
+    """Line number and text of every fenced block of a language."""
+    text = page.read_text()
+    return [
+        (text.count("\n", 0, match.start(2)) + 1, match[2]) for match in FENCE.finditer(text) if match[1] == language
+    ]
+
+
+def pages_with(language: str) -> list[Path]:
+    return [page for page in PAGES if blocks(page, language)]
+
+
+def name_of(page: Path) -> str:
+    return page.name
+
+
+@pytest.fixture
+def workplace(tmp_path: Path) -> Path:
+    """A folder with the repository's patterns and sample, in which an example may write."""
+    shutil.copytree(ROOT / "patterns", tmp_path / "patterns")
+    (tmp_path / "data").mkdir()
+    shutil.copy(ROOT / "data/fleet_sample.parquet", tmp_path / "data")
+    return tmp_path
+
+
+def commands(block: str) -> Iterator[tuple[str, str]]:
+    """Each command with the output that the page shows."""
+    for piece in re.split(r"^\$ ", block, flags=re.MULTILINE)[1:]:
+        line, _, output = piece.partition("\n")
+        if line.endswith("<<'END'"):
+            document, _, output = output.partition("\nEND\n")
+            line = f"{line}\n{document}\nEND"
+        yield line, output
+
+
+def as_pattern(shown: str) -> re.Pattern[str]:
+    lines = [
+        "(?:.*\n)*?" if line == "…" else re.escape(line).replace("…", ".*?") + "[ ]*\n" for line in shown.splitlines()
+    ]
+    return re.compile("".join(lines))
+
+
+@pytest.mark.parametrize("page", pages_with("console"), ids=name_of)
+def test_commands_print_what_the_page_shows(page: Path, workplace: Path) -> None:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    for line_number, block in blocks(page, "console"):
+        for command, shown in commands(block):
+            ran = subprocess.run(
+                command,
+                shell=True,
+                cwd=workplace,
+                env=environment,
+                text=True,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+            )
+            printed = "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
+            assert as_pattern(shown).fullmatch(printed), f"{page.name}:{line_number}: {command}\nprints\n{printed}"
+
+
+@pytest.mark.parametrize("page", pages_with("pycon"), ids=name_of)
+def test_sessions_answer_what_the_page_shows(
+    page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(workplace)
+    names: dict[str, object] = {}
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE)
+    for line_number, block in blocks(page, "pycon"):
+        session = doctest.DocTestParser().get_doctest(block, names, page.name, str(page), line_number - 1)
+        runner.run(session, clear_globs=False)
+        names = session.globs
+    assert runner.summarize(verbose=False).failed == 0, capsys.readouterr().out
+
+
+@pytest.mark.parametrize("page", pages_with("sre"), ids=name_of)
+def test_files_on_the_page_are_taken_by_the_checker(page: Path) -> None:
+    for _, block in blocks(page, "sre"):
+        wayeb_py.compile(block)
+
+
+def test_the_page_of_commands_is_what_the_commands_say() -> None:
+    assert PAGE.read_text() == render_commands() + "\n", "python -m tools.commands_page writes it anew"
+
+
+def test_the_site_is_whole_and_asks_nobody_for_anything(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(site)]
+    built = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
+    )
+    assert built.returncode == 0, built.stderr
+    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= {page.stem for page in site.glob("*.html")}
+    loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]*)""")
+    assert [address for page in site.glob("*.html") for address in loaded.findall(page.read_text())] == []
+
+
+def targets(page: Path) -> Iterator[str]:
+    for target in re.findall(r"\]\(([^)#]+)[^)]*\)", FENCE.sub("", page.read_text())):
+        if "://" not in target:
+            yield target
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_between_pages_lead_somewhere(page: Path) -> None:
+    assert [target for target in targets(page) if not (page.parent / target).exists()] == []

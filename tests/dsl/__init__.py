@@ -1,0 +1,1 @@
+"""Tests of the language: texts, trees, messages, meaning."""

@@ -1,0 +1,1 @@
+"""Tests of recognition: the engine against the oracle, state, cleaning, kernels."""

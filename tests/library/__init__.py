@@ -1,0 +1,1 @@
+"""Tests of the pattern files of patterns/, over samples and real data."""

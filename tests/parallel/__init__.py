@@ -1,0 +1,1 @@
+"""Tests of Spark, streams and Kafka, and what their tests share."""

@@ -1,0 +1,178 @@
+"""On Spark the detections are those of one process, whatever the scheme, the partitions and the files.
+
+The corpus and random cases are compared with the oracle, pooled into few jobs; whole runs are compared with the runner.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import Phase, given
+from hypothesis import settings as hypothesis_settings
+
+import wayeb_py
+from tests.cases import KEY
+from tests.engine.test_corpus import CASES, answer_of, job_of
+from tests.engine.test_properties import Scene, scenes
+from tests.pooled import Pool, pool, write
+from tests.strategies import N_EXAMPLES_FACTOR
+from wayeb_py.files.projection import Wanted
+from wayeb_py.files.read import open_events
+from wayeb_py.parallel.batch import schemes
+from wayeb_py.parallel.batch.dataframe import recognise
+from wayeb_py.parallel.batch.job import schema_of_found
+from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.task import Work
+from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.wire.parcel import unpack
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Layout = Callable[[Pool, Path], list[Path]]
+
+
+# ---- pools: many cases in one job
+
+
+def one_file(own: Pool, folder: Path) -> list[Path]:
+    return [write(own.interleaved(random.Random(1)), folder, "all", group_rows=7)]
+
+
+def anyhow(own: Pool, folder: Path) -> list[Path]:
+    """Files and row groups that begin and end wherever they may."""
+    dice = random.Random(2)
+    table = own.interleaved(dice)
+    cuts = sorted(dice.randrange(table.num_rows + 1) for _ in range(3))
+    bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
+    return [
+        write(table.slice(begin, end - begin), folder, f"{number}", group_rows=dice.choice((1, 3, 50)))
+        for number, (begin, end) in enumerate(bounds)
+    ]
+
+
+def by_entity(own: Pool, folder: Path) -> list[Path]:
+    """Two files, each entity in one of them."""
+    table = own.table()
+    halves: list[list[int]] = [[], []]
+    for row, key in enumerate(table[KEY].to_pylist()):
+        halves[sum(map(ord, str(key))) % 2].append(row)
+    # Arrow cannot take rows of every type.
+    rows = [pa.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in half)]) for half in halves]
+    return [write(half, folder, f"{number}", group_rows=5) for number, half in enumerate(rows)]
+
+
+def run_pools(
+    spark: SparkSession, pools: list[Pool], scheme: Any, layout: Layout, folder: Path, workers: int, episodes: bool
+) -> None:
+    """All pools in one job of Spark's; each finds what the oracle says."""
+    frames: list[DataFrame] = []
+    patterns_of: list[wayeb_py.Patterns] = []
+    errors = []
+    for number, own in enumerate(pools):
+        place = folder / str(number)
+        place.mkdir()
+        patterns = own.compile()
+        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        reader = open_events(layout(own, place), wanted)
+        plan = make_plan(patterns, reader, scheme, workers)
+        assert plan.scheme == scheme
+        found = schema_of_found(patterns, reader, episodes)
+        work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
+        tools = schemes.Tools.make(spark, work)
+        frames.append(plan.start(spark, tools).selectExpr(f"{number} AS pool", "kind", "payload"))
+        patterns_of.append(patterns)
+        errors.append(tools.errors)
+    union = frames[0]
+    for frame in frames[1:]:
+        union = union.union(frame)
+    kind = "episodes" if episodes else "detections"
+    rows = union.where(union["kind"] == kind).collect()
+    assert [error.first() for error in errors if error.first() is not None] == []
+    for number, own in enumerate(pools):
+        tables = [unpack(bytes(row.payload)) for row in rows if row.pool == number]
+        own.check(tables, patterns_of[number], episodes)
+
+
+@cache
+def corpus_pools() -> list[Pool]:
+    return pool((name, job_of(case), answer_of(case)) for name, case in CASES.items())
+
+
+@pytest.mark.parametrize(
+    ("scheme", "layout", "workers", "episodes"),
+    [
+        ("source", by_entity, 2, False),
+        ("partition", anyhow, 1, False),
+        ("partition", by_entity, 2, True),
+        ("pattern", one_file, 2, True),
+        ("pattern", anyhow, 3, False),
+    ],
+)
+def test_every_case_of_the_corpus_is_detected_by_every_scheme(
+    spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
+) -> None:
+    run_pools(spark, corpus_pools(), scheme, layout, tmp_path, workers, episodes)
+
+
+SPARKS = {"string", "bool", "int8", "int16", "int32", "int64", "float", "double", "timestamp[us, tz=UTC]"}
+
+
+def test_every_case_of_the_corpus_in_types_that_spark_has_is_detected_in_data_frames(spark: SparkSession) -> None:
+    jobs = {name: job_of(case) for name, case in CASES.items()}
+    own_types = {name: job for name, job in jobs.items() if {str(one) for one in job.table.schema.types} <= SPARKS}
+    assert len(own_types) > 200
+    for own in pool((name, job, answer_of(CASES[name])) for name, job in own_types.items()):
+        patterns = own.compile()
+        frame = spark.createDataFrame(own.interleaved(random.Random(3))).coalesce(1)
+        own.check([recognise(frame, patterns, shards=2).toArrow()], patterns, episodes=False)
+
+
+# ---- random cases
+
+SETTINGS: list[dict[str, Any]] = [
+    {"arrival": False, "lateness_s": Fraction(0), "forget_after_s": None, "dedupe": False, "order": None},
+    {"arrival": False, "lateness_s": Fraction(0), "forget_after_s": Fraction(2), "dedupe": True, "order": "n"},
+    {"arrival": True, "lateness_s": Fraction(1), "forget_after_s": None, "dedupe": True, "order": None},
+]
+N_RANDOM = 60
+
+
+@cache
+def random_pools() -> list[Pool]:
+    """Random patterns and events, a few settings among all of them."""
+    drawn: list[Scene] = []
+
+    @hypothesis_settings(max_examples=N_RANDOM * N_EXAMPLES_FACTOR, database=None, phases=[Phase.generate])
+    @given(scenes(max_events=20))
+    def draw(scene: Scene) -> None:
+        drawn.append(scene)
+
+    draw()
+    jobs = []
+    for number, scene in enumerate(drawn):
+        chosen = replace(scene, longest=number % 2 == 0, **SETTINGS[number % len(SETTINGS)])
+        jobs.append((f"random {number}", chosen.job(), chosen.answer()))
+    return pool(jobs)
+
+
+@pytest.mark.parametrize(
+    ("scheme", "layout", "workers", "episodes"),
+    [
+        ("source", by_entity, 3, True),
+        ("partition", anyhow, 3, False),
+        ("pattern", one_file, 3, True),
+    ],
+)
+def test_random_patterns_detect_on_spark_what_the_definitions_say(
+    spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
+) -> None:
+    run_pools(spark, random_pools(), scheme, layout, tmp_path, workers, episodes)

@@ -1,0 +1,130 @@
+"""A data frame of events becomes a data frame of detections: those that a run in one process finds."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any, cast
+
+import pyarrow as pa
+import pytest
+
+import wayeb_py
+from tests.parallel.batch.test_job import STREAM, TEXT, events, patterns
+from wayeb_py.errors import EventsError
+from wayeb_py.parallel.batch import dataframe as frames
+from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise
+from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def rows_of(table: pa.Table) -> list[str]:
+    return sorted(repr(list(row.items())) for row in table.to_pylist())
+
+
+def frame_of(spark: SparkSession, table: pa.Table, n_partitions: int) -> DataFrame:
+    """The table as Spark reads it, in several partitions that keep its order."""
+    pieces = -(-table.num_rows // n_partitions)
+    frames = [
+        spark.createDataFrame(table.slice(begin, pieces)).coalesce(1) for begin in range(0, table.num_rows, pieces)
+    ]
+    frame = frames[0]
+    for more in frames[1:]:
+        frame = frame.union(more)
+    return frame
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 3, "heavy": ["v003"]}, {"scheme": "pattern"}, {"scheme": "source"}])
+def test_a_data_frame_gives_what_a_table_gives(spark: SparkSession, options: dict[str, Any]) -> None:
+    table = events(700, 9)
+    # Half of it in disorder: each task sorts for itself.
+    table = pa.concat_tables([table.slice(350), table.slice(0, 350)])
+    found = patterns()
+    frame = frame_of(spark, table, 4)
+    if options.get("scheme") == "source":
+        frame = frame.repartition(3, "id").sortWithinPartitions("ts", "speed")
+        table = frame.toArrow()
+    answer = found.recognise(table)
+    detections = recognise(frame, found, **options)
+    assert detections.columns == answer.to_arrow().column_names
+    assert rows_of(detections.toArrow()) == rows_of(answer.to_arrow())
+    if options.get("scheme") != "source":
+        episodes = recognise(frame, found, what="episodes", **options)
+        assert rows_of(episodes.toArrow()) == rows_of(answer.episodes())
+
+
+def test_what_cannot_be_asked_for_is_told_before_anything_runs() -> None:
+    frame, other, wish = cast("DataFrame", None), cast("Any", "hash"), cast("Any", "detection")
+    with pytest.raises(ValueError, match="no scheme is called `hash`; there are auto, source, partition, pattern"):
+        recognise(frame, patterns(), scheme=other)
+    with pytest.raises(ValueError, match="`detection` is nothing to ask for; there are detections, episodes, aside"):
+        recognise(frame, patterns(), what=wish)
+
+
+def test_heavy_keys_are_of_the_columns_type_however_they_are_written() -> None:
+    text = pa.dictionary(pa.int32(), pa.string())
+    assert heavy_keys(["17", 18], pa.field("id", pa.int64())) == [17, 18]
+    assert heavy_keys(["17", 18], pa.field("id", text)) == ["17", "18"]
+    with pytest.raises(ValueError, match="`big` in `heavy` is no key: the column `id` is of int32"):
+        heavy_keys(["big"], pa.field("id", pa.int32()))
+
+
+def test_a_data_frame_is_cut_for_the_tasks_that_run_at_a_time(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(frames, "count_slots", lambda context: 5)
+    n_shards = recognise(frame_of(spark, events(9), 1), patterns()).rdd.getNumPartitions() - 1  # and one for accounts
+    assert n_shards == 5 * SHARDS_A_WORKER
+
+
+def test_a_session_with_settings_of_its_own_gives_the_same(spark: SparkSession) -> None:
+    ours = {"spark.sql.adaptive.enabled": "true", "spark.sql.execution.arrow.maxRecordsPerBatch": "10000"}
+    before = {name: str(spark.conf.get(name)) for name in ours}
+    table, found = events(500, 9), patterns()
+    try:
+        for name, value in ours.items():
+            spark.conf.set(name, value)
+        detections = recognise(frame_of(spark, table, 3), found, shards=5).toArrow()
+    finally:
+        for name, value in before.items():
+            spark.conf.set(name, value)
+    assert rows_of(detections) == rows_of(found.recognise(table).to_arrow())
+
+
+def test_what_is_left_out_can_be_asked_for(spark: SparkSession) -> None:
+    table = events(200, 5)
+    keys = pa.array([None if row == 7 else key for row, key in enumerate(table["id"].to_pylist())])
+    times = pa.array([None if row == 9 else time for row, time in enumerate(table["ts"].to_pylist())], table["ts"].type)
+    table = table.set_column(0, "id", keys).set_column(1, "ts", times)
+    table = pa.concat_tables([table.slice(100), table.slice(0, 100)])
+    found = patterns(lateness_s=60)
+    aside = recognise(frame_of(spark, table, 2), found, what="aside").toArrow().to_pylist()
+    reasons = [row["reason"] for row in aside]
+    assert (reasons.count("missing key"), reasons.count("missing time")) == (1, 1)
+    recogniser = wayeb_py.Recogniser(found)
+    recogniser.feed(table)
+    assert reasons.count("late") == recogniser.counts.late > 50
+    (without_key,) = (json.loads(row["values"]) for row in aside if row["reason"] == "missing key")
+    assert without_key["id"] is None
+    assert "speed" in without_key
+
+
+def test_a_data_frame_that_does_not_fit_is_refused_before_anything_runs(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([("a", 1.0)], "id string, speed double")
+    with pytest.raises(EventsError, match="the data frame has no time column `ts`"):
+        recognise(frame, patterns())
+    frame = spark.createDataFrame([], "id string, ts timestamp, speed string, status string")
+    with pytest.raises(EventsError, match="column `speed` of the data frame is text, not a number"):
+        recognise(frame, patterns())
+
+
+def test_a_job_of_sparks_own_can_go_on_with_detections(spark: SparkSession) -> None:
+    found = wayeb_py.compile(STREAM + TEXT)
+    table = events(400, 9)
+    frame = frame_of(spark, table, 2).where("status is not null")
+    frame.createOrReplaceTempView("moving")
+    detections = recognise(spark.sql("select *, 1 as more from moving"), found)
+    counts = {row["pattern"]: row["count"] for row in detections.groupBy("pattern").count().collect()}
+    kept = table.filter(table["status"].is_valid())
+    assert counts == found.recognise(kept).counts()

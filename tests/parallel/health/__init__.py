@@ -1,0 +1,1 @@
+"""Tests of health, back-pressure and last words of streams."""

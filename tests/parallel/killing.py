@@ -1,0 +1,284 @@
+"""Streams in processes of their own, to be killed: who is who among their processes, and what is found in the end.
+
+`wayeb stream` (Python: plans, writes)  ──▶ a JVM ──▶ planner (Python: where a batch ends, what may go)
+                                                 └──▶ daemon ──▶ workers (Python: read and recognise)
+on a cluster the daemon and its workers belong to an executor, another JVM, which a worker of the cluster starts
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import wayeb_py
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import Totals, load_totals
+from wayeb_py.parallel.spark import class_archive
+from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.wire.detection_id import with_ids
+
+ROOT = Path(__file__).parents[2]
+DEADLINE_S = 300
+_NOTHING: Mapping[str, str] = MappingProxyType({})
+PATTERNS = """stream cars {
+    key  id
+    time ts in s
+    lateness 5 s
+}
+pattern Fast  := (v > 50){2,}
+pattern Swing := (v > 50) ; (v < 40) ; (v > 50)  emit v, k
+"""
+
+
+def make_events(n_events: int, seed: int = 5, n_cars: int = 20) -> pa.Table:
+    """Events of cars, some of them late, some without a time."""
+    dice = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "id": [f"car-{car}" for car in dice.integers(0, n_cars, n_events)],
+            "ts": pa.array(np.arange(n_events) - dice.integers(0, 9, n_events), mask=dice.random(n_events) < 0.01),
+            "v": dice.integers(0, 100, n_events).astype(np.float32),
+            "k": pa.array(dice.choice(["a", "b"], n_events)),
+        }
+    )
+
+
+def add_file(events: pa.Table, folder: Path, name: str) -> None:
+    """Adds a file of events to each of two partitions by entity, as a careful writer does."""
+    part = np.array([int(car.rpartition("-")[2]) % 2 for car in events["id"].to_pylist()])
+    for number in range(2):
+        target = folder / f"part={number}" / f"{name}.parquet"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        pq.write_table(events.filter(pa.array(part == number)), target.with_suffix(".tmp"))
+        target.with_suffix(".tmp").rename(target)
+
+
+class BatchRun:
+    """What one process finds in the events in the order of their arrival, and counts."""
+
+    def __init__(self, events: pa.Table) -> None:
+        recogniser = wayeb_py.Recogniser(wayeb_py.compile(PATTERNS))
+        found = [part.to_arrow() for part in (recogniser.feed(events), recogniser.finish())]
+        self.found, self.counts = with_ids(pa.concat_tables(found)), recogniser.counts
+        self.n_rows = events.num_rows
+
+    def differs(self, found: pa.Table) -> str | None:
+        """In what a stream's detections are others than these; None if each is there once."""
+        mine, its = (Counter(map(_plain, table.to_pylist())) for table in (self.found, found))
+        if mine == its:
+            return None
+        lost, more = mine - its, its - mine
+        n_twice = sum(count for row, count in more.items() if row in mine)
+        shown = [*lost][:2] + [*more][:2]
+        return (
+            f"{lost.total()} of {mine.total()} are lost, {more.total()} are more, of which {n_twice} are there twice: "
+            f"{shown}"
+        )
+
+    def counts_differ(self, checkpoint: Path) -> str | None:
+        """In what the stream's totals are others than these."""
+        totals: Totals = load_totals(checkpoint / FOLDER)
+        counts = self.counts
+        names = dict(zip(*np.unique(self.found["pattern"].to_pylist(), return_counts=True), strict=True))
+        mine = {
+            "rows": self.n_rows, "events": counts.events, "late": counts.late, "bad": counts.without_time,
+            **{f"detections of {name}": int(n) for name, n in names.items()},
+        }  # fmt: skip
+        its = {name: totals.sum(name) for name in ("rows", "events", "late", "bad")}
+        its |= {f"detections of {name}": n for name, n in totals.sums.get("detections", {}).items()}
+        return None if mine == its else f"the stream counted {its}, and there are {mine}"
+
+
+def _plain(row: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in sorted(row))
+
+
+class Traps:
+    """A folder of traps for the processes of a stream."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {"WAYEB_FAULT": str(self.folder)}
+
+    def lay(self, *names: str) -> None:
+        """Whoever comes there first is killed."""
+        for name in names:
+            failpoints.lay(self.folder, name)
+
+    def hold(self, name: str) -> None:
+        """Whoever comes there first stays until it is released."""
+        failpoints.lay(self.folder, name, failpoints.HOLD)
+
+    def caught(self, name: str) -> int | None:
+        """The process that fell into the trap."""
+        found = [path.name for path in self.folder.iterdir() if path.name.startswith(f"{name}@")]
+        return int(found[0].rpartition("@")[2]) if found else None
+
+    def release(self) -> None:
+        """Takes up every trap; whoever is held goes on."""
+        for path in self.folder.iterdir():
+            path.unlink()
+
+
+class Streaming:
+    """`wayeb stream` in a process of its own."""
+
+    def __init__(
+        self, folder: Path, *options: str, environment: Mapping[str, str] = _NOTHING, out: str | None = None
+    ) -> None:
+        sre, self.log = folder / "cars.sre", folder / "said.txt"
+        sre.write_text(PATTERNS)
+        command = [sys.executable, "-m", "wayeb_py.cli", "stream", str(sre), "--checkpoint", str(folder / "checkpoint")]
+        command += ["--out", out or str(folder / "out"), "--log", "json", *options]
+        scratch = folder / "scratch"  # what a killed Spark leaves about
+        scratch.mkdir(exist_ok=True)
+        more = {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "WAYEB_SPARK_QUICK": "1"}
+        with open(folder / "found.ndjson", "ab") as found, open(self.log, "ab") as said:
+            self.process = subprocess.Popen(
+                command, stdout=found, stderr=said, cwd=ROOT, env={**os.environ, **more, **environment}
+            )
+
+    def until(self, holds: Callable[[], bool], what: str) -> None:
+        """Waits until something is so, while the stream is running."""
+        wait_until(holds, what, lambda: self.process.poll() is not None, self.said)
+
+    def said(self) -> str:
+        return self.log.read_text(errors="replace")[-4000:]
+
+    def end(self) -> int:
+        """Waits for its end; its exit code."""
+        return self.process.wait(DEADLINE_S)
+
+    def kill(self) -> None:
+        """Kills the driver, and waits until its JVM has noticed."""
+        jvm = self.jvm()
+        self.process.kill()
+        self.process.wait()
+        if jvm is not None:
+            wait_until(lambda: not is_alive(jvm), "the driver's JVM to end")
+
+    def jvm(self) -> int | None:
+        return next((pid for pid in children(self.process.pid) if "java" in command_of(pid)), None)
+
+    def close(self) -> None:
+        """Leaves nothing running."""
+        tree = [self.process.pid, *descendants(self.process.pid)]
+        if self.process.poll() is None:
+            kill(tree)
+            self.process.wait()
+
+
+def write_settings(folder: Path) -> dict[str, str]:
+    """Settings for a cluster on loopback that starts soon; the environment that names them."""
+    folder.mkdir()
+    quick = " ".join(["-XX:TieredStopAtLevel=1", "-Xlog:disable", *class_archive.options()])
+    settings = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "512m",
+        "spark.executor.extraJavaOptions": quick,
+        "spark.python.daemon.module": "wayeb_py.parallel.spark.daemon",
+        "spark.shuffle.io.retryWait": "200ms",  # nobody comes back who was killed
+        "spark.locality.wait": "0s",
+    }
+    (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    return {"SPARK_CONF_DIR": str(folder), "SPARK_LOCAL_IP": "127.0.0.1"}
+
+
+@contextmanager
+def streaming(*arguments: Any, **options: Any) -> Iterator[Streaming]:
+    """A stream that is gone afterwards, whatever happens."""
+    stream = Streaming(*arguments, **options)
+    try:
+        yield stream
+    finally:
+        stream.close()
+
+
+def wait_until(
+    holds: Callable[[], bool],
+    what: str,
+    in_vain: Callable[[], bool] = lambda: False,
+    said: Callable[[], str] = lambda: "",
+) -> None:
+    """Polls until something is so; an AssertionError if it takes too long or cannot come any more."""
+    end = time.monotonic() + DEADLINE_S
+    while not holds():
+        if in_vain() and not holds():
+            raise AssertionError(f"it ended before {what}: {said()}")
+        if time.monotonic() > end:
+            raise AssertionError(f"waited too long for {what}: {said()}")
+        time.sleep(0.05)
+
+
+# Processes, as Linux tells of them.
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+def is_alive(pid: int) -> bool:
+    """Whether it runs; one that has ended and was not yet asked why does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def children(pid: int) -> list[int]:
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                if parent(int(entry.name)) == pid:
+                    found.append(int(entry.name))
+            except (FileNotFoundError, ProcessLookupError):
+                continue
+    return sorted(found)
+
+
+def descendants(pid: int) -> list[int]:
+    below = children(pid)
+    return below + [one for child in below for one in descendants(child)]
+
+
+def command_of(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def ancestor(pid: int, word: str) -> int:
+    """The nearest process above it that has a word in its command."""
+    above = parent(pid)
+    while word not in command_of(above):
+        above = parent(above)
+        assert above > 1, f"no {word} above process {pid}"
+    return above
+
+
+def kill(pids: Iterable[int]) -> None:
+    """SIGKILL; whoever is gone already is gone."""
+    for pid in pids:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            continue

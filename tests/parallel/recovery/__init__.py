@@ -1,0 +1,1 @@
+"""Tests of streams that are killed, damaged or cut off from power."""

@@ -1,0 +1,230 @@
+"""`kill -9` of every process of a stream at every named place, restarts, and in the end what a batch run finds.
+
+One stream is killed many times: what a kill has spoilt, the comparison at the end shows. At each kill it is made sure
+that it was where it should be.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from contextlib import AbstractContextManager
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+import pytest
+
+from tests.parallel.killing import (
+    BatchRun,
+    Streaming,
+    Traps,
+    add_file,
+    ancestor,
+    is_alive,
+    kill,
+    make_events,
+    streaming,
+    wait_until,
+    write_settings,
+)
+from tests.parallel.spark_cluster import running_cluster
+from tests.parallel.topics import drain, fill, make_topic
+from tools.kafka.broker import Broker
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.health.gauge import FOLDER
+from wayeb_py.parallel.health.totals import load_totals
+from wayeb_py.parallel.spark.session import require_spark
+
+try:
+    require_spark()
+except DataError as error:
+    pytest.skip(f"no Spark here: {error}", allow_module_level=True)
+
+ROWS_A_START = 400
+ONCE = ("--once", "--max-events", "100", "--workers", "2")
+
+# Where who is killed: a process that comes there itself, or the driver, Python or JVM, while somebody is there.
+KILLS = (
+    ("plan:2", "driver"),
+    ("read:yield:2", "driver"),
+    ("snapshot:before:2", "driver"),
+    ("snapshot:after:2", "the driver's JVM"),
+    ("sink:before:2", "itself"),
+    ("sink:inside:2", "itself"),
+    ("sink:after:2", "itself"),
+    ("counted:2", "itself"),
+    ("commit:2", "driver"),
+    ("collect:2", "the planner"),
+)
+
+
+class Arriving:
+    """Events that arrive in a folder, some before every start of the stream."""
+
+    def __init__(self, folder: Path, n_starts: int) -> None:
+        self.folder, self.events = folder, make_events(ROWS_A_START * n_starts)
+        self._numbers = count()
+
+    def more(self) -> None:
+        number = next(self._numbers)
+        some = self.events.slice(number * ROWS_A_START, ROWS_A_START)
+        assert some.num_rows, "there are as many starts as was said"
+        add_file(some, self.folder, f"{99 - number:03}")  # the order of names is not that of arrival
+
+
+def left_behind(folder: Path) -> list[Path]:
+    """What killed processes have half written."""
+    return [path for path in folder.rglob(".*.tmp") if "spark" not in path.relative_to(folder).parts]
+
+
+def batches(checkpoint: Path) -> int:
+    return load_totals(checkpoint / FOLDER).batch
+
+
+def run_and_kill(folder: Path, traps: Traps, place: str, who: str, *options: str, out: str | None = None) -> None:
+    """Starts a stream that dies by SIGKILL at a place."""
+    if who in ("driver", "the driver's JVM"):
+        traps.hold(place)
+    else:
+        traps.lay(place)
+    with streaming(folder, *options, *ONCE, environment=traps.environment, out=out) as stream:
+        stream.until(lambda: traps.caught(place) is not None, f"anybody came to {place}")
+        caught = traps.caught(place)
+        assert caught is not None
+        if who == "driver":
+            assert caught != stream.process.pid
+            stream.kill()
+        elif who == "the driver's JVM":
+            jvm = stream.jvm()
+            assert jvm is not None
+            kill([jvm])
+        traps.release()
+        code = stream.end()
+        if who in ("driver", "itself"):
+            assert code == -signal.SIGKILL, stream.said()
+            assert who == "driver" or caught == stream.process.pid
+        else:  # the driver lives to tell of it
+            assert code > 0, stream.said()
+            died = json.loads(stream.said().splitlines()[-1])
+            assert died["event"] == "died"
+            assert "start" in died["remedy"]
+        wait_until(lambda: not is_alive(caught), f"process {caught} to end")
+
+
+def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_twice(tmp_path: Path) -> None:
+    arriving = Arriving(tmp_path / "events", n_starts=len(KILLS) + 1)
+    traps = Traps(tmp_path / "traps")
+    source = ("--source", str(tmp_path / "events"))
+    for place, who in KILLS:
+        arriving.more()
+        run_and_kill(tmp_path, traps, place, who, *source)
+    arriving.more()
+    checkpoint = tmp_path / "checkpoint"
+    with streaming(tmp_path, *source, *ONCE, "--final", environment=traps.environment) as stream:
+        for places in (("read:begin", "read:yield"), ("snapshot:before", "snapshot:after")):
+            done = batches(checkpoint)
+            traps.lay(*places)
+            stream.until(lambda places=places: all(map(traps.caught, places)), f"workers came to {places}")  # type: ignore[misc]
+            workers = [traps.caught(place) or 0 for place in places]
+            wait_until(lambda workers=workers: not any(map(is_alive, workers)), f"workers {workers} to end")  # type: ignore[misc]
+            stream.until(lambda done=done: batches(checkpoint) > done, "the tasks were tried again")  # type: ignore[misc]
+        assert stream.end() == 0, stream.said()
+    run = BatchRun(arriving.events)
+    assert run.differs(pq.read_table(tmp_path / "out")) is None
+    assert run.counts_differ(checkpoint) is None
+    aside = [line for path in (tmp_path / "out/_aside").iterdir() for line in path.read_text().splitlines()]
+    assert len(aside) == len(set(aside)) == run.counts.late + run.counts.without_time > 0
+    assert load_totals(checkpoint / FOLDER).sum("restarts") == len(KILLS)
+    assert left_behind(tmp_path / "out") == left_behind(checkpoint) == []
+
+
+def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A master and two workers of one core on 127.0.0.1 and 127.0.0.2."""
+    traps = Traps(tmp_path / "traps")
+    monkeypatch.setenv("WAYEB_FAULT", str(traps.folder))  # executors have the environment of the cluster's workers
+    environment = write_settings(tmp_path / "conf")
+    events = make_events(1200)
+    with running_cluster(tmp_path, n_workers=2, cores=1) as cluster:
+
+        def start(scheme: str, *options: str) -> AbstractContextManager[Streaming]:
+            (tmp_path / scheme).mkdir(exist_ok=True)
+            words = [
+                "--source",
+                str(tmp_path / scheme / "events"),
+                "--scheme",
+                scheme,
+                *ONCE,
+                "--max-events",
+                "300",
+                *options,
+            ]
+            return streaming(tmp_path / scheme, *words, "--master", cluster.url, environment=environment)
+
+        def kill_executor(stream: Streaming, place: str) -> None:
+            traps.hold(place)
+            stream.until(lambda: traps.caught(place) is not None, f"anybody came to {place}")
+            worker = traps.caught(place)
+            assert worker is not None
+            executor = ancestor(worker, "CoarseGrainedExecutorBackend")
+            assert ancestor(executor, "deploy.worker.Worker") in [worker.pid for worker in cluster.workers]
+            kill([executor])
+            wait_until(lambda: not is_alive(executor), "the executor to end")
+            traps.release()  # its worker goes on alone, and writes what another writes as well
+            wait_until(lambda: not is_alive(worker), "the worker to notice that nobody listens")
+
+        add_file(events, tmp_path / "source" / "events", "a")
+        with start("source", "--final") as stream:
+            kill_executor(stream, "read:yield")
+            kill_executor(stream, "snapshot:after")
+            assert stream.end() == 0, stream.said()
+        add_file(events.slice(0, 700), tmp_path / "partition" / "events", "a")
+        with start("partition") as stream:
+            kill_executor(stream, "shard:state")
+            traps.lay("sink:after")
+            assert stream.end() == -signal.SIGKILL, stream.said()
+        traps.release()
+        add_file(events.slice(700), tmp_path / "partition" / "events", "b")
+        traps.lay("shard:state", "read:yield")
+        with start("partition", "--final") as stream:
+            assert stream.end() == 0, stream.said()
+        assert traps.caught("shard:state")
+        assert traps.caught("read:yield")
+    run = BatchRun(events)
+    for scheme in ("source", "partition"):
+        assert run.differs(pq.read_table(tmp_path / scheme / "out")) is None
+        assert run.counts_differ(tmp_path / scheme / "checkpoint") is None
+
+
+def test_what_is_sent_again_after_a_kill_is_dropped_by_its_detection_id(broker: Broker, tmp_path: Path) -> None:
+    """From a topic into a topic, by groups of patterns: at least once."""
+    source, out = make_topic(broker, 2), make_topic(broker, 2)
+    arriving = make_events(800)
+    sent: dict[int, list[dict[str, Any]]] = {0: [], 1: []}
+    for event in arriving.to_pylist():
+        sent[int(event["id"].rpartition("-")[2]) % 2].append(event)
+    traps = Traps(tmp_path / "traps")
+    words = ["--source", source, "--scheme", "pattern"]
+    for share, (place, who) in enumerate((("read:yield:2", "driver"), ("sink:after:2", "itself"))):
+        for partition, values in sent.items():
+            fill(source, values[share * 150 : (share + 1) * 150], partition)
+        run_and_kill(tmp_path, traps, place, who, *words, out=out)
+    for partition, values in sent.items():
+        fill(source, values[300:], partition)
+    traps.lay("read:yield")
+    with streaming(tmp_path, *words, *ONCE, "--final", environment=traps.environment, out=out) as stream:
+        assert stream.end() == 0, stream.said()
+    assert traps.caught("read:yield")
+    found = [value for _, _, value, _ in drain(out)]
+    once = {value["detection_id"]: value for value in found}
+    assert len(once) < len(found), "a batch was sent twice"
+    assert all(value == once[value["detection_id"]] for value in found)
+    columns = ("detection_id", "pattern", "entity", "seq", "start_seq", "v", "k")
+    whole = BatchRun(arriving).found.to_pylist()
+    assert sorted(([row[name] for name in columns] for row in once.values()), key=repr) == sorted(
+        ([row[name] for name in columns] for row in whole), key=repr
+    )
+    assert BatchRun(arriving).counts_differ(tmp_path / "checkpoint") is None

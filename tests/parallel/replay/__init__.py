@@ -1,0 +1,1 @@
+"""Tests of recorded events sent again."""

@@ -1,0 +1,170 @@
+"""Spark's loop of micro-batches in this process, with the files that it writes: enough of a session for `stream`.
+
+So a stream is driven as a whole, its checkpoint damaged or its power cut at any place, in milliseconds. What is done
+here follows `MicroBatchExecution`: offsets before a batch, the source's commit of the batch before, the batch, its
+commit; files appear by renaming, with Hadoop's checksums beside them, and nothing is ever forced to the disk. Where
+Spark cannot read one of its files it fails, and so does this. `stream/test_on_spark.py` has Spark itself.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import uuid
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+import pyarrow as pa
+
+from wayeb_py.parallel.stream import task as stream_task
+from wayeb_py.parallel.stream.source import Chain, ChainedReader
+from wayeb_py.parallel.wire.parcel import SCHEMA
+
+
+class SmallSpark:
+    """Passes for a session; only streams that read everything that is there now can be run."""
+
+    def __init__(self) -> None:
+        self.conf = SimpleNamespace(set=lambda name, value: None)
+        self.dataSource = SimpleNamespace(register=lambda source: None)
+        self.readStream = self
+        self._options: dict[str, str] = {}
+        self._take: Callable[[Any, int], None] | None = None
+
+    def format(self, name: str) -> SmallSpark:
+        return self
+
+    def option(self, name: str, value: str) -> SmallSpark:
+        self._options[name] = value
+        return self
+
+    def load(self) -> SmallSpark:
+        return self
+
+    @property
+    def writeStream(self) -> SmallSpark:  # noqa: N802 (Spark's name)
+        return self
+
+    def foreachBatch(self, take: Callable[[Any, int], None]) -> SmallSpark:  # noqa: N802
+        self._take = take
+        return self
+
+    def trigger(self, availableNow: bool) -> SmallSpark:  # noqa: N803
+        assert availableNow
+        return self
+
+    def start(self) -> _Query:
+        assert self._take is not None
+        stream_task._alive.clear()  # a process that has just started remembers nothing
+        reader = ChainedReader(Chain.decode(self._options["chain"]))
+        folder = Path(unquote(urlparse(self._options["checkpointLocation"]).path))
+        query = _Query()
+        try:
+            _run(reader, folder, self._take)
+        except Exception as error:
+            query.failure = error
+        return query
+
+
+class _Query:
+    """A query that has ended."""
+
+    failure: Exception | None = None
+
+    def awaitTermination(self, timeout: float) -> bool:  # noqa: N802
+        return True
+
+    def exception(self) -> Exception | None:
+        return self.failure
+
+
+class _Parcels:
+    """A batch whose tasks run when it is asked for."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch]) -> None:
+        self._batches = batches
+
+    def toArrow(self) -> pa.Table:  # noqa: N802
+        return pa.Table.from_batches(list(self._batches), schema=SCHEMA)
+
+
+def _run(reader: ChainedReader, folder: Path, take: Callable[[Any, int], None]) -> None:
+    if not (folder / "metadata").exists():
+        _put(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
+    json.loads(_get(folder / "metadata"))["id"]
+    number, start, planned = _resume(folder, reader.initialOffset())
+    reader.prepareForTriggerAvailableNow()
+    while True:
+        end = planned or reader.latestOffset(start, reader.getDefaultReadLimit())
+        if end == start:
+            return
+        if planned is None:
+            about = json.dumps({"batchWatermarkMs": 0, "batchTimestampMs": 1, "conf": {}})
+            path = folder / "offsets" / str(number)
+            assert not path.exists(), "Spark takes it for another query that is running"
+            _put(path, f"v1\n{about}\n{json.dumps(end)}")
+            if number:
+                reader.commit(_offset(folder, number - 1))
+        tasks = reader.partitions(start, end)
+        take(_Parcels(batch for task in tasks for batch in reader.read(task)), number)
+        path = folder / "commits" / str(number)
+        assert not path.exists(), "Spark takes it for another query that is running"
+        _put(path, 'v1\n{"nextBatchWatermarkMs":0}')
+        number, start, planned = number + 1, end, None
+
+
+def _resume(folder: Path, origin: dict[str, Any]) -> tuple[int, dict[str, Any], dict[str, Any] | None]:
+    """The number of the batch that is next, where it begins, and where it ends if it was planned before."""
+    offsets, commits = (_numbers(folder / kind) for kind in ("offsets", "commits"))
+    if not offsets:
+        return 0, origin, None
+    last = offsets[-1]
+    end = _offset(folder, last)
+    start = _offset(folder, last - 1) if last else origin
+    if commits:
+        version, about = _get(folder / "commits" / str(commits[-1])).split("\n")
+        assert version == "v1"
+        assert isinstance(json.loads(about), dict)
+        if commits[-1] == last:
+            return last + 1, end, None
+    return last, start, end
+
+
+def _numbers(folder: Path) -> list[int]:
+    return sorted(int(path.name) for path in folder.iterdir() if path.name.isdecimal()) if folder.is_dir() else []
+
+
+def _offset(folder: Path, number: int) -> dict[str, Any]:
+    version, _, offset = _get(folder / "offsets" / str(number)).split("\n")
+    assert version == "v1"
+    found: dict[str, Any] = json.loads(offset)
+    return found
+
+
+def _put(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    content = text.encode()
+    sums = b"".join(struct.pack(">I", zlib.crc32(content[at : at + 512])) for at in range(0, len(content), 512))
+    for place, data in ((path, content), (_crc(path), b"crc\0" + struct.pack(">i", 512) + sums)):
+        temporary = place.with_name(f".{place.name}.{uuid.uuid4()}.tmp")
+        temporary.write_bytes(data)
+        temporary.rename(place)
+
+
+def _get(path: Path) -> str:
+    """A file's text; like Hadoop's, checksums that cannot be read at all are passed over."""
+    content = path.read_bytes()
+    sums = _crc(path).read_bytes() if _crc(path).exists() else b""
+    if sums.startswith(b"crc\0") and len(sums) >= 8:
+        mine = b"".join(struct.pack(">I", zlib.crc32(content[at : at + 512])) for at in range(0, len(content), 512))
+        if sums[8:] != mine:
+            raise ValueError(f"Checksum error: {path}")
+    return content.decode()
+
+
+def _crc(path: Path) -> Path:
+    return path.with_name(f".{path.name}.crc")

@@ -1,0 +1,72 @@
+"""A stream gives exactly the detections of a run over the same events, however it is cut, stopped, and gone on with."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+import wayeb_py
+from tests.cases import Case
+from tests.engine.test_corpus import CASES, answer_of, job_of
+from tests.engines import Found, assert_equal, detections_of, episodes_of
+from tests.parallel.chain import Chained
+from wayeb_py.engine.recogniser import Counts
+
+
+def write_cut(table: pa.Table, folder: Path, dice: random.Random) -> None:
+    """The table as files whose names are in the order of its rows."""
+    cuts = sorted(dice.randrange(table.num_rows + 1) for _ in range(2))
+    for number, (start, end) in enumerate(zip([0, *cuts], [*cuts, table.num_rows], strict=True)):
+        if start < end or not number:
+            piece = table.slice(start, end - start).combine_chunks()
+            with (
+                pa.OSFile(str(folder / f"{number}.arrow"), "wb") as sink,
+                pa.ipc.new_file(sink, table.schema) as writer,
+            ):
+                writer.write(piece)
+
+
+def chained(case: Case, folder: Path, episodes: bool) -> Chained:
+    """The case read in tiny batches from files, with a restart after some of them."""
+    dice = random.Random(case.name)
+    job = job_of(case)
+    source = folder / "events"
+    source.mkdir(parents=True)
+    table, _ = job.fed()
+    write_cut(table, source, dice)
+    stream = Chained(folder / "checkpoint", source, job.compile(), episodes=episodes)
+    stream.run(dice.randrange(1, 4), lambda: stream.restart() if dice.random() < 0.4 else None)
+    return stream
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_of_the_corpus_is_found_in_a_chained_stream(name: str, tmp_path: Path) -> None:
+    case = CASES[name]
+    single, joined = (chained(case, tmp_path / str(episodes), episodes) for episodes in (False, True))
+    found = single.found
+    n_bad = sum(sum(counts["bad"].values()) for counts in found.counts)
+    counts = Counts(late=found.total("late"), duplicates=found.total("duplicates"), without_key=n_bad)
+    detections = detections_of((t.drop_columns("detection_id") for t in found.tables), single.patterns)
+    assert_equal(Found(detections, episodes_of(joined.found.tables), counts), answer_of(case))
+
+
+def test_late_events_take_little_room_on_their_way_to_the_driver(tmp_path: Path) -> None:
+    source = tmp_path / "events"
+    source.mkdir()
+    n = 20_000
+    table = pa.table(
+        {"id": [i % 500 for i in range(n)], "ts": [n - i for i in range(n)], "v": [i % 97 for i in range(n)]}
+    )
+    write_cut(table, source, random.Random(1))
+    stream = Chained(
+        tmp_path / "checkpoint", source, wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 200)\n")
+    )
+    end = stream.plan()
+    parcels = list(stream.parcels(end))
+    stream.commit(end, parcels)
+    n_bytes = sum(len(parcel.payload) for part in parcels for parcel in part)
+    assert len(stream.found.aside) == stream.found.total("set_aside") == n - 500
+    assert n_bytes < sum(len(str(row)) for row in stream.found.aside) / 5

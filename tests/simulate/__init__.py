@@ -1,0 +1,1 @@
+"""Tests of generators of fleets and seas."""

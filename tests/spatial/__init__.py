@@ -1,0 +1,1 @@
+"""Tests of places: files, index, lookups, patterns that ask where."""

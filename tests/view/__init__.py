@@ -1,0 +1,1 @@
+"""Tests of maps, charts and notebooks."""
