@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from wayeb_py.cli.stream import render
+from wayeb_py.cli.commands.stream import render
 from wayeb_py.errors import DataError, Diagnostic, EventsError, Source, Span, visible, visible_lines
 from wayeb_py.files.set_aside import kind_of
 from wayeb_py.parallel.health.failure import Cause

@@ -1,5 +1,5 @@
-"""The command `wayeb`: one file a command, or a few that belong together."""
+"""The command line: `app` puts the commands together, `commands/` has one file each, the rest is what they share."""
 
-from wayeb_py.cli.commands import app, main
+from wayeb_py.cli.app import app, main
 
 __all__ = ["app", "main"]

@@ -1,6 +1,6 @@
 """Python files with predicates and functions for patterns, named on the command line.
 
-They run with the rights of whoever calls the command; that is why a pattern file itself can never name one.
+They run with the rights of the caller, so a pattern file itself can never name one.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Literal
 import pytest
 from py4j.protocol import Py4JNetworkError
 
-from wayeb_py.cli.stream import dying_in_one_line, memory_settings
+from wayeb_py.cli.commands.stream import dying_in_one_line, memory_settings
 from wayeb_py.errors import DataError, EventsError, PassingError
 from wayeb_py.parallel.health.failure import as_error, find_cause, say_last
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint

@@ -13,41 +13,23 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
-from fractions import Fraction
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
 
 import typer
 
-from wayeb_py.cli.options import (
-    DATA_FAULT,
-    PASSING_FAULT,
-    AsJson,
-    Chosen,
-    CleanOption,
-    Functions,
-    Key,
-    Outside,
-    Places,
-    Quiet,
-    Strict,
-    Time,
-    TimeUnit,
-    compile_files,
-    explained,
-    load_functions,
-    misuse,
-    select_patterns,
-    show_warnings,
-)
-from wayeb_py.cli.spark import MasterOption, Scheme
+from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, explained, misuse
+from wayeb_py.cli.option_groups import grouped
+from wayeb_py.cli.option_values import read_bad_limit, read_duration
+from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Longest, PatternFiles, Quiet, Strict
+from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
+from wayeb_py.cli.spark_options import Master, Scheme
 from wayeb_py.errors import visible
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wayeb_py.files.set_aside import BadLimit
     from wayeb_py.parallel.stream.stream import StreamSummary
 
 
@@ -69,7 +51,7 @@ class Restart(StrEnum):
     NOW = "now"
 
 
-def alike(command: Callable[P, None]) -> Callable[P, None]:
+def all_json(command: Callable[P, None]) -> Callable[P, None]:
     """Around a command: with `--log json` all that is said on standard error is JSON, also what others say there."""
 
     @wraps(command)
@@ -84,10 +66,11 @@ def alike(command: Callable[P, None]) -> Callable[P, None]:
     return run
 
 
-@alike
+@grouped
+@all_json
 @explained()
 def run_stream(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Pattern files (.sre).")],
+    files: PatternFiles,
     source: Annotated[
         list[str],
         typer.Option(
@@ -102,6 +85,7 @@ def run_stream(
     checkpoint: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the stream's state is kept; the same folder goes on with it.")
     ],
+    *,
     once: Annotated[bool, typer.Option("--once", help="Read what is there now, then end.")] = False,
     final: Annotated[
         bool, typer.Option("--final", help="With --once or a replay: nothing more will come, close what is open.")
@@ -119,8 +103,8 @@ def run_stream(
         int | None,
         typer.Option("--source-parallelism", metavar="M", min=1, help="Tasks that read; by default one a partition."),
     ] = None,
-    episodes: Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")] = False,
-    longest: Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")] = False,
+    episodes: Episodes = False,
+    longest: Longest = False,
     lateness: Annotated[
         str | None, typer.Option(metavar="DURATION", help="How late an event may arrive (10min); 0 by default.")
     ] = None,
@@ -158,7 +142,7 @@ def run_stream(
     log_form: Annotated[
         LogForm | None, typer.Option("--log", help="A line a batch, for people or for programs; no moving picture.")
     ] = None,
-    clean: CleanOption = None,
+    clean: CleanBy = None,
     aside: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Folder for bad rows and late events (default: OUT/_aside).")
     ] = None,
@@ -166,21 +150,16 @@ def run_stream(
         str | None,
         typer.Option("--max-bad", metavar="N|N%", help="Stop at more bad rows than this; by default never."),
     ] = None,
-    master: MasterOption = None,
+    master: Master = None,
     memory: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Memory of Spark's Java processes, 4g; by default Spark's, 1g.")
     ] = None,
-    key: Key = None,
-    time: Time = None,
-    time_unit: TimeUnit = None,
-    functions: Functions = None,
-    pattern: Chosen = None,
-    places: Places = None,
+    compiling: PatternOptionsWithPlaces,
+    pattern: ChosenPatterns = None,
     no_pickle: Annotated[
         bool,
         typer.Option("--no-pickle", help="Refuse functions: a checkpoint can keep them only as code that is run."),
     ] = False,
-    outside: Outside = False,
     strict: Strict = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -189,14 +168,18 @@ def run_stream(
     if final and not once and not source[0].startswith("replay:"):
         misuse("--final says that nothing more will come: it needs --once, or a replay")
     lateness_s, forget_s, idle_s, interval_s = (
-        _duration_s(name, text)
-        for name, text in (("lateness", lateness), ("forget", forget), ("idle", idle), ("interval", interval))
+        read_duration(text, option)
+        for option, text in (
+            ("--lateness", lateness),
+            ("--forget", forget),
+            ("--idle", idle),
+            ("--interval", interval),
+        )
     )
     settings = memory_settings(memory)
-    limit = _bad_limit(max_bad)
-    patterns = compile_files(
-        files, key, time, time_unit, load_functions(functions), places,
-        outside=outside, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
+    limit = read_bad_limit(max_bad, "--max-bad")
+    patterns = compiling.compile(
+        files, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
         clean=None if clean is None else clean.value,
     )  # fmt: skip
     patterns = select_patterns(patterns, pattern)
@@ -321,23 +304,3 @@ def memory_settings(size: str | None) -> dict[str, str]:
     if re.fullmatch(r"[1-9]\d*[mgt]", size.lower()) is None:
         misuse(f"--memory: `{size}` is no size: 512m, 4g")
     return {"spark.driver.memory": size.lower(), "spark.executor.memory": size.lower()}
-
-
-def _bad_limit(text: str | None) -> BadLimit | None:
-    from wayeb_py.arguments import read_bad_limit
-
-    try:
-        return None if text is None else read_bad_limit(text)
-    except ValueError as error:
-        misuse(f"--max-bad: {error}")
-
-
-def _duration_s(name: str, text: str | None) -> Fraction | None:
-    from wayeb_py.arguments import read_duration_s
-
-    if text is None:
-        return None
-    try:
-        return read_duration_s(text)
-    except ValueError as error:
-        misuse(f"--{name}: {error}")

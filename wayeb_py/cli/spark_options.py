@@ -1,6 +1,6 @@
-"""Where a run is done: in this process or on Spark, by what was asked for or by what the input needs; and why.
+"""The options about Spark decide where a batch runs, in this process or on Spark, and say why there.
 
-Nothing here imports Spark until it is known that it is wanted.
+Nothing here imports Spark before the choice has fallen on it.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from wayeb_py.cli.options import misuse
+from wayeb_py.cli.exit_codes import misuse
 from wayeb_py.errors import DataError
 from wayeb_py.run.choose import Machine
 from wayeb_py.run.choose import choose_engine as engine_for
 
 if TYPE_CHECKING:
     from wayeb_py.files.set_aside import BadLimit
-    from wayeb_py.parallel.batch.task_output import By
+    from wayeb_py.parallel.batch.task_output import By as OutputFolders
     from wayeb_py.patterns import Patterns
     from wayeb_py.run.runner import Progress, Summary
 
@@ -44,17 +44,15 @@ class Scheme(StrEnum):
     PATTERN = "pattern"
 
 
-EngineOption = Annotated[
+EngineChoice = Annotated[
     Engine, typer.Option("--engine", help="In this process, or on Spark; auto takes Spark if a master is configured.")
 ]
-MasterOption = Annotated[
-    str | None, typer.Option(metavar="URL", help="Spark's master: local[4], spark://HOST:7077, yarn.")
-]
-SchemeOption = Annotated[
+Master = Annotated[str | None, typer.Option(metavar="URL", help="Spark's master: local[4], spark://HOST:7077, yarn.")]
+SparkScheme = Annotated[
     Scheme | None,
     typer.Option("--scheme", help="On Spark: recognise where files are read, shuffle by entity, or split patterns."),
 ]
-ByOption = Annotated[
+By = Annotated[
     str | None,
     typer.Option("--by", metavar="pattern,day", help="On Spark: folders of the output, by pattern and by day."),
 ]
@@ -66,7 +64,7 @@ class SparkOptions:
 
     master: str | None
     scheme: Scheme | None
-    by: tuple[By, ...]
+    by: tuple[OutputFolders, ...]
 
     def named(self) -> str | None:
         """The first option that was given."""
@@ -74,13 +72,13 @@ class SparkOptions:
         return next((name for name, value in given.items() if value), None)
 
 
-def read_options(master: str | None, scheme: Scheme | None, by: str | None) -> SparkOptions:
+def read_spark_options(master: str | None, scheme: Scheme | None, by: str | None) -> SparkOptions:
     """The options, or one line on what is wrong with them."""
     names = [] if by is None else [name.strip() for name in by.split(",")]
     unknown = [name for name in names if name not in ("pattern", "day")]
     if unknown or len(set(names)) < len(names):
         misuse(f"--by {by}: write pattern, day, or pattern,day")
-    return SparkOptions(master, scheme, cast("tuple[By, ...]", tuple(names)))
+    return SparkOptions(master, scheme, cast("tuple[OutputFolders, ...]", tuple(names)))
 
 
 def choose_engine(engine: Engine, options: SparkOptions, data: list[str], state: Path | None) -> tuple[Engine, str]:

@@ -1,4 +1,4 @@
-"""The command `wayeb ship`: the package as a zip for Spark's executors."""
+"""`wayeb ship`: the installed package becomes a zip for Spark's executors."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from wayeb_py.cli.options import Quiet, explained
+from wayeb_py.cli.exit_codes import explained
+from wayeb_py.cli.options import Quiet
 
 
 @explained()
-def ship(
+def write_archive(
     out: Annotated[Path, typer.Option("--out", metavar="FILE.zip", help="Where to write it.")] = Path("wayeb_py.zip"),
     machine_code: Annotated[
         bool, typer.Option(help="With the kernels as compiled here, for executors with the same processor.")

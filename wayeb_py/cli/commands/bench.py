@@ -9,14 +9,14 @@ from pathlib import Path
 
 import typer
 
-from wayeb_py.cli.options import USAGE_FAULT, fail
+from wayeb_py.cli.exit_codes import USAGE_FAULT, fail
 
 HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
 
 
-def bench(context: typer.Context) -> None:
+def run_benchmarks(context: typer.Context) -> None:
     """Measure: run experiments, report, compare (`wayeb bench --help`); needs the repository."""
-    root = Path(__file__).resolve().parent.parent.parent
+    root = Path(__file__).resolve().parents[3]
     if not (root / "benchmarks" / "__main__.py").exists():
         fail("the benchmarks are part of the repository: clone it, `make bench`", USAGE_FAULT)
     # Found by path and not by working directory: the arguments may name files relative to that.

@@ -1,4 +1,4 @@
-"""`wayeb replay`: recorded events are sent again, by their own time, to a Kafka topic or into a folder."""
+"""`wayeb replay`: recorded events go out again, by their own time, to a Kafka topic or into a folder."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from wayeb_py.cli.options import AsJson, Quiet, TimeUnit, explained, misuse
+from wayeb_py.cli.exit_codes import explained, misuse
+from wayeb_py.cli.option_values import read_duration, read_instant
+from wayeb_py.cli.options import AsJson, Quiet, Since, TimeUnit, Until
 from wayeb_py.errors import visible
 
 if TYPE_CHECKING:
@@ -52,8 +54,8 @@ def replay_events(
     columns: Annotated[
         str | None, typer.Option(metavar="A,B,…", help="Send only these columns, besides key and time.")
     ] = None,
-    since: Annotated[str | None, typer.Option(metavar="TIME", help="Only events from this time on.")] = None,
-    until: Annotated[str | None, typer.Option(metavar="TIME", help="Only events before this time.")] = None,
+    since: Since = None,
+    until: Until = None,
     as_recorded: Annotated[
         bool, typer.Option("--as-recorded", help="Keep the order of the files, late events late; do not sort.")
     ] = False,
@@ -65,15 +67,9 @@ def replay_events(
     as_json: AsJson = False,
 ) -> None:
     """Send recorded events again, by their own time, as the stream that they once were."""
-    from wayeb_py.arguments import read_duration_s, read_instant_s
-
     unit: UnitName | None = None if time_unit is None else time_unit.value
-    try:
-        every_s = float(read_duration_s(every))
-        since_s = None if since is None else read_instant_s(since, unit)
-        until_s = None if until is None else read_instant_s(until, unit)
-    except ValueError as error:
-        misuse(str(error))
+    every_s = float(read_duration(every) or 0)
+    since_s, until_s = read_instant(since, unit), read_instant(until, unit)
     factor = _read_speed(speed)
     from wayeb_py.parallel.replay.recorded import open_recorded
     from wayeb_py.parallel.replay.replay import replay

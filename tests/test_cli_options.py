@@ -1,0 +1,72 @@
+"""Options that several commands take come from one definition, and a group of them behaves as each by itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from wayeb_py import cli
+from wayeb_py.cli.option_groups import grouped
+
+COMPILING = ("check", "explain", "run", "test", "map", "why", "stream")
+
+
+def options_of(command: str) -> dict[str, Any]:
+    group: Any = typer.main.get_command(cli.app)
+    return {parameter.name: parameter for parameter in group.commands[command].params}
+
+
+@pytest.mark.parametrize("option", ["key", "time", "time_unit", "functions", "outside", "places"])
+def test_commands_that_compile_patterns_take_the_same_options(option: str) -> None:
+    told = {
+        command: (options[option].opts, options[option].metavar, options[option].help)
+        for command in COMPILING
+        if option in (options := options_of(command))
+    }
+    without = set(COMPILING) - set(told)
+    assert without == ({"test"} if option == "places" else set())
+    assert len({repr(one) for one in told.values()}) == 1
+
+
+def test_a_group_stands_among_the_other_options_and_arrives_whole() -> None:
+    arrived: list[Any] = []
+
+    @dataclass
+    class Size:
+        """A group of two options."""
+
+        width: Annotated[int, typer.Option(help="How wide.")] = 3
+        height: Annotated[int, typer.Option("--tall", help="How high.")] = 4
+
+    def draw(name: str, size: Any, *, loud: bool = False) -> None:
+        """Draws."""
+        arrived.append((name, size, loud))
+
+    draw.__annotations__["size"] = Size
+    app = typer.Typer()
+    app.command()(grouped(draw))
+    assert CliRunner().invoke(app, ["box", "--tall", "7", "--loud"]).exit_code == 0
+    assert CliRunner().invoke(app, ["box"]).exit_code == 0
+    assert arrived == [("box", Size(3, 7), True), ("box", Size(3, 4), False)]
+    shown = CliRunner().invoke(app, ["--help"]).output
+    assert shown.index("--width") < shown.index("--tall") < shown.index("--loud")
+
+
+def test_functions_run_once_for_all_pattern_files(tmp_path: Path) -> None:
+    """The Python file of `--functions` may have effects: `check` over two files loads it once."""
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.sre").write_text(
+            "stream s {\n    key k\n    time t in s\n    attr v number\n}\npattern P := (odd(v))\n"
+        )
+    (tmp_path / "own.py").write_text(
+        f"import wayeb_py\nwith open({str(tmp_path / 'log')!r}, 'a') as log:\n    log.write('loaded ')\n"
+        '@wayeb_py.predicate("number")\ndef odd(v):\n    return v % 2 == 1\n'
+    )
+    ended = CliRunner().invoke(cli.app, ["check", str(tmp_path), "--functions", str(tmp_path / "own.py")])
+    assert ended.exit_code == 0, ended.output
+    assert (tmp_path / "log").read_text() == "loaded "

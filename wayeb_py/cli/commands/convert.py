@@ -1,0 +1,31 @@
+"""`wayeb convert`: a pattern file of the older prefix form becomes one of this language."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from wayeb_py.cli.exit_codes import explained
+from wayeb_py.cli.pattern_text import naming, replace_text
+
+
+@explained()
+def convert_prefix_form(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A file in the older prefix form.")],
+    out: Annotated[
+        Path | None, typer.Option("-o", "--out", metavar="FILE", help="Where to write; standard output without it.")
+    ] = None,
+) -> None:
+    """Rewrite a file of the older prefix form in this language."""
+    from wayeb_py.dsl import convert_prefix
+    from wayeb_py.dsl.reader import read_text
+
+    text = read_text(file)
+    with naming(file):
+        converted = convert_prefix(text)
+    if out is None:
+        print(converted, end="" if converted.endswith("\n") else "\n")
+    else:
+        replace_text(out, converted)

@@ -1,0 +1,41 @@
+"""The texts of options become values, or a message about the command line."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from wayeb_py.cli.exit_codes import misuse
+
+if TYPE_CHECKING:
+    from wayeb_py.files.set_aside import BadLimit
+
+
+def read_duration(text: str | None, option: str | None = None) -> Fraction | None:
+    """`10min` in seconds; the message names the option where a command takes several durations."""
+    from wayeb_py.arguments import read_duration_s
+
+    try:
+        return None if text is None else read_duration_s(text)
+    except ValueError as error:
+        misuse(str(error) if option is None else f"{option}: {error}")
+
+
+def read_instant(text: str | None, unit: str | None) -> Fraction | None:
+    """A time of events in seconds; a bare number has the unit of the stream."""
+    from wayeb_py.arguments import read_instant_s
+
+    try:
+        return None if text is None else read_instant_s(text, unit)
+    except ValueError as error:
+        misuse(str(error))
+
+
+def read_bad_limit(text: str | None, option: str | None = None) -> BadLimit | None:
+    """`1000` or `1%`: how many rows may be bad."""
+    from wayeb_py.arguments import read_bad_limit as read
+
+    try:
+        return None if text is None else read(text)
+    except ValueError as error:
+        misuse(str(error) if option is None else f"{option}: {error}")
