@@ -1,4 +1,4 @@
-"""Patterns `for each` place that look far, back in time or at both sides of an `or`, against a formula for each written by hand.
+"""Patterns `for each` place that look far, back in time or both ways, against formulas that are written by hand.
 
 Every pattern has a second definition below in plain numpy: letters are arrays over one vessel's events, a regex is the
 set of stretches of the word that it holds, as a matrix `holds[begin, end]`. Nothing of the product is in it, neither
@@ -8,6 +8,7 @@ a tree that is wrong.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -275,7 +276,7 @@ def in_cuts(patterns: wayeb_py.Patterns, events: pa.Table, rng: np.random.Genera
     cuts = [0, *np.sort(rng.integers(0, len(events) + 1, int(rng.integers(0, 6)))).tolist(), len(events)]
     recogniser = wayeb_py.Recogniser(patterns, order="sorted")
     found: list[Row] = []
-    for first, last in zip(cuts, cuts[1:], strict=False):
+    for first, last in itertools.pairwise(cuts):
         found += rows_of(recogniser.feed(events.slice(first, last - first)))
         if rng.random() < 0.7:
             recogniser = wayeb_py.Recogniser(
