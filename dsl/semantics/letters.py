@@ -165,9 +165,9 @@ def truth(r: Resolver, result: Valued, node: t.Expression) -> Predicated | None:
     if isinstance(result.value, m.Constant) and result.kind == "bool":
         return Predicated(m.Always() if result.value.value else m.Never())
     if not r.want_kind(result, "bool", node.span):
-        text = text_at(r.source, node.span)
+        text = text_at(r.source, _unwrapped(node).span)
         kind = KIND_NAMES[result.kind or "number"]
-        hint = _comparison_hint(text, result)
+        hint = _comparison_hint(text, result, parentheses=isinstance(node, t.Group))
         if isinstance(result.value, m.Constant) and result.kind in ("text", "number"):
             hint = "write `x in {a, b}` for one of several values"
         r.report.error(r.source, f"`{text}` is {kind}, not a predicate", node.span, "not true or false", hint)
@@ -232,6 +232,9 @@ def not_a_letter(r: Resolver, result: Valued | Placed, node: t.Expression, paren
             hint = f"write `(not {text})` for one event that is not"
     else:
         what, hint = f"is {KIND_NAMES[result.kind]}", _comparison_hint(text, result, parentheses=True)
+        if isinstance(node, t.Number) and node.unit is not None and node.unit in r.scope.lets:
+            # `3 s` is three seconds, whatever else is called `s`.
+            hint = f"write `{node.unit}{{{node.literal}}}` for `{node.unit}` {node.literal} times in a row"
     r.report.error(r.source, f"`{text}` {what}, not a regex", node.span, "a predicate is expected here", hint)
 
 

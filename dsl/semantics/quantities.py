@@ -178,6 +178,16 @@ def negative(r: Resolver, node: t.Negative, part: Result) -> Result:
 
 def arithmetic(r: Resolver, node: t.Arithmetic, left_result: Result, right_result: Result) -> Result:
     """`+ - * /`."""
+    if isinstance(node.left, t.Number) and node.operator == "*" and isinstance(right_result, (Predicated, Regexed)):
+        repeated = text_at(r.source, node.right.span)
+        r.report.error(
+            r.source,
+            "how often comes in braces, after what is repeated",
+            node.span,
+            f"`{repeated}` is no number",
+            f"write `{repeated}{{{node.left.literal}}}`",
+        )
+        return WRONG
     left = as_value(r, left_result, node.left, "calculated with")
     right = as_value(r, right_result, node.right, "calculated with")
     if left is None or right is None:

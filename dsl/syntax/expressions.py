@@ -18,7 +18,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from wayeb_py.dsl.syntax import expression_errors, number_errors
+from wayeb_py.dsl.syntax import expression_errors, habits, number_errors
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL, RESERVED, Token, decode_text, tokens_of
 from wayeb_py.dsl.syntax.printer import (
@@ -124,6 +124,8 @@ class _Reader:
         """Takes a token where an operand is expected; True if one is expected still."""
         frame = self.frames[-1]
         if token.kind == "number":
+            before = self.tokens[self.at - 1] if self.at else None
+            number_errors.check_count(token, before, self.tokens[self.at + 1], self.text)
             self.push(self.read_number(token), 1)
             return False
         if token.kind == "text":
@@ -203,7 +205,7 @@ class _Reader:
             raise number_errors.unknown_unit(unit.text, unit.span)
         if unit.kind != "name" or unit.text in RESERVED:
             if unit.kind == "sign" and unit.text == "." and unit.start == token.end:
-                raise number_errors.bare_point(token, unit)
+                raise number_errors.bare_point(self.text, token, unit)
             return t.Number(token.text, None, token.span)
         slash, second = self.tokens[self.at + 1], self.tokens[min(self.at + 2, len(self.tokens) - 1)]
         if slash.text == "/" and second.kind == "name":
@@ -272,7 +274,9 @@ class _Reader:
             if frame.after_in:
                 raise expression_errors.square_set(frame.opening)
             if frame.kind in ("file", "("):
-                raise expression_errors.stray_comma(token, self.tokens[self.at - 1], self.tokens[self.at + 1])
+                raise habits.position_as_pair(self.text, frame.opening, token) or expression_errors.stray_comma(
+                    token, self.tokens[self.at - 1], self.tokens[self.at + 1]
+                )
             self.at += 1
             self.finish_item(frame)
             return True

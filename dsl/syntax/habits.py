@@ -164,6 +164,10 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
     word = token.text.lower() if token.kind == "name" else token.text
     if token.text == "#" and not rest.startswith("#("):
         return _no_comment(token.span)
+    if isinstance(operand, t.Iteration) and text[operand.operator_span.start] == "?" and ":" in rest:
+        return _no_choice(operand)
+    if token.text == "=>":
+        return _arrow(token, rest, operand)
     if token.text == "%" and isinstance(operand, (t.Group, t.Iteration)):
         return _no_comment(token.span)
     if token.text == "$" and re.match(r"\$\s*(?:$|[;)|]|within|emit|//)", rest):
@@ -213,6 +217,44 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
         hint = "write it in Python with `@function`, and name the file by `--functions`"
         return SyntaxFault(f"`{token.text}` is not an operator", token.span, "not an operator of this language", hint)
     return None
+
+
+def position_as_pair(text: str, opening: Token, comma: Token) -> SyntaxFault | None:
+    """`(lon, lat) in port`."""
+    pair = re.compile(r"\(\s*[^\W\d]\w*\s*,\s*[^\W\d]\w*\s*\)(?:\s*(?:not\s+)?in\s+([^\W\d]\w*))?").match(
+        text, opening.start
+    )
+    if pair is None or pair.end() < comma.end:
+        return None
+    places = pair[1] or "port"
+    return SyntaxFault(
+        "a position is not written as a pair",
+        Span(opening.start, text.index(")", comma.end) + 1),
+        "the stream block names its columns once, by `position`",
+        f"write `near({places}, 500 m)`, or `inside({places})` for areas",
+    )
+
+
+def _no_choice(operand: t.Iteration) -> SyntaxFault:
+    """`a ? b : c`."""
+    return SyntaxFault(
+        "there is no choice by `?` and `:`",
+        operand.operator_span,
+        "`?` means once or not at all",
+        "write `(a and b) or (not a and c)` for `a ? b : c`",
+    )
+
+
+def _arrow(token: Token, rest: str, operand: t.Expression) -> SyntaxFault | None:
+    """`a => b` that is no comparison: an implication, a step to the next event, or a function."""
+    if not isinstance(operand, (t.Group, t.Iteration)) and re.match(r"=>\s*(?:-?\d|\"|time\()[^<>=]*$", rest):
+        return None  # a slip for `>=`
+    return SyntaxFault(
+        "`=>` is not an operator",
+        token.span,
+        "not an operator of this language",
+        "write `a ; b` for one event after the other, `not a or b` for `a` implies `b`, `>=` to compare",
+    )
 
 
 def _line(text: str, token: Token) -> str:

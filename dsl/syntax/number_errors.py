@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from wayeb_py.dsl.syntax.lexicon import Token
+from wayeb_py.dsl.syntax.lexicon import RESERVED, Token
 from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.dsl.units import ELSEWHERE, UNITS, suggest_unit
 from wayeb_py.errors import Span
@@ -41,6 +41,26 @@ def odd_number(text: str, token: Token, unit: Token) -> SyntaxFault | None:
     return None
 
 
+def check_count(token: Token, before: Token | None, after: Token, text: str) -> None:
+    """Refuses a number in front of what it is to repeat: `3 a`, `3 (speed > 5)`."""
+    among_letters = before is None or before.text in (";", "|", "&", "!")
+    if not among_letters or not token.text.isdecimal():
+        return
+    is_name = after.kind == "name" and after.text not in RESERVED and suggest_unit(after.text) is None
+    if after.text.lower() in ("(", "times", "x"):
+        repeated = "(…)"
+    elif is_name and after.text not in UNITS and odd_number(text, token, after) is None:
+        repeated = after.text
+    else:
+        return
+    raise SyntaxFault(
+        "how often comes in braces, after what is repeated",
+        token.span,
+        "a number cannot be a letter",
+        f"write `{repeated}{{{token.text}}}`",
+    )
+
+
 def check_date(text: str, token: Token) -> None:
     """Refuses a date or a time of day that would be read as a difference, or as nothing."""
     date = re.compile(r"\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z?)?(?![\w-])").match(text, token.start)
@@ -71,7 +91,15 @@ def spaced_unit(unit: str, span: Span) -> SyntaxFault:
     return SyntaxFault("a unit has no space inside", span, "a space in the middle of a unit", f"write `{unit}`")
 
 
-def bare_point(number: Token, point: Token) -> SyntaxFault:
+def bare_point(text: str, number: Token, point: Token) -> SyntaxFault:
+    version = re.compile(r"\d+(?:\.\d+){2,}").match(text, number.start)
+    if version:
+        return SyntaxFault(
+            "a number has one decimal point",
+            Span(*version.span()),
+            "has more than one",
+            f'write `{number.text}`, or `"{version[0]}"` if the column holds text',
+        )
     return SyntaxFault(
         "a number needs digits after its decimal point",
         number.span.to(point.span),
