@@ -73,7 +73,7 @@ def distance_m(lon: F64, lat: F64, place: Place) -> F64:
 
 
 def before(values: F64) -> F64:
-    return np.r_[np.nan, values[:-1]]
+    return np.asarray(np.r_[np.nan, values[:-1]])
 
 
 def held_s(holds: Bool, t: F64) -> F64:
@@ -258,7 +258,7 @@ def detected(pattern: ByHand, word: Word, longest: bool) -> Iterator[tuple[int, 
 
 def rows_of(*parts: wayeb_py.Detections) -> list[Row]:
     columns = ("pattern", "place", "entity", "seq", "start_seq")
-    return [tuple(row[name] for name in columns) for part in parts for row in part.to_arrow().to_pylist()]  # type: ignore[misc]
+    return [tuple(row[name] for name in columns) for part in parts for row in part.to_arrow().to_pylist()]
 
 
 def compiled(
