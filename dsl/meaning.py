@@ -18,26 +18,23 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Literal
 
-from wayeb_py.dsl.node import Node, node
-from wayeb_py.errors import Diagnostic, Source, Span
+from wayeb_py.dsl.node import NOWHERE as NOWHERE
+from wayeb_py.dsl.node import Node, Spanned, node
+from wayeb_py.errors import Diagnostic, Source
 
 Kind = Literal["number", "text", "bool", "time"]
-
-NOWHERE = Span(0, 0)
-
 
 # Values of one event.
 
 
 @dataclass(frozen=True, slots=True)
-class Attribute:
+class Attribute(Spanned):
     """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
 
     name: str
     # What is known of it beside its name: two mentions are one attribute whether or not one of them tells the kind.
     kind: Kind | None = field(compare=False, repr=False)
     unit: str | None = field(default=None, compare=False, repr=False)
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,66 +215,58 @@ Predicate = Always | Never | Compare | Missing | Near | Inside | PredicateCall |
 
 
 @node
-class Letter(Node):
+class Letter(Spanned, Node):
     """One event that satisfies a predicate; `text` is how the file writes it, with its names and units."""
 
     predicate: Predicate
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
     text: str = field(default="", compare=False, repr=False)
 
 
 @node
-class Sequence(Node):
+class Sequence(Spanned, Node):
     """The parts one after the other, with nothing between; no parts is the empty sequence."""
 
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
-class Union(Node):
+class Union(Spanned, Node):
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
-class Intersection(Node):
+class Intersection(Spanned, Node):
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
-class Complement(Node):
+class Complement(Spanned, Node):
     """Every sequence, the empty one included, that the body does not hold."""
 
     body: Regex
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
-class Iteration(Node):
+class Iteration(Spanned, Node):
     """The body `at_least` to `at_most` times; None is without end."""
 
     body: Regex
     at_least: int
     at_most: int | None
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
-class SkipAny(Node):
+class SkipAny(Spanned, Node):
     """`#(R1, …, Rn)`: R1 ; any* ; R2 ; any* ; … ; Rn."""
 
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
-class SkipNext(Node):
+class SkipNext(Spanned, Node):
     """`@(R1, …, Rn)`: R1 ; !(any* ; R2 ; any*) ; R2 ; … ; !(any* ; Rn ; any*) ; Rn."""
 
     parts: tuple[Regex, ...]
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 Regex = Letter | Sequence | Union | Intersection | Complement | Iteration | SkipAny | SkipNext
@@ -316,7 +305,7 @@ class Stream:
 
 
 @dataclass(frozen=True, slots=True)
-class Knowledge:
+class Knowledge(Spanned):
     """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it.
 
     One that was `given` by whoever runs the patterns stands in the place of the file's own, and may be anywhere.
@@ -328,14 +317,13 @@ class Knowledge:
     shape: Literal["points", "lines", "areas"]
     path: str
     source: Source = field(compare=False, repr=False)
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
     given: bool = False
     name_column: str | None = None
     given_name: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Spanned):
     """`lookup NAME from FILE`: a table by place and time, whose columns are the attributes `NAME.column`.
 
     An event gets the row of the nearest place, at most `nearest_m` away, that has one of the `valid_s` seconds up to
@@ -347,21 +335,20 @@ class Lookup:
     valid_s: Fraction
     nearest_m: Fraction
     source: Source = field(compare=False, repr=False)
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
     given: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class Pattern(Spanned):
     """A named regex with its window and the columns of the last event that its detections carry.
 
-    `text` is all that follows the name, as the file writes it, without comments and on one line.
+    `text` is all that follows the name, as the file writes it, without comments and on one line; `span` is that of the
+    name.
     """
 
     name: str
     regex: Regex
     source: Source = field(compare=False, repr=False)
-    span: Span = field(default=NOWHERE, compare=False, repr=False)  # of the name
     window: Window | None = None
     emit: tuple[str, ...] = ()
     each: tuple[str, str] | None = None  # (variable, places), as in `for each p in port`
@@ -377,7 +364,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Example:
+class Example(Spanned):
     """A `test` block: each attribute's values, one an event (None is missing), times in seconds, and detections."""
 
     pattern: str
@@ -385,7 +372,6 @@ class Example:
     times_s: tuple[Fraction, ...]
     detects: tuple[Expected, ...]
     source: Source = field(compare=False, repr=False)
-    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

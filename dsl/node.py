@@ -11,6 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, dataclass_transform
 
+from wayeb_py.errors import Span
+
 _Class = TypeVar("_Class")
 
 
@@ -83,6 +85,16 @@ class Node:
 def node(cls: type[_Class]) -> type[_Class]:
     """A frozen dataclass that leaves equality, hash and repr to `Node`."""
     return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+
+
+NOWHERE = Span(0, 0)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Spanned:
+    """What stands somewhere in a text. Where does not count: two that differ in nothing else are equal."""
+
+    span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 
 
 _compared: dict[type, tuple[str, ...]] = {}

@@ -61,6 +61,44 @@ def test_the_language_needs_only_pyparsing_and_the_errors() -> None:
     assert strangers("dsl", ("pyparsing", "wayeb_py.errors", "wayeb_py.dsl")) == []
 
 
+SYNTAX = "wayeb_py.dsl.syntax"
+
+
+def test_the_parser_does_not_know_the_printer() -> None:
+    """Nor anything that prints: what the parser reads, and what it says of mistakes, depends on the text alone."""
+    printing = {"printer.py", "format.py", "prefix.py"}  # `prefix` formats the older form once it has read it
+    found = [
+        f"{path.name}:{line} imports {name}"
+        for path in (ROOT / "dsl/syntax").glob("*.py")
+        for line, name in imports_of(path)
+        if path.name not in printing and is_below(name, f"{SYNTAX}.printer", f"{SYNTAX}.format")
+    ]
+    # `str()` of a tree is its text: the one place, inside a method, where the tree asks for the printer.
+    assert [place for place in found if not place.startswith("tree.py")] == []
+
+
+def test_the_checker_knows_the_tree_and_not_how_it_was_parsed() -> None:
+    """So it neither raises nor catches syntax errors: what is wrong with a meaning is reported."""
+    found = [
+        f"{path.name}:{line} imports {name}"
+        for path in (ROOT / "dsl/semantics").glob("*.py")
+        for line, name in imports_of(path)
+        if is_below(name, SYNTAX)
+        and not (name == f"{SYNTAX}.tree" or is_below(name, *(f"{SYNTAX}.{m}" for m in ("tree", "printer", "lexicon"))))
+    ]
+    assert found == []
+
+
+def test_syntax_does_not_know_meaning() -> None:
+    found = [
+        f"{path.name}:{line} imports {name}"
+        for path in (ROOT / "dsl/syntax").glob("*.py")
+        for line, name in imports_of(path)
+        if is_below(name, "wayeb_py.dsl.semantics", "wayeb_py.dsl.meaning")
+    ]
+    assert found == []
+
+
 def test_the_errors_need_nothing() -> None:
     assert [name for _, name in imports_of(ROOT / "wayeb_py/errors.py") if name.split(".")[0] not in STANDARD] == []
 

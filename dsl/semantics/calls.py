@@ -7,13 +7,13 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.foreign import FUNCTIONS, IN_PREFIX_FORM, PREFIX_HEADS
 from wayeb_py.dsl.functions import USAGE
 from wayeb_py.dsl.semantics import quantities
 from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.semantics.scope import KIND_NAMES, text_at
 from wayeb_py.dsl.semantics.times import is_zone, read_instant, suggest_zone
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.habits import FUNCTIONS, IN_PREFIX_FORM, PREFIX_HEADS
 from wayeb_py.dsl.units import DEGREES, HOURS, METRES, SECONDS, describe_dimension, missing_unit
 from wayeb_py.errors import Span
 

@@ -130,9 +130,15 @@ def _pattern(resolver: Resolver, pattern: t.Pattern, source: Source) -> m.Patter
         else:
             window = m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
     return m.Pattern(
-        pattern.name, regex, source, pattern.name_span, window, emit, cast(tuple[str, str] | None, each),
+        pattern.name,
+        regex,
+        source,
+        window,
+        emit,
+        cast(tuple[str, str] | None, each),
         _text(pattern, source),
-    )  # fmt: skip
+        span=pattern.name_span,
+    )
 
 
 def _text(pattern: t.Pattern, source: Source) -> str:

@@ -53,7 +53,7 @@ def check_test(test: t.Test, source: Source, gathered: Gathered, scope: Scope) -
         times if times is not None else tuple(Fraction(i) for i in range(n_events)),
         expected,
         source,
-        test.name_span,
+        span=test.name_span,
     )
 
 

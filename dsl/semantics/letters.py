@@ -70,19 +70,19 @@ def regex(r: Resolver, node: t.Expression, parts: list[Result]) -> Result:
     span = node.span
     match node:
         case t.Sequence():
-            return Regexed(m.Sequence(tuple(found), span))
+            return Regexed(m.Sequence(tuple(found), span=span))
         case t.Union():
-            return Regexed(m.Union(tuple(found), span))
+            return Regexed(m.Union(tuple(found), span=span))
         case t.Intersection():
-            return Regexed(m.Intersection(tuple(found), span))
+            return Regexed(m.Intersection(tuple(found), span=span))
         case t.Complement():
-            return Regexed(m.Complement(found[0], span))
+            return Regexed(m.Complement(found[0], span=span))
         case t.Iteration(at_least=at_least, at_most=at_most):
-            return Regexed(m.Iteration(found[0], at_least, at_most, span))
+            return Regexed(m.Iteration(found[0], at_least, at_most, span=span))
         case t.Skip(policy="#"):
-            return Regexed(m.SkipAny(tuple(found), span))
+            return Regexed(m.SkipAny(tuple(found), span=span))
         case t.Skip():
-            return Regexed(m.SkipNext(tuple(found), span))
+            return Regexed(m.SkipNext(tuple(found), span=span))
     raise TypeError(f"not an expression: {type(node).__name__}")
 
 
@@ -174,7 +174,7 @@ def truth(r: Resolver, result: Valued, node: t.Expression) -> Predicated | None:
         return None
     value = result.value
     if isinstance(value, m.Attribute) and value.kind is None and result.kind is None:
-        value = m.Attribute(value.name, "bool", value.unit, value.span)
+        value = m.Attribute(value.name, "bool", value.unit, span=value.span)
     return Predicated(m.Compare("=", value, m.Constant(True, "bool")))
 
 
@@ -199,7 +199,7 @@ def as_regex(r: Resolver, result: Result, node: t.Expression, parent: t.Expressi
         return None
     for source, span in predicated.unguarded:
         warn_of_lookup(r, source, span)
-    return m.Letter(predicated.predicate, node.span, written_text(r.source, _unwrapped(node)))
+    return m.Letter(predicated.predicate, span=node.span, text=written_text(r.source, _unwrapped(node)))
 
 
 def written_text(source: Source, node: t.Expression) -> str:

@@ -55,13 +55,13 @@ def gather(files: Sequence[t.File], report: Report, outside: bool = False) -> Ga
                     if not outside:
                         _check_path(path, source, declaration.path_span, report)
                     if is_new("name", name, source, span, "the name"):
-                        gathered.knowledge[name] = m.Knowledge(name, shape, path, source, span, name_column=column)
+                        gathered.knowledge[name] = m.Knowledge(name, shape, path, source, span=span, name_column=column)
                 case t.Lookup(name=name, name_span=span, path=path, valid=valid, nearest=nearest):
                     if not outside:
                         _check_path(path, source, declaration.path_span, report)
                     if is_new("name", name, source, span, "the name"):
                         valid_s, nearest_m = (n.value * UNITS[n.unit or "s"].factor for n in (valid, nearest))
-                        gathered.lookups[name] = m.Lookup(name, path, valid_s, nearest_m, source, span)
+                        gathered.lookups[name] = m.Lookup(name, path, valid_s, nearest_m, source, span=span)
                 case t.Pattern(name=name, name_span=span):
                     if is_new("pattern", name, source, span, "the pattern"):
                         gathered.patterns[name] = (declaration, source)

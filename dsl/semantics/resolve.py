@@ -13,12 +13,11 @@ from typing import Any
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.semantics import calls, letters, quantities
 from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.semantics.scope import Scope, column_key, text_at
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.parser import too_high
-from wayeb_py.dsl.syntax.syntax_error import MAX_HEIGHT
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.dsl.walk import transform
 from wayeb_py.errors import Diagnostic, LimitError, Source, Span
@@ -163,7 +162,7 @@ class Resolver:
         scope.mentioned.add(name)
         unit = UNITS[attribute.unit] if attribute.unit else None
         kind = attribute.kind or scope.kinds.known.get((name,))
-        return Valued(m.Attribute(name, kind, attribute.unit, node.span), kind, unit)
+        return Valued(m.Attribute(name, kind, attribute.unit, span=node.span), kind, unit)
 
     def unknown(self, node: t.Name, in_regex: bool) -> Wrong:
         name, scope = node.name, self.scope
@@ -234,7 +233,7 @@ class Resolver:
         name = f"{node.variable}.{node.column}"
         kind = self.scope.kinds.known.get((name,))
         self.scope.mentioned.add(name)
-        return Valued(m.Attribute(name, kind, None, node.span), kind)
+        return Valued(m.Attribute(name, kind, None, span=node.span), kind)
 
     def places(self, name: str, span: Span) -> str | None:
         """The shape of background knowledge by its name; None, and a report, if there is none."""

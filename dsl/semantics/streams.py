@@ -7,12 +7,11 @@ from fractions import Fraction
 from typing import Any, cast
 
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.node import NOWHERE
 from wayeb_py.dsl.semantics.names import Gathered
 from wayeb_py.dsl.semantics.scope import Report
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.declaration_errors import check_duration
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
-from wayeb_py.dsl.units import UNITS
+from wayeb_py.dsl.units import UNITS, wrong_duration
 from wayeb_py.errors import Note, Source, Span
 
 _LINE_NAMES: dict[type, str] = {
@@ -39,7 +38,7 @@ def read_stream(
                     other_source, "there is a second stream block", other.name_span, "only one is allowed", note=note
                 )
         lines = _lines(stream, source, report, attributes)
-        if stream.span != t.NOWHERE:  # the older form has no block to complain about
+        if stream.span != NOWHERE:  # the older form has no block to complain about
             _check_presence(stream, source, report, lines, key, time)
         _check_position(source, report, lines, attributes)
     found_time = lines.get(t.Time)
@@ -106,13 +105,13 @@ def _lines(stream: t.Stream, source: Source, report: Report, attributes: dict[st
                 )
                 continue
             attr_spans[line.name] = line.span
-            attributes[line.name] = m.Attribute(line.name, line.kind, line.unit, line.span)
+            attributes[line.name] = m.Attribute(line.name, line.kind, line.unit, span=line.span)
             continue
         if isinstance(line, (t.Lateness, t.Forget)):
-            try:
-                check_duration(_LINE_NAMES[type(line)], line.duration)
-            except SyntaxFault as fault:
-                report.error(source, fault.message, fault.span, fault.label, fault.hint)
+            duration = line.duration
+            wrong = wrong_duration(_LINE_NAMES[type(line)], duration.literal, duration.unit)
+            if wrong is not None:
+                report.error(source, wrong.message, duration.span, wrong.label, wrong.hint)
                 continue
         if type(line) in lines:
             note = Note(source, lines[type(line)].span, "the first one is here")

@@ -12,7 +12,7 @@ from wayeb_py.dsl.syntax.expression_errors import foreign, looks_like_clause, re
 from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Token
 from wayeb_py.dsl.syntax.number_errors import spaced_unit, unknown_unit
 from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
-from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, describe_dimension, missing_unit
+from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, Complaint, missing_unit, wrong_duration, wrong_length
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
 
@@ -416,33 +416,17 @@ def _duration_of_others(rest: str) -> str | None:
 
 def check_duration(what: str, number: t.Number) -> None:
     """Refuses what is not a length of time."""
-    if number.unit is None:
-        raise SyntaxFault(
-            f"`{what}` needs a unit of time",
-            number.span,
-            "a plain number",
-            missing_unit(number.literal, SECONDS),
-        )
-    unit = UNITS[number.unit]
-    if number.unit == "m":
-        raise SyntaxFault(
-            f"`{what}` needs a time, and `m` is metres", number.span, "not a time", f"write `{number.literal} min`"
-        )
-    if unit.dimension != (0, 1, 0):
-        raise SyntaxFault(
-            f"`{what}` needs a time, and this is {describe_dimension(unit)}",
-            number.span,
-            "not a time",
-            "the units are `s`, `min`, `h` and `d`",
-        )
+    _refuse(wrong_duration(what, number.literal, number.unit), number.span)
 
 
 def check_length(what: str, number: t.Number) -> None:
     """Refuses what is not a length on the ground."""
-    if number.unit is None or UNITS[number.unit].dimension != (1, 0, 0):
-        label = "a plain number" if number.unit is None else "not a length"
-        hint = f"write for example `{what} {number.literal} km`"
-        raise SyntaxFault(f"`{what}` needs a unit of length", number.span, label, hint)
+    _refuse(wrong_length(what, number.literal, number.unit), number.span)
+
+
+def _refuse(complaint: Complaint | None, span: Span) -> None:
+    if complaint is not None:
+        raise SyntaxFault(complaint.message, span, complaint.label, complaint.hint)
 
 
 def check_window(window: t.Within) -> None:

@@ -18,10 +18,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from wayeb_py.dsl.height import MAX_HEIGHT
 from wayeb_py.dsl.syntax import expression_errors, habits, number_errors
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL, RESERVED, Token, decode_text, tokens_of
-from wayeb_py.dsl.syntax.printer import (
+from wayeb_py.dsl.syntax.precedence import (
     AND,
     COMPARE,
     COMPLEMENT,
@@ -34,7 +35,7 @@ from wayeb_py.dsl.syntax.printer import (
     SUM,
     UNION,
 )
-from wayeb_py.dsl.syntax.syntax_error import MAX_HEIGHT, HeightFault, SyntaxFault
+from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
 from wayeb_py.dsl.units import OTHER_NAMES, UNITS, suggest_unit
 from wayeb_py.errors import Span
 
@@ -130,13 +131,13 @@ class _Reader:
             return False
         if token.kind == "text":
             self.at += 1
-            self.push(t.Text(self.decode(token), token.span), 1)
+            self.push(t.Text(self.decode(token), span=token.span), 1)
             return False
         if token.kind == "backquoted" or (token.kind == "name" and token.text not in RESERVED):
             return self.read_name(token)
         if token.kind == "name" and token.text in _WORDS:
             self.at += 1
-            self.push(t.Word(cast(Any, token.text), token.span), 1)
+            self.push(t.Word(cast(Any, token.text), span=token.span), 1)
             return False
         if token.text in _PREFIX and token.kind in ("name", "sign"):
             if frame.operators and frame.operators[-1].level > _PREFIX[token.text]:
@@ -183,15 +184,15 @@ class _Reader:
             if entry.kind != "text" or closing.text != "]":
                 raise expression_errors.bad_entry(token, following, entry)
             self.at += 3
-            self.push(t.Entry(name, self.decode(entry), token.span.to(closing.span)), 1)
+            self.push(t.Entry(name, self.decode(entry), span=token.span.to(closing.span)), 1)
             return False
         if touches and following.text == ".":
             column = self.tokens[self.at + 1]
             if column.start == following.end and column.kind in ("name", "backquoted"):
                 self.at += 2
-                self.push(t.Column(name, column.text.strip("`"), token.span.to(column.span)), 1)
+                self.push(t.Column(name, column.text.strip("`"), span=token.span.to(column.span)), 1)
                 return False
-        self.push(t.Name(name, token.span), 1)
+        self.push(t.Name(name, span=token.span), 1)
         return False
 
     def read_number(self, token: Token) -> t.Number:
@@ -206,28 +207,28 @@ class _Reader:
         if unit.kind != "name" or unit.text in RESERVED:
             if unit.kind == "sign" and unit.text == "." and unit.start == token.end:
                 raise number_errors.bare_point(self.text, token, unit)
-            return t.Number(token.text, None, token.span)
+            return t.Number(token.text, None, span=token.span)
         slash, second = self.tokens[self.at + 1], self.tokens[min(self.at + 2, len(self.tokens) - 1)]
         if slash.text == "/" and second.kind == "name":
             compound = f"{unit.text}/{second.text}"
             together = slash.start == unit.end and second.start == slash.end
             if together and compound in UNITS:
                 self.at += 3
-                return t.Number(token.text, compound, token.span.to(second.span))
+                return t.Number(token.text, compound, span=token.span.to(second.span))
             if together and compound in OTHER_NAMES:
                 raise number_errors.unknown_unit(compound, unit.span.to(second.span))
             if compound in UNITS:
                 raise number_errors.spaced_unit(compound, unit.span.to(second.span))
         if unit.text in UNITS:
             self.at += 1
-            return t.Number(token.text, unit.text, token.span.to(unit.span))
+            return t.Number(token.text, unit.text, span=token.span.to(unit.span))
         if expression_errors.is_shouted(unit.text):
             raise expression_errors.shouted(unit.span, unit.text)
         same_line = "\n" not in self.text[token.end : unit.start]
         meant = suggest_unit(unit.text) is not None or not expression_errors.begins_comparison(slash)
         if same_line and meant and not expression_errors.looks_like_clause(unit):
             raise number_errors.unknown_unit(unit.text, unit.span)
-        return t.Number(token.text, None, token.span)
+        return t.Number(token.text, None, span=token.span)
 
     def decode(self, token: Token) -> str:
         try:
@@ -339,7 +340,9 @@ class _Reader:
             at_least, at_most, end = self.read_bounds(token)
         span = operand.span.to(end.span)
         written = "".join(self.text[token.start : end.end].split()) if self.is_plain(token, end) else ""
-        node = t.Iteration(operand, at_least, at_most, span, token.span.to(end.span), written)
+        node = t.Iteration(
+            operand, at_least, at_most, span=span, operator_span=token.span.to(end.span), written=written
+        )
         self.push(node, height + 1)
 
     def is_plain(self, start: Token, end: Token) -> bool:
@@ -387,10 +390,10 @@ class _Reader:
             operand, height = operands.pop()
             span = operator.token.span.to(operand.span)
             if sign == "-":
-                self.push(t.Negative(operand, span), height + 1)
+                self.push(t.Negative(operand, span=span), height + 1)
             else:
                 kind = t.Not if sign == "not" else t.Complement
-                self.push(kind(operand, span, operator.token.span), height + 1)
+                self.push(kind(operand, span=span, operator_span=operator.token.span), height + 1)
             return
         if sign in _JOINING:
             count = len(operator.places) + 1
@@ -398,7 +401,7 @@ class _Reader:
             del operands[-count:]
             nodes = tuple(part for part, _ in parts)
             span = nodes[0].span.to(nodes[-1].span)
-            made = _JOINING[sign][1](nodes, span, tuple(operator.places))
+            made = _JOINING[sign][1](nodes, span=span, operator_spans=tuple(operator.places))
             self.push(made, 1 + max(height for _, height in parts))
             return
         if sign == "in":
@@ -407,16 +410,16 @@ class _Reader:
             (value, h1), (low, h2), (high, h3) = operands[-3:]
             del operands[-3:]
             span = value.span.to(high.span)
-            self.push(t.Between(value, low, high, operator.negated, span), 1 + max(h1, h2, h3))
+            self.push(t.Between(value, low, high, operator.negated, span=span), 1 + max(h1, h2, h3))
             return
         (left, left_height), (right, right_height) = operands[-2:]
         del operands[-2:]
         span = left.span.to(right.span)
         node: t.Expression
         if sign in _COMPARATORS:
-            node = t.Compare(cast(Any, sign), left, right, span, operator.token.span)
+            node = t.Compare(cast(Any, sign), left, right, span=span, operator_span=operator.token.span)
         else:
-            node = t.Arithmetic(cast(Any, sign), left, right, span, operator.token.span)
+            node = t.Arithmetic(cast(Any, sign), left, right, span=span, operator_span=operator.token.span)
         self.push(node, 1 + max(left_height, right_height))
 
     def finish_item(self, frame: _Frame) -> None:
@@ -438,18 +441,18 @@ class _Reader:
         items = tuple(item for item, _ in frame.items)
         height = 1 + max((height for _, height in frame.items), default=0)
         if frame.kind == "(":
-            self.push(t.Group(items[0], frame.opening.span.to(token.span)), height)
+            self.push(t.Group(items[0], span=frame.opening.span.to(token.span)), height)
         elif frame.kind == "call" and frame.name is not None:
             span = frame.name.span.to(token.span)
-            self.push(t.Call(frame.name.text, items, span, frame.name.span), height)
+            self.push(t.Call(frame.name.text, items, span=span, name_span=frame.name.span), height)
         elif frame.kind == "{":
             outer = self.frames[-1]
             operator = outer.operators.pop()
             value, value_height = outer.operands.pop()
-            node = t.OneOf(value, items, operator.negated, value.span.to(token.span))
+            node = t.OneOf(value, items, operator.negated, span=value.span.to(token.span))
             self.push(node, 1 + max(height, value_height))
         elif frame.name is not None:
-            self.push(t.Skip(cast(Any, frame.kind), items, frame.name.span.to(token.span)), height)
+            self.push(t.Skip(cast(Any, frame.kind), items, span=frame.name.span.to(token.span)), height)
 
 
 def check_literal(token: Token) -> None:

@@ -17,7 +17,7 @@ import pyparsing as pp
 from wayeb_py.dsl.syntax import declaration_errors as c
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.expressions import check_literal, read_expression, read_quantity
-from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Token, decode_text, tokens_of
+from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Token, decode_text, next_token
 from wayeb_py.dsl.syntax.number_errors import bad_escape
 from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.errors import Span
@@ -26,7 +26,7 @@ Complaint = Callable[["Piece", Token], SyntaxFault]
 
 
 class Piece(str):
-    """The text of one declaration, its place in the whole text, and the names that `let` gives in it."""
+    """The text of one declaration, and its place in the whole text."""
 
     whole: str
     base: int
@@ -40,15 +40,7 @@ class Piece(str):
 
     def token_at(self, loc: int) -> Token:
         """The token that follows an offset within the piece."""
-        return tokens_of_one(self.whole, self.base + loc, self.base + len(self))
-
-
-def tokens_of_one(text: str, start: int, end: int) -> Token:
-    """The first token from start on."""
-    blank = BLANK.match(text, start, end)
-    at = blank.end() if blank else start
-    # What is missing at the end is missing right after the last word, not after the blanks.
-    return tokens_of(text, at, min(end, at + 200))[0] if at < end else Token("end", "", start, start)
+        return next_token(self.whole, self.base + loc, self.base + len(self))
 
 
 class _Rule(pp.Token):
@@ -126,9 +118,11 @@ class _QuantityRule(_Rule):
         following = piece.token_at(first.end - piece.base)
         if self.events and following.text in ("events", "event"):
             check_literal(first)
-            return following.end - piece.base, t.Within(t.Number(first.text, None, first.span), True, following.span)
+            return following.end - piece.base, t.Within(
+                t.Number(first.text, None, span=first.span), True, span=following.span
+            )
         number, end = read_quantity(piece.whole, first.start, piece.base + len(piece))
-        return end - piece.base, t.Within(number, False, number.span) if self.events else number
+        return end - piece.base, t.Within(number, False, span=number.span) if self.events else number
 
 
 def word(text: str) -> Lexical:
@@ -189,35 +183,35 @@ def _attr(tokens: list[Any]) -> t.Attr:
         c.check_unit(unit)
         if kind.text != "number":
             raise c.unit_of_other_kind(kind, unit)
-    return t.Attr(name_of(name), kind.text, unit.text if unit else None, name.span)
+    return t.Attr(name_of(name), kind.text, unit.text if unit else None, span=name.span)
 
 
 def _time(tokens: list[Any]) -> t.Time:
     _, name, *rest = tokens
     if rest:
         c.check_time_unit(rest[1])
-    return t.Time(name_of(name), rest[1].text if rest else None, name.span)
+    return t.Time(name_of(name), rest[1].text if rest else None, span=name.span)
 
 
 _STREAM_LINE = pp.MatchFirst(
     [
-        _made(word("key") + need_name("the key"), lambda x: t.Key(name_of(x[1]), x[1].span)),
+        _made(word("key") + need_name("the key"), lambda x: t.Key(name_of(x[1]), span=x[1].span)),
         _made(word("time") + need_name("the time") + pp.Opt(word("in") + _UNIT), _time),
         _made(
             word("position") + need_name("the longitude") + need(",", c.position_comma) + need_name("the latitude"),
-            lambda x: t.Position(name_of(x[1]), name_of(x[3]), x[1].span.to(x[3].span)),
+            lambda x: t.Position(name_of(x[1]), name_of(x[3]), span=x[1].span.to(x[3].span)),
         ),
         _made(word("attr") + need_name("an attribute") + _KIND + pp.Opt(word("in") + _UNIT), _attr),
-        _made(word("order") + need_name("the order"), lambda x: t.Order(name_of(x[1]), x[1].span)),
-        _made(word("lateness") + _QuantityRule("lateness"), lambda x: t.Lateness(x[1], x[1].span)),
+        _made(word("order") + need_name("the order"), lambda x: t.Order(name_of(x[1]), span=x[1].span)),
+        _made(word("lateness") + _QuantityRule("lateness"), lambda x: t.Lateness(x[1], span=x[1].span)),
         _made(
             word("forget") + need("after", c.forget_after) + _QuantityRule("forget after"),
-            lambda x: t.Forget(x[2], x[2].span),
+            lambda x: t.Forget(x[2], span=x[2].span),
         ),
-        _made(word("dedupe"), lambda x: t.Dedupe(x[0].span)),
+        _made(word("dedupe"), lambda x: t.Dedupe(span=x[0].span)),
         _made(
             word("clean") + Need(Lexical("what to clean", r"(?:ais|gps)\b"), c.bad_clean),
-            lambda x: t.Clean(x[1].text, x[1].span),
+            lambda x: t.Clean(x[1].text, span=x[1].span),
         ),
     ]
 )
@@ -229,7 +223,7 @@ STREAM = _made(
     + pp.ZeroOrMore(_STREAM_LINE)
     + need("}", c.bad_stream_line)
     + Need(_END, c.after_declaration),
-    lambda x: t.Stream(name_of(x[1]), tuple(x[3:-2]), x[0].span.to(x[-2].span), x[1].span),
+    lambda x: t.Stream(name_of(x[1]), tuple(x[3:-2]), span=x[0].span.to(x[-2].span), name_span=x[1].span),
 )
 
 # Knowledge, include, let.
@@ -246,14 +240,30 @@ def _knowledge(shape: str, tokens: list[Any]) -> t.Knowledge:
     column = text_of(tokens[5]) if len(tokens) > 5 else None
     span = tokens[0].span.to(tokens[-1].span)
     path = text_of(tokens[3])
-    return t.Knowledge(cast(Any, shape), name_of(tokens[1]), path, column, span, tokens[1].span, tokens[3].span)
+    return t.Knowledge(
+        cast(Any, shape),
+        name_of(tokens[1]),
+        path,
+        column,
+        span=span,
+        name_span=tokens[1].span,
+        path_span=tokens[3].span,
+    )
 
 
 def _lookup(tokens: list[Any]) -> t.Lookup:
     c.check_duration("by time", tokens[6])
     c.check_length("nearest", tokens[9])
     span = tokens[0].span.to(tokens[9].span)
-    return t.Lookup(name_of(tokens[1]), text_of(tokens[3]), tokens[6], tokens[9], span, tokens[1].span, tokens[3].span)
+    return t.Lookup(
+        name_of(tokens[1]),
+        text_of(tokens[3]),
+        tokens[6],
+        tokens[9],
+        span=span,
+        name_span=tokens[1].span,
+        path_span=tokens[3].span,
+    )
 
 
 LOOKUP = _made(
@@ -273,7 +283,7 @@ LOOKUP = _made(
 
 INCLUDE = _made(
     word("include") + Need(_TEXT, c.no_path) + Need(_END, c.after_declaration),
-    lambda x: t.Include(text_of(x[1]), x[0].span.to(x[1].span), x[1].span),
+    lambda x: t.Include(text_of(x[1]), span=x[0].span.to(x[1].span), path_span=x[1].span),
 )
 
 LET = _made(
@@ -282,27 +292,29 @@ LET = _made(
     + Need(Lexical("`=`", r"=(?!=)"), c.no_equals)
     + _EXPRESSION
     + Need(_END, c.after_expression),
-    lambda x: t.Let(name_of(x[1]), x[3], x[0].span.to(x[3].span), x[1].span),
+    lambda x: t.Let(name_of(x[1]), x[3], span=x[0].span.to(x[3].span), name_span=x[1].span),
 )
 
 # Pattern.
 
 _EACH = _made(
     word("for") + need("each", c.no_each) + need_name("the row") + need("in", c.no_each_in) + need_name("the places"),
-    lambda x: t.Each(name_of(x[2]), name_of(x[4]), x[0].span.to(x[4].span), x[4].span),
+    lambda x: t.Each(name_of(x[2]), name_of(x[4]), span=x[0].span.to(x[4].span), places_span=x[4].span),
 )
 
 
 def _within(tokens: list[Any]) -> t.Within:
     keyword, found = tokens
     c.check_window(found)
-    return t.Within(found.amount, found.events, keyword.span.to(found.span))
+    return t.Within(found.amount, found.events, span=keyword.span.to(found.span))
 
 
 _WITHIN = _made(word("within") + _QuantityRule("within", events=True), _within)
 _EMIT = _made(
     word("emit") + need_name("emit") + pp.ZeroOrMore(_COMMA + need_name("emit")),
-    lambda x: t.Emit(tuple(t.Name(name_of(token), token.span) for token in x[1::2]), x[0].span.to(x[-1].span)),
+    lambda x: t.Emit(
+        tuple(t.Name(name_of(token), span=token.span) for token in x[1::2]), span=x[0].span.to(x[-1].span)
+    ),
 )
 
 
@@ -316,8 +328,8 @@ def _pattern(tokens: list[Any]) -> t.Pattern:
         kinds.get(t.Each),
         kinds.get(t.Within),
         kinds.get(t.Emit),
-        Span(tokens[0].start, _end_of(tokens[-2])),
-        name.span,
+        span=Span(tokens[0].start, _end_of(tokens[-2])),
+        name_span=name.span,
     )
 
 
@@ -347,8 +359,10 @@ def _values(tokens: list[Any]) -> t.Values:
     name = name_of(Token("name", head.text[:-1], head.start, head.end))
     return t.Values(
         None if head.text == "at:" else name,
-        tuple(t.Item(text_of(i) if i.text.startswith('"') else i.text, i.text.startswith('"'), i.span) for i in items),
-        Span(head.start, head.end - 1),
+        tuple(
+            t.Item(text_of(i) if i.text.startswith('"') else i.text, i.text.startswith('"'), span=i.span) for i in items
+        ),
+        span=Span(head.start, head.end - 1),
     )
 
 
@@ -357,7 +371,7 @@ def _detected(tokens: list[Any]) -> t.Detected:
     for number in numbers:
         check_literal(number)
     values = [int(number.text) for number in numbers]
-    return t.Detected(values[0], values[1] if len(values) > 1 else None, numbers[0].span.to(numbers[-1].span))
+    return t.Detected(values[0], values[1] if len(values) > 1 else None, span=numbers[0].span.to(numbers[-1].span))
 
 
 _WHOLE = Need(Lexical("whole", r"[0-9]+(?![\w.])"), c.no_event_number)
@@ -384,7 +398,12 @@ def _test(tokens: list[Any]) -> t.Test:
         raise c.not_one_detects(name, [item.keyword for item in detects])
     lines = tuple(item for item in tokens[3:-2] if isinstance(item, t.Values))
     return t.Test(
-        name_of(name), lines, detects[0].events, tokens[0].span.to(tokens[-2].span), name.span, detects[0].keyword.span
+        name_of(name),
+        lines,
+        detects[0].events,
+        span=tokens[0].span.to(tokens[-2].span),
+        name_span=name.span,
+        detects_span=detects[0].keyword.span,
     )
 
 

@@ -88,6 +88,14 @@ def tokens_of(text: str, start: int, end: int) -> list[Token]:
             return found
 
 
+def next_token(text: str, start: int, end: int) -> Token:
+    """The first token from start on."""
+    blank = BLANK.match(text, start, end)
+    at = blank.end() if blank else start
+    # What is missing at the end is missing right after the last word, not after the blanks.
+    return tokens_of(text, at, min(end, at + 200))[0] if at < end else Token("end", "", start, start)
+
+
 def decode_text(quoted: str) -> str:
     """The text between the quotes; raises ValueError at an escape that JSON does not have."""
     value: str = json.loads(quoted, strict=False)

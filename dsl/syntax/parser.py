@@ -12,13 +12,14 @@ from typing import cast
 
 import pyparsing as pp
 
+from wayeb_py.dsl.height import too_high
 from wayeb_py.dsl.syntax import declaration_errors
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.grammar import DECLARATION, Piece, tokens_of_one
-from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED
-from wayeb_py.dsl.syntax.syntax_error import MAX_HEIGHT, HeightFault, SyntaxFault
+from wayeb_py.dsl.syntax.grammar import DECLARATION, Piece
+from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, next_token
+from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
 from wayeb_py.dsl.wording import close_to
-from wayeb_py.errors import Diagnostic, LimitError, PatternError, Source, Span
+from wayeb_py.errors import Diagnostic, PatternError, Source, Span
 
 # A keyword before a colon is a column of a test that lacks its backquotes.
 _KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{'|'.join(DECLARATIONS)})\b(?![ \t]*:(?!=))", re.MULTILINE)
@@ -50,18 +51,10 @@ def parse_source(source: Source) -> tuple[t.File, list[Diagnostic]]:
             errors.append(fault.at(source))
             named = _NAME_AFTER_KEYWORD.match(source.text, start, end)
             name = named[1].strip("`") if named else None
-            declarations.append(t.Broken(keyword, name, Span(start, end)))
+            declarations.append(t.Broken(keyword, name, span=Span(start, end)))
         except HeightFault as fault:
             raise too_high(source, fault.span) from None
     return t.File(tuple(declarations), source), errors
-
-
-def too_high(source: Source, span: Span) -> LimitError:
-    """The error for an expression that nests deeper than the limit."""
-    message = f"this nests deeper than {MAX_HEIGHT} levels"
-    knob = "write it with fewer levels; a `let` counts as what it stands for"
-    diagnostic = Diagnostic("error", message, source, span, f"the limit is {MAX_HEIGHT} levels", knob)
-    return LimitError(message, f"more than {MAX_HEIGHT}", MAX_HEIGHT, knob, diagnostic)
 
 
 def _cut(text: str) -> list[tuple[int, int, str]]:
@@ -82,12 +75,12 @@ def _cut(text: str) -> list[tuple[int, int, str]]:
 
 def _parse_piece(text: str, start: int, end: int, keyword: str) -> t.Declaration:
     if not keyword:
-        first = tokens_of_one(text, start, end)
-        following = tokens_of_one(text, first.end, end)
+        first = next_token(text, start, end)
+        following = next_token(text, first.end, end)
         wrong = declaration_errors.no_keyword if following.text == ":=" else declaration_errors.unknown_declaration
         raise wrong(first)
     try:
         return cast(t.Declaration, DECLARATION[keyword].parse_string(Piece.cut(text, start, end))[0])
     except pp.ParseException as error:
-        token = tokens_of_one(text, start + error.loc, end)
+        token = next_token(text, start + error.loc, end)
         raise declaration_errors.after_declaration(Piece.cut(text, start, end), token) from None

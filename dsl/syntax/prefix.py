@@ -17,10 +17,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from wayeb_py.dsl.height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.format import format_text
 from wayeb_py.dsl.syntax.lexicon import BLANK
-from wayeb_py.dsl.syntax.parser import too_high
 from wayeb_py.dsl.syntax.prefix_heads import (
     BARE,
     COUNTED,
@@ -31,7 +31,7 @@ from wayeb_py.dsl.syntax.prefix_heads import (
     as_regex,
     negated,
 )
-from wayeb_py.dsl.syntax.syntax_error import MAX_HEIGHT, HeightFault, SyntaxFault
+from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Diagnostic, PatternError, Source, Span
 
@@ -188,7 +188,7 @@ class _Reader:
         if match["word"] == BARE:
             if top is not None and not top.wants_argument:
                 raise SyntaxFault("a comma is missing here", span, "between two arguments")
-            return self.made(t.Word("any", span), 5, self.take_minuses(), span, calls)
+            return self.made(t.Word("any", span=span), 5, self.take_minuses(), span, calls)
         if self.minuses:
             place = self.minuses[-1]
             raise SyntaxFault("`-` negates a predicate", place, "none follows", "write for example `-EQ(x,1)`")
@@ -299,7 +299,9 @@ class _Reader:
         if name in self.names:
             raise SyntaxFault(f"the pattern `{name}` is declared twice", span, "a second time")
         self.names.add(name)
-        return t.Pattern(name, body, None, within, None, body.span, Span(span.start, min(span.end, span.start + 40)))
+        return t.Pattern(
+            name, body, None, within, None, span=body.span, name_span=Span(span.start, min(span.end, span.start + 40))
+        )
 
 
 def _no_registers(span: Span) -> SyntaxFault:
@@ -354,5 +356,5 @@ def _window(options: dict[str, tuple[str, Span]]) -> t.Within | None:
     if int(value) == 0:
         return None
     if kind == "time":
-        return t.Within(t.Number(value, _TIME_UNIT, span), False, span)
-    return t.Within(t.Number(value, None, span), True, span)
+        return t.Within(t.Number(value, _TIME_UNIT, span=span), False, span=span)
+    return t.Within(t.Number(value, None, span=span), True, span=span)

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.lexicon import encode_name, encode_text
-
-# How tightly an expression binds, loosest first; see the ladder in expressions.py.
-UNION, INTERSECTION, SEQUENCE, COMPLEMENT, OR, AND, NOT, COMPARE, SUM, PRODUCT, NEGATIVE, ITERATION, ATOM, GROUP = (
-    range(1, 15)
+from wayeb_py.dsl.syntax.precedence import (
+    AND,
+    COMPLEMENT,
+    INTERSECTION,
+    ITERATION,
+    NEGATIVE,
+    NOT,
+    PRODUCT,
+    SEQUENCE,
+    SUM,
+    UNION,
+    operand_tightness,
+    tightness,
 )
-
-_TIGHTNESS: dict[type, int] = {
-    t.Union: UNION, t.Intersection: INTERSECTION, t.Sequence: SEQUENCE, t.Complement: COMPLEMENT, t.Or: OR, t.And: AND,
-    t.Not: NOT, t.Compare: COMPARE, t.Between: COMPARE, t.OneOf: COMPARE, t.Negative: NEGATIVE, t.Iteration: ITERATION,
-}  # fmt: skip
 
 _JOINTS: dict[type, tuple[str, int]] = {
     t.Union: (" | ", INTERSECTION),
@@ -29,18 +33,6 @@ _JOINTS: dict[type, tuple[str, int]] = {
 }
 
 _Piece = str | tuple[t.Expression, int]  # text, or an expression and how tightly it has to bind
-
-
-def tightness(expression: t.Expression) -> int:
-    """How tightly the outermost operator binds."""
-    if isinstance(expression, t.Arithmetic):
-        return SUM if expression.operator in "+-" else PRODUCT
-    return GROUP if isinstance(expression, t.Group) else _TIGHTNESS.get(type(expression), ATOM)
-
-
-def enclosed(expression: t.Expression, at_least: int) -> t.Expression:
-    """The expression, in parentheses where it binds less tightly than asked for."""
-    return expression if tightness(expression) >= at_least else t.Group(expression)
 
 
 def print_expression(expression: t.Expression) -> str:
@@ -79,10 +71,10 @@ def _pieces(e: t.Expression) -> list[_Piece]:
         case t.Group(body=body):
             return ["(", (body, UNION), ")"]
         case t.Negative(operand=operand):
-            return ["-", (operand, _operand(operand, NEGATIVE))]
+            return ["-", (operand, operand_tightness(operand, NEGATIVE))]
         case t.Arithmetic(operator=operator, left=left, right=right):
             own = SUM if operator in "+-" else PRODUCT
-            return [(left, _operand(left, own)), f" {operator} ", (right, _operand(right, own + 1))]
+            return [(left, operand_tightness(left, own)), f" {operator} ", (right, operand_tightness(right, own + 1))]
         case t.Compare(comparator=comparator, left=left, right=right):
             return [(left, SUM), f" {comparator} ", (right, SUM)]
         case t.Between(value=value, low=low, high=high, negated=negated):
@@ -104,19 +96,6 @@ def _pieces(e: t.Expression) -> list[_Piece]:
                 joined += [joint, (operand, at_least)] if i else [(operand, at_least)]
             return joined
     raise TypeError(f"not an expression: {type(e).__name__}")
-
-
-def _operand(operand: t.Expression, at_least: int) -> int:
-    """How tightly an operand of a sum or product has to bind: `a+ - b` would be a sum, and `a + any` an iteration."""
-    first = operand
-    while isinstance(first, t.Arithmetic):
-        first = first.left
-    return GROUP if isinstance(operand, t.Iteration) or isinstance(first, (t.Word, t.Skip)) else at_least
-
-
-def enclosed_operand(operand: t.Expression, at_least: int) -> t.Expression:
-    """The operand of a sum or product, in parentheses where it needs them."""
-    return enclosed(operand, _operand(operand, at_least))
 
 
 def _listed(items: tuple[t.Expression, ...], at_least: int) -> list[_Piece]:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from wayeb_py.errors import Diagnostic, Source, Span
 
-MAX_HEIGHT = 500
-
 
 class SyntaxFault(Exception):  # noqa: N818 (it never reaches a user)
     """The text cannot be read from here on; ends its declaration."""

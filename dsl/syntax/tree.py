@@ -14,13 +14,11 @@ from fractions import Fraction
 from operator import attrgetter
 from typing import Any, Literal
 
-from wayeb_py.dsl.node import Node, node
+from wayeb_py.dsl.node import NOWHERE, Node, Spanned, node
 from wayeb_py.errors import Source, Span
 
-NOWHERE = Span(0, 0)
 
-
-class Tree(Node):
+class Tree(Spanned, Node):
     """Anything that has a text."""
 
     __slots__ = ()
@@ -35,13 +33,11 @@ class Expression(Tree):
     """A value, a predicate or a regex."""
 
     __slots__ = ()
-    span: Span
 
 
 @node
 class Name(Expression):
     name: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -50,7 +46,6 @@ class Number(Expression):
 
     literal: str
     unit: str | None = None
-    span: Span = field(default=NOWHERE, compare=False)
 
     @property
     def value(self) -> Fraction:
@@ -61,7 +56,6 @@ class Number(Expression):
 @node
 class Text(Expression):
     value: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -69,14 +63,12 @@ class Word(Expression):
     """`any`, `none`, `true` or `false`."""
 
     word: Literal["any", "none", "true", "false"]
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Call(Expression):
     function: str
     arguments: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -86,7 +78,6 @@ class Entry(Expression):
 
     places: str
     entry: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -95,7 +86,6 @@ class Column(Expression):
 
     variable: str
     column: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -103,13 +93,11 @@ class Group(Expression):
     """An expression in parentheses."""
 
     body: Expression
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Negative(Expression):
     operand: Expression
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -117,7 +105,6 @@ class Arithmetic(Expression):
     operator: Literal["+", "-", "*", "/"]
     left: Expression
     right: Expression
-    span: Span = field(default=NOWHERE, compare=False)
     operator_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -126,7 +113,6 @@ class Compare(Expression):
     comparator: Literal[">", ">=", "<", "<=", "=", "!="]
     left: Expression
     right: Expression
-    span: Span = field(default=NOWHERE, compare=False)
     operator_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -138,7 +124,6 @@ class Between(Expression):
     low: Expression
     high: Expression
     negated: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -148,55 +133,47 @@ class OneOf(Expression):
     value: Expression
     options: tuple[Expression, ...]
     negated: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Not(Expression):
     operand: Expression
-    span: Span = field(default=NOWHERE, compare=False)
     operator_span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class And(Expression):
     operands: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     operator_spans: tuple[Span, ...] = field(default=(), compare=False)
 
 
 @node
 class Or(Expression):
     operands: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     operator_spans: tuple[Span, ...] = field(default=(), compare=False)
 
 
 @node
 class Sequence(Expression):
     operands: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     operator_spans: tuple[Span, ...] = field(default=(), compare=False)
 
 
 @node
 class Intersection(Expression):
     operands: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     operator_spans: tuple[Span, ...] = field(default=(), compare=False)
 
 
 @node
 class Union(Expression):
     operands: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     operator_spans: tuple[Span, ...] = field(default=(), compare=False)
 
 
 @node
 class Complement(Expression):
     operand: Expression
-    span: Span = field(default=NOWHERE, compare=False)
     operator_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -207,7 +184,6 @@ class Iteration(Expression):
     operand: Expression
     at_least: int
     at_most: int | None
-    span: Span = field(default=NOWHERE, compare=False)
     operator_span: Span = field(default=NOWHERE, compare=False)
     written: str = field(default="", compare=False)
 
@@ -218,34 +194,29 @@ class Skip(Expression):
 
     policy: Literal["#", "@"]
     operands: tuple[Expression, ...]
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 class Declaration(Tree):
     """A part of a file that begins with its keyword."""
 
     __slots__ = ()
-    span: Span
 
 
 @node
 class Key(Tree):
     column: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Time(Tree):
     column: str
     unit: str | None = None
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Position(Tree):
     lon: str
     lat: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -253,36 +224,31 @@ class Attr(Tree):
     name: str
     kind: Literal["number", "text", "bool", "time"]
     unit: str | None = None
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Order(Tree):
     column: str
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Lateness(Tree):
     duration: Number
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Forget(Tree):
     duration: Number
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Dedupe(Tree):
-    span: Span = field(default=NOWHERE, compare=False)
+    """`dedupe`: of rows with one entity and time only the first stays."""
 
 
 @node
 class Clean(Tree):
     what: Literal["ais", "gps"]
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 StreamLine = Key | Time | Position | Attr | Order | Lateness | Forget | Dedupe | Clean
@@ -292,7 +258,6 @@ StreamLine = Key | Time | Position | Attr | Order | Lateness | Forget | Dedupe |
 class Stream(Declaration):
     name: str
     lines: tuple[StreamLine, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -304,7 +269,6 @@ class Knowledge(Declaration):
     name: str
     path: str
     name_column: str | None = None
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
     path_span: Span = field(default=NOWHERE, compare=False)
 
@@ -317,7 +281,6 @@ class Lookup(Declaration):
     path: str
     valid: Number
     nearest: Number
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
     path_span: Span = field(default=NOWHERE, compare=False)
 
@@ -326,7 +289,6 @@ class Lookup(Declaration):
 class Let(Declaration):
     name: str
     body: Expression
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -336,7 +298,6 @@ class Each(Tree):
 
     variable: str
     places: str
-    span: Span = field(default=NOWHERE, compare=False)
     places_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -346,13 +307,11 @@ class Within(Tree):
 
     amount: Number
     events: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Emit(Tree):
     columns: tuple[Name, ...]
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -362,7 +321,6 @@ class Pattern(Declaration):
     each: Each | None = None
     within: Within | None = None
     emit: Emit | None = None
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -372,7 +330,6 @@ class Item(Tree):
 
     text: str
     quoted: bool = False
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -381,14 +338,12 @@ class Values(Tree):
 
     attribute: str | None
     items: tuple[Item, ...]
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
 class Detected(Tree):
     at: int
     start: int | None = None
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node
@@ -400,7 +355,6 @@ class Test(Declaration):
     pattern: str
     lines: tuple[Values, ...]
     detects: tuple[Detected, ...]
-    span: Span = field(default=NOWHERE, compare=False)
     name_span: Span = field(default=NOWHERE, compare=False)
     detects_span: Span = field(default=NOWHERE, compare=False)
 
@@ -408,7 +362,6 @@ class Test(Declaration):
 @node
 class Include(Declaration):
     path: str
-    span: Span = field(default=NOWHERE, compare=False)
     path_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -418,7 +371,6 @@ class Broken(Declaration):
 
     keyword: str
     name: str | None
-    span: Span = field(default=NOWHERE, compare=False)
 
 
 @node

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.lexicon import RESERVED
-from wayeb_py.dsl.syntax.printer import (
+from wayeb_py.dsl.syntax.precedence import (
     AND,
     ATOM,
     COMPLEMENT,
@@ -17,7 +17,7 @@ from wayeb_py.dsl.syntax.printer import (
     SEQUENCE,
     SUM,
     enclosed,
-    enclosed_operand,
+    operand_tightness,
 )
 from wayeb_py.dsl.units import UNITS
 
@@ -36,23 +36,28 @@ def _operands(parts: st.SearchStrategy[t.Expression], at_least: int) -> st.Searc
     return st.lists(parts.map(lambda part: enclosed(part, at_least)), min_size=2, max_size=4).map(tuple)
 
 
+def _operand(part: t.Expression, at_least: int) -> t.Expression:
+    """The operand of a sum or product, in parentheses where it needs them."""
+    return enclosed(part, operand_tightness(part, at_least))
+
+
 def _grown(e: st.SearchStrategy[t.Expression]) -> st.SearchStrategy[t.Expression]:
     summand = e.map(lambda part: enclosed(part, SUM))
     whole = st.integers(0, 9)
     return st.one_of(
         st.builds(t.Group, e),
         st.builds(t.Call, plain_names, st.lists(e, max_size=3).map(tuple)),
-        st.builds(t.Negative, e.map(lambda part: enclosed_operand(part, NEGATIVE))),
+        st.builds(t.Negative, e.map(lambda part: _operand(part, NEGATIVE))),
         st.builds(
             t.Arithmetic,
             st.sampled_from(["+", "-"]),
-            e.map(lambda part: enclosed_operand(part, SUM)),
-            e.map(lambda part: enclosed_operand(part, PRODUCT)),
+            e.map(lambda part: _operand(part, SUM)),
+            e.map(lambda part: _operand(part, PRODUCT)),
         ),
         st.builds(
             t.Arithmetic,
             st.sampled_from(["*", "/"]),
-            e.map(lambda part: enclosed_operand(part, PRODUCT)),
+            e.map(lambda part: _operand(part, PRODUCT)),
             st.builds(t.Group, e),  # `5 m / s` would be a unit with a space in it
         ),
         st.builds(t.Compare, st.sampled_from([">", ">=", "<", "<=", "=", "!="]), summand, summand),

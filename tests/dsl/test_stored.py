@@ -25,7 +25,8 @@ FILES = sorted(Path(__file__).parents[2].joinpath("patterns").rglob("*.sre"))
 @given(regexes(PLAIN_ATOMS))
 @settings(max_examples=150)
 def test_a_random_meaning_comes_back_as_it_was(regex: m.Regex) -> None:
-    pattern = m.Pattern("P", regex, Source("x.sre", "pattern P := …"), Span(8, 9), m.Window(events=3), ("v",))
+    source = Source("x.sre", "pattern P := …")
+    pattern = m.Pattern("P", regex, source, span=Span(8, 9), window=m.Window(events=3), emit=("v",))
     meaning = m.Meaning(m.Stream("s", "id", "ts", "s", attributes=(m.Attribute("v", "number", "kn"),)), (pattern,))
     again = read_meaning(write_meaning(meaning))
     assert again == meaning
