@@ -1,4 +1,7 @@
-"""How high a tree may be, and the error for one that is higher: the parser measures text, the checker what it stands for."""
+"""How high a tree may be, and the error for one that is higher.
+
+The parser measures the text, and the checker what it stands for with every `let` written out.
+"""
 
 from __future__ import annotations
 

@@ -148,5 +148,6 @@ def rebuild(steps: tuple[tuple[type, Any], ...]) -> Any:
             continue
         parts = stack[len(stack) - value :]
         del stack[len(stack) - value :]
-        stack.append(tuple(parts) if kind is tuple else kind(*parts))
+        made = tuple(parts) if kind is tuple else kind(**dict(zip(_all_fields(kind), parts, strict=True)))
+        stack.append(made)
     return stack.pop()
