@@ -32,7 +32,7 @@ from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.parallel.batch import job as spark_job
 from wayeb_py.parallel.batch.plans import make_plan
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
-from wayeb_py.parallel.batch.task import AsideLog, Work, recognise
+from wayeb_py.parallel.batch.task import AsideLog, JobSpec, recognise_events
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
 from wayeb_py.parallel.wire.shuffle import Packer, Routing, Target
@@ -120,15 +120,15 @@ def event_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, f
     batches = [batch for block in reader.blocks() for batch in block.batches]
     n = sum(batch.num_rows for batch in batches)
     read_s = bench.cpu_s(read_all, reader)
-    works = {n_patterns: work_of(bench, patterns) for n_patterns, patterns in sets.items()}
-    by_patterns = {k: bench.cpu_s(recognise_all, work, lambda: batches) for k, work in works.items()}
+    specs = {n_patterns: spec_of(bench, patterns) for n_patterns, patterns in sets.items()}
+    by_patterns = {k: bench.cpu_s(recognise_all, spec, lambda: batches) for k, spec in specs.items()}
     recognise_s, pattern_s = parts_of_line({k: value / n for k, value in by_patterns.items()})
 
     parcels = {n_shards: list(cut(reader, batches, n_shards)) for n_shards in (FEW_SHARDS, MANY_SHARDS)}
     counts = {n_shards: len(payloads) for n_shards, payloads in parcels.items()}
     n_bytes = {counts[k]: float(sum(map(len, payloads))) for k, payloads in parcels.items()}
     packing = {counts[k]: bench.cpu_s(lambda k: sum(1 for _ in cut(reader, batches, k)), k) for k in parcels}
-    taking = {counts[k]: bench.cpu_s(recognise_all, works[FEW], partial(open_parcels, parcels[k])) for k in parcels}
+    taking = {counts[k]: bench.cpu_s(recognise_all, specs[FEW], partial(open_parcels, parcels[k])) for k in parcels}
     all_bytes, parcel_bytes = parts_of_line(n_bytes)
     pack_all_s, pack_parcel_s = parts_of_line(packing)
     take_all_s, unpack_parcel_s = parts_of_line(taking)
@@ -150,19 +150,19 @@ def read_all(reader: EventReader) -> int:
     return sum(block.n_rows for block in reader.blocks())
 
 
-def work_of(bench: Bench, patterns: wayeb_py.Patterns) -> Work:
+def spec_of(bench: Bench, patterns: wayeb_py.Patterns) -> JobSpec:
     """What tasks that recognise here, and write what they find into the folder, have to know."""
     reader = bench.reader(patterns)
     found = spark_job.schema_of_found(patterns, reader, False)
     time_range, folder = reader.selection.time_range, str(bench.folder)
-    return Work(pack_patterns(patterns), reader.schema, found, time_range, False, (), folder)
+    return JobSpec(pack_patterns(patterns), reader.schema, found, time_range, False, (), folder)
 
 
-def recognise_all(work: Work, read: Callable[[], Iterable[pa.RecordBatch]]) -> None:
+def recognise_all(spec: JobSpec, read: Callable[[], Iterable[pa.RecordBatch]]) -> None:
     """What a task does with events: recognises them, and writes what it finds."""
-    outlet = work.outlet(0, work.patterns_of(None).meaning.stream.time_unit)
-    recognise(work, None, read, outlet, AsideLog())
-    outlet.forget()
+    output = spec.output(0, spec.patterns_of(None).meaning.stream.time_unit)
+    recognise_events(spec, None, read, output, AsideLog())
+    output.forget()
 
 
 def cut(reader: EventReader, batches: list[pa.RecordBatch], n_shards: int) -> Iterator[bytes]:

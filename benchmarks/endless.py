@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health.pressure import Capacity, pass_time
-from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule
 
 ROUNDS = 1_000_000
@@ -104,13 +104,13 @@ class EndlessLog(ReplayLog):
             self._schedules[partition] = RoundSchedule(due_s, self._began_s, self.speed, self.span_s)
         return self._schedules[partition]
 
-    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+    def read(self, stretch: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         n_round = self._rows[stretch.partition]
         start = stretch.start
         while start < stretch.end:
             number, within = divmod(start, n_round)
             end = min(stretch.end, (number + 1) * n_round)
-            part = Stretch(stretch.partition, within, within + end - start)
+            part = OffsetRange(stretch.partition, within, within + end - start)
             for block in super().read(part, wanted, schema):
                 block.batches = [_later(batch, wanted.time.name, number * self.span_s) for batch in block.batches]
                 yield block

@@ -30,7 +30,7 @@ from benchmarks.spark_stream import BatchWatcher, in_one_order
 from tools.kafka.broker import Broker
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.kafka import KafkaLog
-from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.replay.recorded import open_recorded
 from wayeb_py.parallel.replay.replay import replay
@@ -88,7 +88,7 @@ class Passes:
         began, cpu_s, broker_s = time.perf_counter(), tree_cpu_s(), self.broker.cpu_s()
         n_events = 0
         for partition, end in log.latest().items():
-            for block in log.read(Stretch(partition, 0, end), wanted, schema):
+            for block in log.read(OffsetRange(partition, 0, end), wanted, schema):
                 n_events += sum(batch.num_rows for batch in block.batches)
         taken = self._taken(time.perf_counter() - began, broker_s, cpu_s)
         self.experiment.check(f"{n_events:,} events read", n_events == self.n_events)

@@ -20,7 +20,7 @@ import pyarrow as pa
 import wayeb_py
 from wayeb_py.parallel.recovery.keeping import Keeper
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshots
-from wayeb_py.parallel.stream.stream_recogniser import Live
+from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 TEXT = """stream s { key id time ts in s }
 pattern Fast  := (v > 50){2,}
@@ -37,13 +37,13 @@ def events(n: int, ts: int) -> pa.Table:
 
 def main(n_entities: int) -> None:
     patterns, schema = wayeb_py.compile(TEXT), events(1, 0).schema
-    keeper = Keeper(Live(patterns, schema, False, None))
+    keeper = Keeper(StreamRecogniser(patterns, schema, False, None))
     with tempfile.TemporaryDirectory() as folder:
         snapshots = Snapshots(Path(folder))
         offset = 0
         for number, n_events in enumerate((n_entities, *BATCHES)):
             n_taken = min(n_events, n_entities)
-            keeper.live.recogniser.feed(events(n_taken, number))
+            keeper.recogniser.inner.feed(events(n_taken, number))
             offset += n_taken
             began_s = time.perf_counter()
             keeper.prepare(may_change=True)
@@ -55,14 +55,14 @@ def main(n_entities: int) -> None:
         began_s = time.perf_counter()
         chain = snapshots.read(0, "", Point(Epoch(), offset))
         assert chain is not None
-        again = Keeper.of_chain(Live(patterns, schema, False, chain.whole), chain)
+        again = Keeper.of_chain(StreamRecogniser(patterns, schema, False, chain.whole), chain)
         print(f"read again, with {len(chain.changes)} changes {time.perf_counter() - began_s:32.3f} s")
         began_s = time.perf_counter()
-        whole = keeper.live.snapshot()
+        whole = keeper.recogniser.snapshot()
         snapshots.write(0, "", Point(Epoch(), offset + 1), whole)
         print(f"the whole at every batch, as it was before {time.perf_counter() - began_s:24.3f} s a batch")
         rest = events(min(1000, n_entities), 99)
-        same = keeper.live.recogniser.feed(rest).to_arrow().equals(again.live.recogniser.feed(rest).to_arrow())
+        same = keeper.recogniser.inner.feed(rest).to_arrow().equals(again.recogniser.inner.feed(rest).to_arrow())
         print("the same detections from what was read again" if same else "DIFFERENT detections")
         raise SystemExit(0 if same else 1)
 

@@ -40,7 +40,7 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.pressure import Capacity, SourceState, offsets_taken, read_states
-from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.logs.replay import MAX
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
@@ -269,7 +269,7 @@ def expected_ids(log: EndlessLog, subject: Subject, taken: Offsets) -> list[str]
     ids: list[str] = []
     for partition, begin in log.earliest().items():
         recogniser = Recogniser(subject.patterns, order="arrival")
-        for block in log.read(Stretch(partition, begin, taken[partition]), wanted, schema):
+        for block in log.read(OffsetRange(partition, begin, taken[partition]), wanted, schema):
             for batch in block.batches:
                 table = recogniser.feed(batch).to_arrow()
                 if table.num_rows:

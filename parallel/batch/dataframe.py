@@ -26,11 +26,10 @@ from wayeb_py.files.block import TimeRange
 from wayeb_py.files.projection import Wanted, absent
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
-from wayeb_py.parallel.batch.task import AsideLog, SetAside, Work, finish
-from wayeb_py.parallel.batch.task import recognise as recognise_events
+from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, finish, recognise_events
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.spark.task_errors import Raised
-from wayeb_py.parallel.spark.task_slots import count_slots
+from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
 from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER, Packer, Routing, Target, open_events, route_to_groups
 from wayeb_py.parallel.wire.spool import Replayed
@@ -72,19 +71,19 @@ def recognise(
     taken = events.select(*(f"`{name}`" for name in wanted.names))
     schema = _arrow_schema(taken, wanted)
     found = _found_in(patterns, schema, what == "episodes")
-    n_workers = count_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
+    n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
     routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()
     if scheme == "pattern":
         groups = _groups(patterns, taken, schema, n_workers)
         routing = route_to_groups(len(groups))
-    work = spark.sparkContext.broadcast(
-        Work(pack_patterns(patterns), schema, found, TimeRange(), what == "episodes", groups)
+    spec = spark.sparkContext.broadcast(
+        JobSpec(pack_patterns(patterns), schema, found, TimeRange(), what == "episodes", groups)
     )
     if scheme == "source":
-        parcels = _recognised_in_place(taken, work)
+        parcels = _recognised_in_place(taken, spec)
     else:
-        parcels = schemes.shuffled(_packed(taken, work, routing), work, Raised(), routing)
+        parcels = schemes.shuffled(_packed(taken, spec, routing), spec, Raised(), routing)
     return _opened(parcels, what, ASIDE if what == "aside" else _plain_schema(found))
 
 
@@ -143,14 +142,14 @@ def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _packed(taken: DataFrame, work: Broadcast[Work], routing: Routing) -> DataFrame:
+def _packed(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> DataFrame:
     """Rows as parcels by shard, numbered by partition and place in it."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        schema = work.value.schema
+        schema = spec.value.schema
         packer = Packer(routing, schema.names[0], 0 if context is None else context.partitionId())
         for batch in batches:
             for parcel in packer.add(_conformed(batch, schema)):
@@ -161,16 +160,16 @@ def _packed(taken: DataFrame, work: Broadcast[Work], routing: Routing) -> DataFr
     return taken.mapInArrow(task, DDL)
 
 
-def _recognised_in_place(taken: DataFrame, shared: Broadcast[Work]) -> DataFrame:
+def _recognised_in_place(taken: DataFrame, shared: Broadcast[JobSpec]) -> DataFrame:
     def parcels(batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
-        work = shared.value
-        events = Replayed(pack(_conformed(batch, work.schema)) for batch in batches)
-        outlet, aside = work.outlet(0, None), AsideLog()
+        spec = shared.value
+        events = Replayed(pack(_conformed(batch, spec.schema)) for batch in batches)
+        output, aside = spec.output(0, None), AsideLog()
         try:
-            account = recognise_events(work, None, lambda: open_events(events), outlet, aside)
+            account = recognise_events(spec, None, lambda: open_events(events), output, aside)
         finally:
             events.close()
-        yield from finish(0, account, outlet, aside, accounts=True)
+        yield from finish(0, account, output, aside, accounts=True)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for parcel in parcels(batches):

@@ -32,14 +32,14 @@ from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plans import Plan, make_plan
-from wayeb_py.parallel.batch.task import Account, SetAside, Work
+from wayeb_py.parallel.batch.task import Account, JobSpec, SetAside
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.spark.interruption import Interruption
 from wayeb_py.parallel.spark.launch import hush
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
-from wayeb_py.parallel.spark.task_slots import count_slots
+from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input
 
@@ -92,17 +92,18 @@ def run(
     with ExitStack() as stack:
         if spark is None:
             spark = _session(stack, master, workers, on_progress)
-        n_workers = workers or count_slots(spark.sparkContext)
+        n_workers = workers or count_task_slots(spark.sparkContext)
         plan = make_plan(patterns, reader, scheme, n_workers)
         if on_plan is not None:
             on_plan(str(plan))
-        work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
+        time_range = reader.selection.time_range
+        spec = JobSpec(pack_patterns(patterns), reader.schema, found, time_range, episodes, plan.groups)
         in_parts = None if folder is None else FolderSink(folder, by, found)
         sink = in_parts or FileSink(open_single(target, positions), found)
         stack.callback(sink.discard)
         aside_path = target.aside_path if aside is None else Path(aside)
         job = _Job(
-            spark, patterns, reader, plan, sink.prepared(work), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
+            spark, patterns, reader, plan, sink.prepared(spec), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
         )
         job.out, job.began_s, job.on_progress = target.path, began_s, on_progress
         summary = job.run()
@@ -145,7 +146,7 @@ class _Job:
     patterns: Patterns
     reader: EventReader
     plan: Plan
-    work: Work
+    spec: JobSpec
     aside: Aside
     sink: FolderSink | FileSink
     out: Path | None = None
@@ -161,14 +162,14 @@ class _Job:
 
     def _run(self, context: SparkContext, interruption: Interruption) -> Summary:
         frame: DataFrame | None = None
-        tools: schemes.Tools | None = None
+        job_context: schemes.JobContext | None = None
         try:
-            tools = schemes.Tools.make(self.spark, self.work)
-            tell = partial(self._tell, tools)
-            with watched(context, interruption, tools.errors, tell):
-                frame = self.plan.start(self.spark, tools).persist()
+            job_context = schemes.JobContext.make(self.spark, self.spec)
+            tell = partial(self._tell, job_context)
+            with watched(context, interruption, job_context.errors, tell):
+                frame = self.plan.start(self.spark, job_context).persist()
                 sent, account = self._recognise(frame)
-            with watched(context, interruption, tools.errors, lambda: None):
+            with watched(context, interruption, job_context.errors, lambda: None):
                 summary = self._conclude(account, _Others(frame, sent))
         except DataError as error:
             self.sink.discard()
@@ -180,8 +181,8 @@ class _Job:
             self.aside.discard()
             if frame is not None:
                 frame.unpersist()
-            if tools is not None:
-                tools.work.unpersist()
+            if job_context is not None:
+                job_context.spec.unpersist()
         return summary
 
     def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], Account]:
@@ -206,7 +207,7 @@ class _Job:
             self._set_aside(SetAside.from_parcel(parcel))
         self.aside.settle()
         self._refuse_scattered(others)
-        kind: Any = "episodes" if self.work.episodes else "detections"
+        kind: Any = "episodes" if self.spec.episodes else "detections"
         self.sink.write(unpack(parcel.payload) for parcel in others.of(kind))
         summary = self._summarise(account)
         self.sink.commit(account, summary)
@@ -251,7 +252,7 @@ class _Job:
             events=account.events,
             entities=account.entities,
             detections={name: account.detections.get(name, 0) for name in self.patterns.names},
-            episodes=account.episodes if self.work.episodes else None,
+            episodes=account.episodes if self.spec.episodes else None,
             aside=dict(self.aside.reasons),
             unreadable={name: asdict(unreadable) for name, unreadable in self.aside.unreadable.items()},
             duplicates=account.duplicates,
@@ -266,10 +267,10 @@ class _Job:
             seconds=time.perf_counter() - self.began_s,  # with the manifest still to be written
         )
 
-    def _tell(self, tools: schemes.Tools) -> None:
+    def _tell(self, job_context: schemes.JobContext) -> None:
         if self.on_progress is not None:
             n_bytes = self.reader.n_bytes * self.plan.n_readings
-            self.on_progress(Progress("recognising", tools.n_events.value, tools.n_bytes.value, n_bytes))
+            self.on_progress(Progress("recognising", job_context.n_events.value, job_context.n_bytes.value, n_bytes))
 
 
 @dataclass(frozen=True, slots=True)

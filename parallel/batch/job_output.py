@@ -19,7 +19,7 @@ from wayeb_py.files.render import plain_table
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.write import STDOUT, Output, Target, find_target, means_folder, open_output
 from wayeb_py.parallel.batch.output_folder import OutputFolder
-from wayeb_py.parallel.batch.task import Account, Work
+from wayeb_py.parallel.batch.task import Account, JobSpec
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.run.runner import Positions, Summary
 
@@ -53,8 +53,8 @@ class FolderSink:
     def __init__(self, folder: OutputFolder, by: Sequence[By], schema: pa.Schema) -> None:
         self._folder, self._by, self._schema = folder, tuple(by), schema
 
-    def prepared(self, work: Work) -> Work:
-        return replace(work, folder=str(self._folder.open()), by=self._by)
+    def prepared(self, spec: JobSpec) -> JobSpec:
+        return replace(spec, folder=str(self._folder.open()), by=self._by)
 
     def write(self, tables: Iterator[pa.Table]) -> None:
         for _ in tables:
@@ -68,7 +68,7 @@ class FolderSink:
         """A part without rows, so that readers find columns."""
         import pyarrow.parquet as pq
 
-        pq.write_table(plain_table(self._schema.empty_table()), self._folder.aside / "part-00000.parquet")
+        pq.write_table(plain_table(self._schema.empty_table()), self._folder.staging / "part-00000.parquet")
         return {"part-00000.parquet": 0}
 
     def discard(self) -> None:
@@ -81,9 +81,9 @@ class FileSink:
     def __init__(self, output: Output, schema: pa.Schema) -> None:
         self._output, self._schema = output, schema
 
-    def prepared(self, work: Work) -> Work:
+    def prepared(self, spec: JobSpec) -> JobSpec:
         self._output.open()
-        return work
+        return spec
 
     def write(self, tables: Iterator[pa.Table]) -> None:
         self._output.write(self._schema.empty_table())

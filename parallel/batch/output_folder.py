@@ -40,7 +40,7 @@ class OutputFolder:
         host = socket.gethostname()
         self._prefix = f".{self.path.name}.{host}-"
         own = f"{self._prefix}{os.getpid()}-{secrets.token_hex(4)}"
-        self.aside = self.path.with_name(f"{own}.tmp")  # where tasks write
+        self.staging = self.path.with_name(f"{own}.tmp")  # where tasks write
         self._whole = self.path.with_name(f"{own}-whole.tmp")  # what the output becomes
 
     def open(self) -> Path:
@@ -50,14 +50,14 @@ class OutputFolder:
             for left in self.path.parent.glob(f"{self._prefix}*.tmp"):
                 if not _is_alive(left.name.removeprefix(self._prefix).split("-")[0]):
                     shutil.rmtree(left, ignore_errors=True)
-            self.aside.mkdir()
-        return self.aside
+            self.staging.mkdir()
+        return self.staging
 
     def commit(self, parts: dict[str, int], record: dict[str, Any]) -> None:
         """Puts the folder with these parts, and no others, in its place."""
         with telling_faults(self.path):
             for name in parts:
-                if not (self.aside / name).is_file():
+                if not (self.staging / name).is_file():
                     raise DataError(
                         "the parts that the executors wrote are not here",
                         str(self.path),
@@ -68,7 +68,7 @@ class OutputFolder:
             for name in parts:
                 place = self._whole / name
                 place.parent.mkdir(parents=True, exist_ok=True)
-                os.rename(self.aside / name, place)
+                os.rename(self.staging / name, place)
                 sync(place)
             manifest = {"parts": dict(sorted(parts.items())), **record}
             text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
@@ -87,9 +87,9 @@ class OutputFolder:
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""
         # Under another name first: tasks that are still being stopped then find no folder to write to.
-        gone = self.aside.with_name(f"{self.aside.name}.gone.tmp")
+        gone = self.staging.with_name(f"{self.staging.name}.gone.tmp")
         with contextlib.suppress(OSError):
-            os.rename(self.aside, gone)
+            os.rename(self.staging, gone)
         for left in (gone, self._whole):
             shutil.rmtree(left, ignore_errors=True)
 

@@ -26,7 +26,7 @@ import pyarrow.types as pt
 from wayeb_py.files.read import EventReader
 from wayeb_py.parallel.batch.sample import measure_costs, recognition_s, sample_events
 from wayeb_py.parallel.batch.schemes import Scheme
-from wayeb_py.parallel.batch.splits import Layout, pack_splits, stretches
+from wayeb_py.parallel.batch.splits import Layout, even_splits, pack_splits
 from wayeb_py.parallel.wire.parcel import pack, unpack
 from wayeb_py.patterns import Patterns
 from wayeb_py.run.whole_table import put_in_order
@@ -46,7 +46,7 @@ class Facts:
     n_files: int
     n_events: int  # by the footers, or guessed from the size
     n_workers: int
-    n_stretches: int  # pieces that can be read by themselves, up to one a worker
+    n_even_splits: int  # pieces that can be read by themselves, up to one a worker
     promise: str | None  # how it is known that each entity is in one split
     n_splits: int = 1  # by entity
     fullest: float = 1.0  # the share of the bytes that the fullest worker gets of those splits
@@ -92,7 +92,7 @@ def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: i
         n_files=len(reader.files),
         n_events=sum(rows),
         n_workers=n_workers,
-        n_stretches=max(1, len(stretches(reader.files, n_workers))),
+        n_even_splits=max(1, len(even_splits(reader.files, n_workers))),
         promise=layout.promise,
         n_splits=len(layout.splits),
         fullest=max((split.n_bytes for split in packed), default=0) / total,
@@ -158,7 +158,7 @@ def decide(facts: Facts, costs: Costs | None) -> Choice:
 
 
 def _partition_s(facts: Facts, costs: Costs, most_groups: int) -> float:
-    readers = min(facts.n_workers, facts.n_stretches)
+    readers = min(facts.n_workers, facts.n_even_splits)
     moved_s = costs.pack_s * MOVED
     copies = _copies(facts, costs, most_groups)
     first = (costs.read_s + moved_s * (1 + costs.heaviest * (copies - 1))) / readers

@@ -12,7 +12,7 @@ from wayeb_py.files.read import EventReader
 from wayeb_py.parallel.batch import planner, schemes
 from wayeb_py.parallel.batch.sample import equal_groups, measure_costs, sample_events, sample_keys
 from wayeb_py.parallel.batch.schemes import Scheme
-from wayeb_py.parallel.batch.splits import Layout, Split, entity_splits, pack_splits, stretches, whole
+from wayeb_py.parallel.batch.splits import Layout, Split, entity_splits, even_splits, pack_splits, whole
 from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER, Routing, route
 from wayeb_py.patterns import Patterns
 
@@ -38,14 +38,14 @@ class Plan:
         """How often the input is read."""
         return len(self.groups) if self.scheme == "pattern" else 1
 
-    def start(self, spark: SparkSession, tools: schemes.Tools) -> DataFrame:
+    def start(self, spark: SparkSession, job_context: schemes.JobContext) -> DataFrame:
         """The parcels of the job; nothing is done until they are asked for."""
         if self.scheme == "source":
-            return schemes.source(spark, tools, self.splits)
+            return schemes.source(spark, job_context, self.splits)
         if self.scheme == "pattern":
-            return schemes.pattern(spark, tools, self.splits[0], len(self.groups))
+            return schemes.pattern(spark, job_context, self.splits[0], len(self.groups))
         assert self.routing is not None
-        return schemes.partition(spark, tools, self.splits, self.routing)
+        return schemes.partition(spark, job_context, self.splits, self.routing)
 
     def __str__(self) -> str:
         return f"scheme {self.scheme}, {self.why}"
@@ -93,7 +93,7 @@ def _by_partition(patterns: Patterns, reader: EventReader, choice: planner.Choic
         groups = equal_groups(patterns, measure_costs(patterns, sample_events(reader)), n_groups)
     heavy = f", {_count(len(routing.heavy), 'entity', 'entities')} with a shard of its own" if routing.heavy else ""
     apart = f" and {_count(len(groups), 'group')} of patterns" if groups else ""
-    splits = tuple(stretches(reader.files, _n_tasks(reader, n_workers)))
+    splits = tuple(even_splits(reader.files, _n_tasks(reader, n_workers)))
     return Plan(
         "partition", f"{choice.why}: {_count(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups
     )

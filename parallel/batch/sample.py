@@ -1,6 +1,6 @@
-"""A few stretches of the input become a sample: which entities there are how often, and what patterns cost on it.
+"""A few parts of the input become a sample: which entities there are how often, and what patterns cost on it.
 
-Stretches are taken from all over the time range that is asked for, because the beginning of a day is not like its
+The parts come from all over the time range that is asked for, because the beginning of a day is not like its
 middle; of a Parquet file a row group each, of a text file its first block.
 """
 
@@ -16,11 +16,11 @@ import pyarrow as pa
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader
-from wayeb_py.parallel.batch.splits import Split, stretches
+from wayeb_py.parallel.batch.splits import Split, even_splits
 from wayeb_py.patterns import Patterns
 from wayeb_py.run.whole_table import put_in_order
 
-SAMPLED = 8  # stretches
+SAMPLED = 8  # parts of the input
 COSTED_ROWS = 50_000
 MOST_MEASURED = 64  # sets of patterns
 
@@ -30,8 +30,8 @@ def sample_events(reader: EventReader, wanted: Wanted | None = None, n_rows: int
     wanted = wanted or reader.wanted
     schema = pa.schema([reader.schema.field(name) for name in wanted.names])
     pieces = []
-    for stretch in stretches(reader.files, SAMPLED, reader.selection):
-        file = stretch.files[0]
+    for split in even_splits(reader.files, SAMPLED, reader.selection):
+        file = split.files[0]
         if file.groups is not None:
             middle = (file.groups[0] + file.groups[1]) // 2
             middle = min(middle, file.groups[1] - 1)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from wayeb_py.parallel.batch.splits import Split
-from wayeb_py.parallel.batch.task import Account, AsideLog, Work, entities_parcel, finish, recognise
+from wayeb_py.parallel.batch.task import Account, AsideLog, JobSpec, entities_parcel, finish, recognise_events
 from wayeb_py.parallel.spark.task_errors import Errors, Raised
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
 from wayeb_py.parallel.wire.shuffle import NUMBER_BITS, Packer, Routing, open_events
@@ -42,18 +42,18 @@ def require_known(scheme: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Tools:
+class JobContext:
     """What goes with every task of a job: what to do, where errors are told, and what progress is counted with."""
 
-    work: Broadcast[Work]
+    spec: Broadcast[JobSpec]
     errors: Errors
     n_events: Accumulator[int]
     n_bytes: Accumulator[int]
 
     @classmethod
-    def make(cls, spark: SparkSession, work: Work) -> Tools:
+    def make(cls, spark: SparkSession, spec: JobSpec) -> JobContext:
         context = spark.sparkContext
-        return cls(context.broadcast(work), Errors(context), context.accumulator(0), context.accumulator(0))
+        return cls(context.broadcast(spec), Errors(context), context.accumulator(0), context.accumulator(0))
 
     def reading(self, reader: EventReader, aside: AsideLog) -> Iterator[pa.RecordBatch]:
         """The reader's events; what it leaves out is noted."""
@@ -68,69 +68,69 @@ class Tools:
             blocks.close()  # type: ignore[attr-defined]
 
 
-def source(spark: SparkSession, tools: Tools, splits: Sequence[Split]) -> DataFrame:
+def source(spark: SparkSession, job_context: JobContext, splits: Sequence[Split]) -> DataFrame:
     """Every split is recognised where it is read."""
 
     def run(task: int) -> Iterator[Parcel]:
-        work = tools.work.value
-        wanted = work.wanted(None)
-        reader = splits[task].open(wanted, work.schema, work.time_range)
-        outlet, aside = work.outlet(task, wanted.time_unit), AsideLog()
+        spec = job_context.spec.value
+        wanted = spec.wanted(None)
+        reader = splits[task].open(wanted, spec.schema, spec.time_range)
+        output, aside = spec.output(task, wanted.time_unit), AsideLog()
         keys: list[pa.Array] = []
-        account = recognise(work, None, lambda: tools.reading(reader, aside), outlet, aside, keys)
-        yield from finish(task, account, outlet, aside, accounts=True)
+        account = recognise_events(spec, None, lambda: job_context.reading(reader, aside), output, aside, keys)
+        yield from finish(task, account, output, aside, accounts=True)
         yield entities_parcel(task, keys)
 
-    return _parcels(spark, len(splits), run, tools)
+    return _parcels(spark, len(splits), run, job_context)
 
 
-def pattern(spark: SparkSession, tools: Tools, everything: Split, n_groups: int) -> DataFrame:
+def pattern(spark: SparkSession, job_context: JobContext, everything: Split, n_groups: int) -> DataFrame:
     """Every group of patterns sees all events."""
 
     def run(group: int) -> Iterator[Parcel]:
-        work = tools.work.value
-        wanted = work.wanted(group)
-        reader = everything.open(wanted, work.schema_of(wanted), work.time_range)
-        outlet, aside = work.outlet(group, wanted.time_unit), AsideLog()
-        account = recognise(work, group, lambda: tools.reading(reader, aside), outlet, aside)
-        yield from finish(group, account, outlet, aside, accounts=group == 0)
+        spec = job_context.spec.value
+        wanted = spec.wanted(group)
+        reader = everything.open(wanted, spec.schema_of(wanted), spec.time_range)
+        output, aside = spec.output(group, wanted.time_unit), AsideLog()
+        account = recognise_events(spec, group, lambda: job_context.reading(reader, aside), output, aside)
+        yield from finish(group, account, output, aside, accounts=group == 0)
 
-    return _parcels(spark, n_groups, run, tools)
+    return _parcels(spark, n_groups, run, job_context)
 
 
-def partition(spark: SparkSession, tools: Tools, splits: Sequence[Split], routing: Routing) -> DataFrame:
+def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Split], routing: Routing) -> DataFrame:
     """Splits are read and cut by entity; each shard is recognised by itself."""
     accounts = len(routing.targets)  # the place for what is no event: it passes the second stage untouched
 
     def read(task: int) -> Iterator[Parcel]:
-        work = tools.work.value
-        wanted = work.wanted(None)
-        reader = splits[task].open(wanted, work.schema, work.time_range)
+        spec = job_context.spec.value
+        wanted = spec.wanted(None)
+        reader = splits[task].open(wanted, spec.schema, spec.time_range)
         packer, aside = Packer(routing, wanted.key.name, task), AsideLog()
-        for batch in tools.reading(reader, aside):
+        for batch in job_context.reading(reader, aside):
             yield from packer.add(batch)
         yield from packer.finish()
         yield from aside.parcels(accounts, task << NUMBER_BITS)
         yield Account(rows=aside.n_rows).to_parcel(accounts)
 
-    return shuffled(_parcels(spark, len(splits), read, tools), tools.work, tools.errors, routing)
+    return shuffled(_parcels(spark, len(splits), read, job_context), job_context.spec, job_context.errors, routing)
 
 
-def shuffled(parcels: DataFrame, shared: Broadcast[Work], errors: Errors | Raised, routing: Routing) -> DataFrame:
+def shuffled(parcels: DataFrame, shared: Broadcast[JobSpec], errors: Errors | Raised, routing: Routing) -> DataFrame:
     """Parcels of events become parcels of what is found in them, each shard's events in the order of arrival."""
     n_targets = len(routing.targets)
 
     def run(target: int, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
-        work = shared.value
+        spec = shared.value
         shard = routing.targets[target]
         events = Replayed(parcel.payload for parcel in parcels)
-        unit = work.patterns_of(None).meaning.stream.time_unit
-        outlet, aside = work.outlet(target, unit), AsideLog()
+        unit = spec.patterns_of(None).meaning.stream.time_unit
+        output, aside = spec.output(target, unit), AsideLog()
         try:
-            account = recognise(work, shard.group, lambda: open_events(events), outlet, aside)
+            account = recognise_events(spec, shard.group, lambda: open_events(events), output, aside)
         finally:
             events.close()
-        yield from finish(target, account, outlet, aside, accounts=shard.group in (None, 0))
+        yield from finish(target, account, output, aside, accounts=shard.group in (None, 0))
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))
@@ -144,13 +144,13 @@ def shuffled(parcels: DataFrame, shared: Broadcast[Work], errors: Errors | Raise
     return arranged.sortWithinPartitions("split", "number").mapInArrow(task, DDL)
 
 
-def _parcels(spark: SparkSession, n_tasks: int, run: Task, tools: Tools) -> DataFrame:
+def _parcels(spark: SparkSession, n_tasks: int, run: Task, job_context: JobContext) -> DataFrame:
     """The parcels of tasks 0, 1, 2, …, each a partition of its own."""
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                for parcel in tools.errors.caught(number, run(number)):
+                for parcel in job_context.errors.caught(number, run(number)):
                     yield to_batch([parcel])
 
     frame: Any = spark.range(0, n_tasks, 1, n_tasks)

@@ -1,9 +1,9 @@
-"""Files become splits: stretches of events that one task reads by itself, by name, with our own reader.
+"""Files become splits: events that one task reads by itself, by name, with our own reader.
 
 Spark is told names and nothing else: turning a file's rows into Spark's and back costs more than recognising them. A
 Parquet file is cut where its row groups are; text files are read as wholes.
 
-Two ways to cut. `stretches` follows the order of arrival, for tasks that hand events on. `entity_splits` keeps each
+Two ways to cut. `even_splits` follows the order of arrival, for tasks that hand events on. `entity_splits` keeps each
 entity in one split, for tasks that recognise where they read; whether it may be relied on is known from
 
 - folders named by the key (`vehicle=17/`),
@@ -79,7 +79,7 @@ class _Unit:
     high: Any = None
 
 
-def stretches(files: Sequence[OpenedFile], n_splits: int, selection: Selection | None = None) -> list[Split]:
+def even_splits(files: Sequence[OpenedFile], n_splits: int, selection: Selection | None = None) -> list[Split]:
     """The events in the order of arrival, cut into at most so many splits of about equal size.
 
     With a selection, row groups are left out that by their statistics have nothing in its time range.

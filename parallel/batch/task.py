@@ -22,7 +22,7 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.files.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.sort import sort_events
-from wayeb_py.parallel.batch.task_output import By, Outlet, ParcelOutlet, PartOutlet
+from wayeb_py.parallel.batch.task_output import By, ParcelOutput, PartOutput, TaskOutput
 from wayeb_py.parallel.spark.bundle import open_patterns
 from wayeb_py.parallel.wire.parcel import Parcel, pack
 from wayeb_py.parallel.wire.spool import Spool
@@ -32,7 +32,7 @@ ASIDE_ROWS = 5_000  # in a parcel
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class JobSpec:
     """What all tasks of a job share: sent to every executor once."""
 
     patterns: bytes
@@ -55,10 +55,10 @@ class Work:
     def schema_of(self, wanted: Wanted) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in wanted.names])
 
-    def outlet(self, task: int, unit: Any) -> Outlet:
+    def output(self, task: int, unit: Any) -> TaskOutput:
         if self.folder is None:
-            return ParcelOutlet("episodes" if self.episodes else "detections", task)
-        return PartOutlet(Path(self.folder), task, self.by, unit)
+            return ParcelOutput("episodes" if self.episodes else "detections", task)
+        return PartOutput(Path(self.folder), task, self.by, unit)
 
 
 @dataclass(slots=True)
@@ -144,42 +144,42 @@ class AsideLog:
         self._notes.close()
 
 
-def recognise(
-    work: Work,
+def recognise_events(
+    spec: JobSpec,
     group: int | None,
     read: Callable[[], Iterable[pa.RecordBatch]],
-    outlet: Outlet,
+    output: TaskOutput,
     aside: AsideLog,
     keys: list[pa.Array] | None = None,
 ) -> Account:
     """Recognises what `read` gives, once more from its start if it is in disorder; the keys are told if asked for."""
-    stream = work.patterns_of(group).meaning.stream
+    stream = spec.patterns_of(group).meaning.stream
     assert stream.time is not None
     if stream.lateness_s is not None:
-        return _attempt(work, group, read(), "arrival", outlet, aside, keys)
+        return _attempt(spec, group, read(), "arrival", output, aside, keys)
     try:
-        return _attempt(work, group, read(), "sorted", outlet, aside, keys)
+        return _attempt(spec, group, read(), "sorted", output, aside, keys)
     except Disorder:
-        outlet.forget()
+        output.forget()
         aside.forget()
-        schema = work.schema_of(work.wanted(group))
+        schema = spec.schema_of(spec.wanted(group))
         events = sort_events((batch.select(schema.names) for batch in read()), schema, stream.time, stream.order)
-        account = _attempt(work, group, events, "sorted", outlet, aside, keys)
+        account = _attempt(spec, group, events, "sorted", output, aside, keys)
         account.sorted = True
         return account
 
 
 def _attempt(
-    work: Work,
+    spec: JobSpec,
     group: int | None,
     batches: Iterable[pa.RecordBatch],
     order: Literal["arrival", "sorted"],
-    outlet: Outlet,
+    output: TaskOutput,
     aside: AsideLog,
     keys: list[pa.Array] | None,
 ) -> Account:
-    episodes = work.episodes
-    recogniser = Recogniser(work.patterns_of(group), order=order, episodes=episodes)
+    episodes = spec.episodes
+    recogniser = Recogniser(spec.patterns_of(group), order=order, episodes=episodes)
     account = Account()
     found: Counter[str] = Counter()
 
@@ -187,10 +187,10 @@ def _attempt(
         found.update(detections.counts())
         table = detections.episodes() if episodes else detections.to_arrow()
         account.episodes += table.num_rows if episodes else 0
-        outlet.write(_conform(table, work.found))
+        output.write(_conform(table, spec.found))
         aside.add_refused(recogniser)
 
-    recogniser.feed(pa.RecordBatch.from_pylist([], schema=work.schema))
+    recogniser.feed(pa.RecordBatch.from_pylist([], schema=spec.schema))
     for batch in batches:
         began_s = time.thread_time()
         detections = recogniser.feed(batch)
@@ -216,13 +216,13 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def finish(task: int, account: Account, outlet: Outlet, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
+def finish(task: int, account: Account, output: TaskOutput, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
     """Everything that a task has to tell, its account last: what is without one has not happened.
 
     Of several tasks that see the same events with different patterns, one accounts for the events.
     """
-    yield from outlet.finish()
-    account.parts = outlet.parts if isinstance(outlet, PartOutlet) else {}
+    yield from output.finish()
+    account.parts = output.parts if isinstance(output, PartOutput) else {}
     if accounts:
         account.rows = aside.n_rows
         yield from aside.parcels(task)

@@ -37,7 +37,7 @@ OPEN_PARTS = 64
 DAY_S = 86_400
 
 
-class Outlet(Protocol):
+class TaskOutput(Protocol):
     """Takes tables of one schema; may be told to forget them all; ends once."""
 
     def write(self, table: pa.Table) -> None: ...
@@ -45,7 +45,7 @@ class Outlet(Protocol):
     def finish(self) -> Iterator[Parcel]: ...
 
 
-class ParcelOutlet:
+class ParcelOutput:
     """Gathers detections into parcels for the driver."""
 
     def __init__(self, kind: Kind, task: int) -> None:
@@ -80,7 +80,7 @@ class ParcelOutlet:
 
 
 @dataclass(slots=True)
-class PartOutlet:
+class PartOutput:
     """Writes detections as Parquet parts below a folder, in `pattern=…/day=…` folders if asked.
 
     They are gathered first: with more places than can be open at once each writing makes a file anew for most of them.

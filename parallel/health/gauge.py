@@ -22,7 +22,7 @@ WRITE_EVERY_S = 0.2  # while nothing is planned Spark asks several times a secon
 
 
 @dataclass(frozen=True, slots=True)
-class GaugeSetting:
+class GaugeOptions:
     """Where states are written, and how much may be offered ahead."""
 
     file: Path
@@ -32,10 +32,10 @@ class GaugeSetting:
 class Gauge:
     """The gauge of one query; lives where its batches are planned."""
 
-    def __init__(self, log: Log, setting: GaugeSetting, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._log, self._setting, self._clock_s = log, setting, clock_s
+    def __init__(self, log: Log, options: GaugeOptions, clock_s: Callable[[], float] = time.monotonic) -> None:
+        self._log, self._options, self._clock_s = log, options, clock_s
         self._replay = log if isinstance(log, ReplayLog) else None
-        self._live = LivePressure(setting.capacity)
+        self._live = LivePressure(options.capacity)
         self._written_s = -WRITE_EVERY_S
 
     @property
@@ -70,18 +70,18 @@ class Gauge:
 
     def _write(self, now_s: float) -> None:
         self._written_s = now_s
-        write_states(self._setting.file, self.states)
+        write_states(self._options.file, self.states)
 
 
-def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeSetting:
+def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeOptions:
     """The gauge of a log whose checkpoint is in this folder; nothing is left of an earlier run's."""
     file = folder / FOLDER / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
-    return GaugeSetting(file, log.capacity if isinstance(log, ReplayLog) else capacity)
+    return GaugeOptions(file, log.capacity if isinstance(log, ReplayLog) else capacity)
 
 
-def has_ended(log: Log, gauge: GaugeSetting) -> bool:
+def has_ended(log: Log, gauge: GaugeOptions) -> bool:
     """Whether a replay has offered everything, and all of it has been taken; other logs go on for ever."""
     if not isinstance(log, ReplayLog):
         return False

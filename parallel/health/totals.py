@@ -22,7 +22,7 @@ FILE = "totals.json"
 # What a count says of a partition or group is a level, where the last one holds, or else it is added up.
 _LEVELS = ("entities", "held", "state_bytes")
 _NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside")  # what is set aside is counted by reason
-_GREATEST = ("end", "last_s", "most_rows")  # a stretch may be read in pieces
+_GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""A file of a folder becomes pieces: stretches of rows that are there whole, and can be read again by row.
+"""A file of a folder becomes pieces: ranges of rows that are there whole, and can be read again by row.
 
     Parquet, Arrow     the whole file is one piece, once its footer is there
     NDJSON, CSV        whole lines, a few megabytes a piece; lines that are added later are pieces of their own

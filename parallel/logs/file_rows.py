@@ -10,7 +10,7 @@ What is damaged goes aside as one bad row with the reason, and nothing of it is 
     a Parquet row group, an Arrow record batch                   its rows, at the first of them; the others are read
     a row group too large to be held                             its rows from the first thousands that cannot be read
 
-So a stretch that begins or ends inside a damaged part sees the same rows as one that covers it. Errors of the system (a
+So a range that begins or ends inside a damaged part sees the same rows as one that covers it. Errors of the system (a
 disk that fails, a file that may not be read) are none of the file's: they end the stream, which goes on when they
 are mended.
 """

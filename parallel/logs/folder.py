@@ -54,7 +54,7 @@ from wayeb_py.parallel.logs.file_ranges import (
 )
 from wayeb_py.parallel.logs.file_rows import read_piece
 from wayeb_py.parallel.logs.journal import Journal, render_journal
-from wayeb_py.parallel.logs.log import NoEventsError, Offsets, Stretch
+from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange, Offsets
 from wayeb_py.parallel.recovery.mending import CHOICE
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
@@ -177,24 +177,24 @@ class FolderLog:
             known = self._load()
         return {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
 
-    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        """The rows of the pieces that the stretch covers."""
-        pieces = self._load().pieces.get(stretch.partition, [])
-        begin = bisect_right(pieces, stretch.start, key=lambda piece: piece.start) - 1
-        at = stretch.start
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        """The rows of the pieces that the range covers."""
+        pieces = self._load().pieces.get(offsets.partition, [])
+        begin = bisect_right(pieces, offsets.start, key=lambda piece: piece.start) - 1
+        at = offsets.start
         for piece in islice(pieces, max(0, begin), None):
-            if at >= stretch.end:
+            if at >= offsets.end:
                 return
             if piece.start > at:
-                raise self._gone(stretch.partition, at)
-            end = min(stretch.end, piece.end)
+                raise self._gone(offsets.partition, at)
+            end = min(offsets.end, piece.end)
             if at < end:
                 yield from read_piece(
                     piece, self._file(piece.path), at - piece.start, end - piece.start, wanted, schema
                 )
                 at = end
-        if at == stretch.start < stretch.end:
-            raise self._gone(stretch.partition, at)
+        if at == offsets.start < offsets.end:
+            raise self._gone(offsets.partition, at)
 
     def _gone(self, partition: str, offset: int) -> DataError:
         return DataError(
@@ -227,7 +227,7 @@ class FolderLog:
     def _compact(self, before: Offsets) -> None:
         """Writes the journal anew without what nobody can ask for: what is committed, and gone from the folder.
 
-        A stretch that is read again from an older state could not be read without its file either.
+        A range that is read again from an older state could not be read without its file either.
         """
         kept: list[Piece] = []
         for partition, pieces in self._load().pieces.items():

@@ -2,11 +2,11 @@
 
 Messages are read as the lines of an NDJSON file are (`files.ndjson`), by the same types and with the same faults: a
 message that is no JSON object, is empty, or has no time or key is set aside with its partition and offset, and never
-stops the stream. Offsets may have gaps, from compaction and from transactions: a stretch ends where the position
+stops the stream. Offsets may have gaps, from compaction and from transactions: a range ends where the position
 reaches its end, not when so many messages were read. Only committed messages count.
 
 Nothing is committed to Kafka: offsets are kept by whoever reads, beside the state that belongs to them. Where the topic
-no longer holds what a stretch asks for, reading stops and says so; with `lost=skip` it goes on, and the gap is set
+no longer holds what a range asks for, reading stops and says so; with `lost=skip` it goes on, and the gap is set
 aside.
 
 *Not taken*: a consumer group, whose rebalancing would move entities away from their state; Spark's connector, which
@@ -32,7 +32,7 @@ from wayeb_py.files.ndjson import guess_types, read_each, read_objects, read_typ
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import joined_schema
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic, is_passing
-from wayeb_py.parallel.logs.log import NoEventsError, Offsets, Stretch
+from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange, Offsets
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -44,7 +44,7 @@ SHOWN_CHARACTERS = 60
 CAREFUL_MESSAGES = 256  # a block with a fault is halved down to this before its messages are read one by one
 _WAIT_S = 0.1
 
-# The client waits a second, by default, when its queue was full. What it has fetched beyond the stretch is thrown away,
+# The client waits a second, by default, when its queue was full. What it has fetched beyond the range is thrown away,
 # so the queue is small; one that holds a few fetches is no slower.
 _FETCHING = {
     "fetch_queue_backoff_ms": 1,
@@ -93,12 +93,12 @@ class KafkaLog:
         """
         earliest, latest = self.earliest(), self.latest()
         share = max(1, SAMPLE_MESSAGES // max(1, len(latest)))
-        firsts = [Stretch(p, start, min(start + share, latest[p])) for p, start in earliest.items()]
+        firsts = [OffsetRange(p, start, min(start + share, latest[p])) for p, start in earliest.items()]
         sampled = self._sample(firsts)
         objects = read_objects(value for _, _, value in sampled)
         seen = dict.fromkeys(name for value in objects for name in value)
         if not set(wanted.names) <= seen.keys():
-            ends = [Stretch(one.partition, max(one.end, latest[one.partition] - share), latest[one.partition])
+            ends = [OffsetRange(one.partition, max(one.end, latest[one.partition] - share), latest[one.partition])
                     for one in firsts]  # fmt: skip
             last = self._sample(ends)
             sampled += last
@@ -113,12 +113,12 @@ class KafkaLog:
         types = guess_types(objects, present, wanted, self.name)
         return joined_schema([_Sample(EventFile(self.name, "ndjson"), present, types)], wanted)
 
-    def _sample(self, stretches: list[Stretch]) -> list[tuple[str, int, bytes]]:
-        """Partition, offset and value of the messages of some stretches."""
+    def _sample(self, ranges: list[OffsetRange]) -> list[tuple[str, int, bytes]]:
+        """Partition, offset and value of the messages of some ranges."""
         return [
-            (stretch.partition, piece.offset(place), value or b"")
-            for stretch in stretches
-            for piece in self._messages(stretch)
+            (offsets.partition, piece.offset(place), value or b"")
+            for offsets in ranges
+            for piece in self._messages(offsets)
             if isinstance(piece, Messages)
             for place, value in enumerate(piece.values)
         ]
@@ -150,11 +150,11 @@ class KafkaLog:
             found[str(number)] = self.topic.ask(partial(_watermarks, client, partition), client)[which]
         return found
 
-    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        """The events of a stretch, a block for some thousands of messages."""
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        """The events of a range, a block for some thousands of messages."""
         selection = Selection(wanted, schema, TimeRange(), BLOCK_MESSAGES)
-        place = self.place(stretch.partition)
-        for piece in self._messages(stretch):
+        place = self.place(offsets.partition)
+        for piece in self._messages(offsets):
             if isinstance(piece, AsideRow):
                 yield Block(aside=[piece])
             else:
@@ -167,13 +167,13 @@ class KafkaLog:
     def forget(self, before: Offsets) -> None:
         """The topic's own retention decides what is kept."""
 
-    def _messages(self, stretch: Stretch) -> Iterator[Messages | AsideRow]:
-        """The messages of a stretch, and in their place what has gone before it could be read."""
-        if stretch.start >= stretch.end:
+    def _messages(self, offsets: OffsetRange) -> Iterator[Messages | AsideRow]:
+        """The messages of a range, and in their place what has gone before it could be read."""
+        if offsets.start >= offsets.end:
             return
-        consumer = self.topic.consumer(**_FETCHING, queued_min_messages=min(stretch.end - stretch.start, 1_000_000))
+        consumer = self.topic.consumer(**_FETCHING, queued_min_messages=min(offsets.end - offsets.start, 1_000_000))
         try:
-            yield from _Reading(self, consumer, stretch).run()
+            yield from _Reading(self, consumer, offsets).run()
         finally:
             consumer.close()
 
@@ -200,11 +200,11 @@ class _Sample:
 
 
 class _Reading:
-    """One pass over a stretch: from its start until the position reaches its end."""
+    """One pass over a range: from its start until the position reaches its end."""
 
-    def __init__(self, log: KafkaLog, consumer: Consumer, stretch: Stretch) -> None:
-        self._log, self._topic, self._consumer, self._stretch = log, log.topic, consumer, stretch
-        self._position = stretch.start
+    def __init__(self, log: KafkaLog, consumer: Consumer, offsets: OffsetRange) -> None:
+        self._log, self._topic, self._consumer, self._offsets = log, log.topic, consumer, offsets
+        self._position = offsets.start
         self._heard_at = time.monotonic()
         self._why = "nothing arrives"
 
@@ -213,7 +213,7 @@ class _Reading:
         values: list[bytes | None] = []
         offsets: list[int] = []
         n_bytes = 0
-        end = self._stretch.end
+        end = self._offsets.end
         while self._position < end:
             wanted = min(BLOCK_MESSAGES - len(values), end - self._position)
             with self._topic.telling_faults():
@@ -233,8 +233,8 @@ class _Reading:
             yield _gathered(offsets, values)
 
     def _take(self, arrived: list[Message], values: list[bytes | None], offsets: list[int]) -> Iterator[AsideRow]:
-        """Adds the messages of the stretch to those at hand; what was lost between them, if something was."""
-        end = self._stretch.end
+        """Adds the messages of the range to those at hand; what was lost between them, if something was."""
+        end = self._offsets.end
         if arrived and all(message.error() is None for message in arrived):
             first, last = arrived[0].offset(), arrived[-1].offset()
             assert first is not None
@@ -264,7 +264,7 @@ class _Reading:
         from confluent_kafka import TopicPartition
 
         with self._topic.telling_faults():
-            self._consumer.assign([TopicPartition(self._topic.name, int(self._stretch.partition), offset)])
+            self._consumer.assign([TopicPartition(self._topic.name, int(self._offsets.partition), offset)])
 
     def _heed(self, error: Any, message: Any) -> AsideRow | None:
         """Goes on, if it can, after what the client says between messages; what was lost, if something was."""
@@ -280,7 +280,7 @@ class _Reading:
             return self._skip_lost()
         if code in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC):
             raise DataError(
-                f"the topic or its partition {self._stretch.partition} is gone",
+                f"the topic or its partition {self._offsets.partition} is gone",
                 self._topic.url,
                 hint="its offsets mean nothing any more: begin with a new checkpoint folder",
             )
@@ -291,9 +291,9 @@ class _Reading:
 
     def _skip_lost(self) -> AsideRow | None:
         """Goes on where the partition begins now, if that was allowed."""
-        earliest = self._log.earliest().get(self._stretch.partition, 0)
-        start, first = self._position, min(earliest, self._stretch.end)
-        place = self._log.place(self._stretch.partition)
+        earliest = self._log.earliest().get(self._offsets.partition, 0)
+        start, first = self._position, min(earliest, self._offsets.end)
+        place = self._log.place(self._offsets.partition)
         if first <= start:
             raise DataError(
                 f"offset {start:,} is behind the end of the partition: the topic was made anew, or lost its end",
@@ -314,8 +314,8 @@ class _Reading:
     def _stuck(self) -> DataError:
         if self._why.startswith("the partition ends"):
             return DataError(
-                f"{self._why}, and should reach {self._stretch.end:,}: the topic was made anew, or lost its end",
-                self._log.place(self._stretch.partition),
+                f"{self._why}, and should reach {self._offsets.end:,}: the topic was made anew, or lost its end",
+                self._log.place(self._offsets.partition),
                 hint="its offsets mean nothing any more: begin with a new checkpoint folder",
             )
         return self._topic.unreachable(self._why)

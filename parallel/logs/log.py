@@ -1,7 +1,7 @@
 """A stream's source as a log: partitions of events that have offsets, and can be read again from any of them.
 
 What can be read again needs no buffer of ours: the state after an offset is a function of the log up to it, so a
-stretch that was lost in the middle is read once more, from the state of its start.
+range that was lost in the middle is read once more, from the state of its start.
 
 All events of an entity are in one partition, in the order of their arrival; whoever writes the log sees to it. A log
 of one partition always keeps that promise.
@@ -23,7 +23,7 @@ Offsets = dict[str, int]  # by partition; the offset of the next event
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class OffsetRange:
     """The events of a partition from offset `start` on and before `end`."""
 
     partition: str
@@ -36,9 +36,9 @@ class NoEventsError(DataError):
 
 
 class Log(Protocol):
-    """A partitioned log. It is pickled: the driver asks how far it goes, the executors read stretches of it.
+    """A partitioned log. It is pickled: the driver asks how far it goes, the executors read ranges of it.
 
-    The same stretch always gives the same events in the same order. Offsets count events, bad ones among them.
+    The same range always gives the same events in the same order. Offsets count events, bad ones among them.
     """
 
     @property
@@ -58,8 +58,8 @@ class Log(Protocol):
     def latest(self) -> Offsets:
         """Where each partition ends now; partitions may come, and never go."""
 
-    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        """The events of a stretch in the order of their offsets, and what could not be read among them."""
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        """The events of a range in the order of their offsets, and what could not be read among them."""
 
     def forget(self, before: Offsets) -> None:
         """What is below these offsets will not be asked for again."""

@@ -21,7 +21,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block, Selection, TimeRange, arrange
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health.pressure import Capacity, SourceState, pass_time, take
-from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.logs.replay_store import read_rows, read_store, to_block
 
 CAPACITY = Capacity(seconds=10.0)
@@ -175,9 +175,9 @@ class ReplayLog:
         """Where the data set ends."""
         return dict(self._ends)
 
-    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         selection = Selection(wanted, schema, TimeRange(), 1 << 30)
-        for rows in read_rows(self.folder, stretch.partition, stretch.start, stretch.end):
+        for rows in read_rows(self.folder, offsets.partition, offsets.start, offsets.end):
             block = to_block(rows)
             block.batches = [arrange(batch, selection, {}) for batch in block.batches]
             yield block

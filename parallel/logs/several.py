@@ -15,7 +15,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.arrow_types import plain
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs.log import Log, NoEventsError, Offsets, Stretch, identity_of, refuse_lost, settle
+from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets, identity_of, refuse_lost, settle
 
 
 class SeveralLogs:
@@ -64,9 +64,9 @@ class SeveralLogs:
         for log in self.logs:
             settle(log)
 
-    def read(self, stretch: Stretch, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        log, partition = self._find(stretch.partition)
-        return log.read(Stretch(partition, stretch.start, stretch.end), wanted, schema)
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        log, partition = self._find(offsets.partition)
+        return log.read(OffsetRange(partition, offsets.start, offsets.end), wanted, schema)
 
     def forget(self, before: Offsets) -> None:
         for number, log in enumerate(self.logs):

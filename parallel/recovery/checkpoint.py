@@ -1,12 +1,12 @@
 """A checkpoint folder: what a stream is, so that a restart goes on with the same one, or says why it cannot.
 
-    stream.json   source, key and time, scheme, where reading began, the eras of patterns     lock    one run at a time
+    stream.json   source, key and time, scheme, where reading began, versions of patterns      lock    one run at a time
     spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
     batches.ndjson   the same and the manifest once more (`ledger`), to make one from the other (`mending`)
-    snapshots/    states by group, partition and point        eras/   patterns by era         files.ndjson, aside/, …
+    snapshots/    states by group, partition and point        eras/   patterns by version     files.ndjson, aside/, …
     before/       what a restart without state gives up, until its own stream has begun
 
-Patterns and knowledge may change between two runs: that begins an era. What decides which events there are and to
+Patterns and knowledge may change between two runs: that begins a version. What decides which events there are and to
 whom they belong (source, key, time, scheme, groups) may not.
 """
 
@@ -35,6 +35,7 @@ from wayeb_py.parallel.recovery.sealed_json import seal, unseal
 from wayeb_py.patterns import Patterns
 
 VERSION = 2  # of this file and of the offsets below spark/
+_STORED_NAMES = {"pattern_versions": "eras"}  # where the file has another name than we do
 Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from now on
 _CHOICE = (
     "go on with what it was started with, name another --checkpoint, or begin anew with this one: --restart beginning "
@@ -54,9 +55,20 @@ class Manifest:
     episodes: bool
     spread: dict[str, Any] = field(default_factory=dict)  # scheme, shards, groups: what the state is divided by
     origin: Offsets = field(default_factory=dict)  # where reading began
-    eras: list[dict[str, Any]] = field(default_factory=list)  # digest, patterns' fingerprints by name, by which release
+    pattern_versions: list[dict[str, Any]] = field(default_factory=list)  # digest, fingerprints by name, which release
     identity: dict[str, str] = field(default_factory=dict)  # what tells the source from others of its name
     version: int = VERSION
+
+    def to_json(self) -> dict[str, Any]:
+        """What is written: every name as it is here, but `eras`, which older releases read as well."""
+        facts = asdict(self)
+        return {_STORED_NAMES.get(name, name): value for name, value in facts.items()}
+
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any]) -> Manifest:
+        """TypeError where something is missing, or nobody knows what it is."""
+        names = {stored: name for name, stored in _STORED_NAMES.items()}
+        return cls(**{names.get(name, name): value for name, value in facts.items()})
 
 
 class Checkpoint:
@@ -101,7 +113,7 @@ class Checkpoint:
         try:
             facts = unseal(path.read_bytes(), must=False)
             version = facts["version"]
-            manifest = Manifest(**facts) if version == VERSION else None
+            manifest = Manifest.from_json(facts) if version == VERSION else None
         except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
             damage = error
         if damage is not None:
@@ -109,7 +121,7 @@ class Checkpoint:
             if copy is not None:  # which is sealed
                 self.was_mended = True
                 version = copy["version"]
-                manifest = Manifest(**copy) if version == VERSION else None
+                manifest = Manifest.from_json(copy) if version == VERSION else None
             elif not isinstance(damage, FileNotFoundError):
                 raise DataError(f"the checkpoint cannot be read: {damage}", str(path), hint=_CHOICE) from damage
             elif self.spark_folder.exists():
@@ -126,7 +138,7 @@ class Checkpoint:
     def write(self, manifest: Manifest) -> None:
         whole = WholeFile(self.folder / "stream.json")
         try:
-            whole.write(seal(json.dumps(asdict(manifest), indent=2)).encode())
+            whole.write(seal(json.dumps(manifest.to_json(), indent=2)).encode())
             whole.commit()
         finally:
             whole.discard()
@@ -197,7 +209,7 @@ def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
 
 
 def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Schema) -> str:
-    """Tells one era from another: patterns, how they are run, and the files of their knowledge."""
+    """Tells one version from another: patterns, how they are run, and the files of their knowledge."""
     digest = hashlib.sha256()
     stream = patterns.meaning.stream
     facts = (
@@ -220,7 +232,7 @@ def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Sc
 
 
 def changes(before: dict[str, Any], patterns: Patterns) -> str | None:
-    """What is different from the patterns of an era, in words; None if only knowledge or settings are."""
+    """What is different from the patterns of a version, in words; None if only knowledge or settings are."""
     known: dict[str, str] = before["patterns"]
     now = {p.name: p.fingerprint for p in patterns.compiled}
     words = {

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wayeb_py.parallel.recovery.snapshots import Chain, Changed, Point, Root, Snapshot, Snapshots
-from wayeb_py.parallel.stream.stream_recogniser import Live
+from wayeb_py.parallel.recovery.snapshots import Changed, Point, Root, Snapshot, SnapshotChain, Snapshots
+from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 WHOLE_AT = 0.5  # changes, as a share of the whole in bytes
 MOST_CHANGES = 500  # files that a state goes back by: each costs a millisecond or two to read
@@ -39,17 +39,17 @@ class Kept:
 class Keeper:
     """A recogniser and where its state was kept."""
 
-    def __init__(self, live: Live, kept: Kept | None = None) -> None:
-        self.live, self.kept = live, kept
-        self.live.note_changes()
+    def __init__(self, recogniser: StreamRecogniser, kept: Kept | None = None) -> None:
+        self.recogniser, self.kept = recogniser, kept
+        self.recogniser.note_changes()
         self._changes: Snapshot | None = None
         self._whole: Snapshot | None = None
 
     @classmethod
-    def of_chain(cls, live: Live, chain: Chain) -> Keeper:
+    def of_chain(cls, recogniser: StreamRecogniser, chain: SnapshotChain) -> Keeper:
         """A recogniser that was made from the whole state of a chain, and is led along it."""
-        n_entities = len(live.recogniser.entities)
-        keeper = cls(live, Kept(chain.root, chain.root.point, len(chain.whole.saved), n_entities))
+        n_entities = len(recogniser.inner.entities)
+        keeper = cls(recogniser, Kept(chain.root, chain.root.point, len(chain.whole.saved), n_entities))
         keeper.follow(chain.changes, chain.point)
         return keeper
 
@@ -58,18 +58,18 @@ class Keeper:
         assert self.kept is not None
         points = [*(changed.since for changed in changes[1:]), until]
         for changed, point in zip(changes, points, strict=bool(changes)):
-            self.live.amend(changed.snapshot)
+            self.recogniser.amend(changed.snapshot)
             self.kept.add(point, changed.snapshot)
-        self.live.settle()
+        self.recogniser.settle()
 
     def prepare(self, may_change: bool) -> int:
         """Makes ready what is to be written; the size of the state in bytes."""
-        n_entities = len(self.live.recogniser.entities)
-        changes = self.live.changes() if may_change and self.kept is not None else None
+        n_entities = len(self.recogniser.inner.entities)
+        changes = self.recogniser.changes() if may_change and self.kept is not None else None
         if changes is not None and self.kept is not None and self.kept.has_room_for(changes):
             self._changes, self._whole = changes, None
             return round(self.kept.whole_bytes * n_entities / max(1, self.kept.whole_entities))
-        self._changes, self._whole = None, self.live.snapshot()
+        self._changes, self._whole = None, self.recogniser.snapshot()
         return len(self._whole.saved)
 
     def write(self, snapshots: Snapshots, group: int, partition: str, point: Point) -> None:
@@ -81,6 +81,6 @@ class Keeper:
         else:
             assert self._whole is not None
             root = snapshots.write(group, partition, point, self._whole)
-            self.kept = Kept(root, point, len(self._whole.saved), len(self.live.recogniser.entities))
+            self.kept = Kept(root, point, len(self._whole.saved), len(self.recogniser.inner.entities))
         self._changes = self._whole = None
-        self.live.settle()
+        self.recogniser.settle()

@@ -45,14 +45,14 @@ class Known:
     notes: list[str] = field(default_factory=list)  # what has to be mended, for people
 
     @property
-    def marks(self) -> list[dict[str, Any]]:
-        """Where the last batch ends, and where it begins."""
+    def bounds(self) -> list[dict[str, Any]]:
+        """The offset at which the last batch ends, and that at which it begins."""
         return [offset_of(self.offsets[batch]) for batch in (self.last, self.last - 1) if batch in self.offsets]
 
     @property
     def taken(self) -> Offsets:
         """How far the source has been read, or was about to be."""
-        return dict(self.marks[0]["at"]) if self.last >= 0 else {}
+        return dict(self.bounds[0]["at"]) if self.last >= 0 else {}
 
 
 def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0, written: int = -1) -> Known:

@@ -1,19 +1,19 @@
-"""The patterns of a stream, kept with its checkpoint: each exchange of patterns or knowledge begins an era.
+"""The patterns of a stream become files of its checkpoint: each exchange of patterns or knowledge begins a version.
 
-Every batch names its era in its offsets. So a batch that was planned before a restart is repeated with the patterns it
-was planned with, though others go on from there, and what was used can be looked up later.
+Every batch names its version in its offsets. After a restart the stream repeats a planned batch with the patterns of
+that version, though others go on from there; and a user can look up which patterns a batch ran with.
 
     NNNNNN.era        a line of JSON (groups, names, who wrote it), then the types of the events as an Arrow schema
     NNNNNN.patterns   the patterns as text, with the files that they name (`wayeb_py.stored`), compiled when it is read
     NNNNNN.functions  a user's functions, if there are any, pickled: there is no other way to keep code
 
-All three are sealed with their stream and number. Nothing of it is ever run but the functions, and these only where
-nobody else can write (`private`), and never with `--no-pickle`. What Spark sends from its driver to its own workers is
-pickled too (`bundle`, the options of `chained`), but it goes from process to process and lies in no folder.
+All three are sealed with their stream and number. A stream runs nothing of them but the functions, and these only
+where nobody else can write (`private`), and never with `--no-pickle`. What Spark sends from its driver to its workers
+is pickled too (`bundle`, the options of `source`), but it goes from process to process and lies in no folder.
 
-Another release, or another Python, begins an era too. So an older one is opened only to repeat a batch that was planned
-with it, and a start needs nothing but the first file. Eras of format 1 were pickles: their first file is read, their
-patterns are refused.
+Another release, or another Python, begins a version too. So a stream opens an older one only to repeat a batch that was
+planned with it, and a start needs nothing but the first file. Versions of format 1 were pickles: a stream reads their
+first file and refuses their patterns. The folder and the files keep the name `era` that the first release gave them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _CHOICE = (
 
 
 def this_release() -> dict[str, Any]:
-    """What decides whether an era that was kept can be opened."""
+    """What decides whether a version that was kept can be opened."""
     return {
         "release": wayeb_py.__version__,
         "format": FORMAT,
@@ -57,7 +57,7 @@ def this_release() -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Era:
+class PatternVersion:
     """Patterns with all the knowledge they ask for, in the groups that are run apart, and the types of their events."""
 
     groups: tuple[Patterns, ...]
@@ -73,7 +73,7 @@ class Era:
         return pa.schema([self.schema.field(name) for name in self.wanted(group).names])
 
 
-def keep_era(
+def keep_version(
     folder: Path,
     number: int,
     patterns: Patterns,
@@ -81,7 +81,7 @@ def keep_era(
     schema: pa.Schema,
     stream_id: str = "",
 ) -> None:
-    """Writes an era beside the checkpoint; groups are lists of patterns' names."""
+    """Writes a version beside the checkpoint; groups are lists of patterns' names."""
     stored = store_patterns(patterns)
     make_folder(folder)
     if patterns.functions:
@@ -93,8 +93,8 @@ def keep_era(
 
 
 @lru_cache(maxsize=4)
-def load_era(folder: Path, number: int, stream_id: str = "", no_pickle: bool = False) -> Era:
-    """The era of a number; DamagedError or DataError where it cannot be opened."""
+def load_version(folder: Path, number: int, stream_id: str = "", no_pickle: bool = False) -> PatternVersion:
+    """The version of a number; DamagedError or DataError where it cannot be opened."""
     head, schema = _read_head(folder, number, stream_id)
     groups = head["groups"]
     whole = read_saved_patterns(folder, number, stream_id, no_pickle)
@@ -102,22 +102,22 @@ def load_era(folder: Path, number: int, stream_id: str = "", no_pickle: bool = F
         opened: tuple[Patterns, ...] = (whole,)
     else:
         opened = tuple(select(whole, tuple(names), accounts=place == 0) for place, names in enumerate(groups))
-    return Era(opened, schema)
+    return PatternVersion(opened, schema)
 
 
 def load_schema(folder: Path, number: int, stream_id: str = "") -> pa.Schema:
-    """The types of an era's events, whoever wrote it."""
+    """The types of a version's events, whoever wrote it."""
     return _read_head(folder, number, stream_id)[1]
 
 
 @lru_cache(maxsize=4)
 def count_groups(folder: Path, number: int, stream_id: str = "") -> int:
-    """How many groups of patterns an era has, whoever wrote it."""
+    """How many groups of patterns a version has, whoever wrote it."""
     return len(_read_head(folder, number, stream_id)[0]["groups"])
 
 
 def read_saved_patterns(folder: Path, number: int, stream_id: str = "", no_pickle: bool = False) -> Patterns:
-    """All patterns of an era; DamagedError where they are damaged, DataError where this release may not open them."""
+    """All patterns of a version; DamagedError where they are damaged, DataError where this release cannot open them."""
     by, now = _read_head(folder, number, stream_id)[0]["by"], this_release()
     path = _path(folder, number, "patterns")
     reason = "" if by["format"] == now["format"] else "the formats differ"
@@ -143,7 +143,7 @@ def read_saved_patterns(folder: Path, number: int, stream_id: str = "", no_pickl
 
 
 def refuse_damaged(folder: Path, number: int, stream_id: str = "") -> None:
-    """Raises DamagedError where a file of an era of this format is gone, or is not what was written; opens nothing."""
+    """Raises DamagedError where a file of a version of this format is gone or damaged; opens nothing."""
     if _read_head(folder, number, stream_id)[0]["by"]["format"] != FORMAT:
         return
     stored = _open_file(folder, number, "patterns", stream_id)
@@ -179,7 +179,7 @@ def _read_head(folder: Path, number: int, stream_id: str) -> tuple[dict[str, Any
             raise ValueError("something is missing")
         return facts, pa.ipc.read_schema(pa.py_buffer(schema))
     except (ValueError, TypeError, pa.ArrowException, OSError) as error:
-        message = f"what is kept of era {number} of the patterns is damaged"
+        message = f"what is kept of version {number} of the patterns is damaged"
         raise DamagedError(message, str(path), hint=_CHOICE) from error
 
 
@@ -190,7 +190,7 @@ def _open_file(folder: Path, number: int, kind: str, stream_id: str) -> bytes:
         return bytes(open_sealed(path, _what(kind, stream_id, number), data))
     except DamagedError as error:
         raise DamagedError(
-            f"what is kept of era {number} of the patterns is damaged: {error.message}", str(path), hint=_CHOICE
+            f"what is kept of version {number} of the patterns is damaged: {error.message}", str(path), hint=_CHOICE
         ) from error
 
 
@@ -199,7 +199,7 @@ def _read(path: Path, number: int) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise DamagedError(
-            f"what is kept of era {number} of the patterns cannot be read: {error.strerror or error}", str(path),
+            f"what is kept of version {number} of the patterns cannot be read: {error.strerror or error}", str(path),
             hint=_CHOICE,
         ) from error  # fmt: skip
 

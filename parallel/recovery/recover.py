@@ -42,7 +42,7 @@ def recover(
         )
     written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
     known = survey(ledger.spark, kept, _traces(folder), manifest.spread.get("n_shards", 0), written)
-    _refuse_unknown_era(known, manifest, folder)
+    _refuse_unknown_version(known, manifest, folder)
     refuse_lost(log, known.taken)
     entries = put_right(ledger.spark, kept, known)
     for note in known.notes:
@@ -63,11 +63,12 @@ def _traces(folder: Path) -> int:
     return max(counted, 0 if has_state else -1)
 
 
-def _refuse_unknown_era(known: Known, manifest: Manifest, folder: Path) -> None:
-    unknown = [era for era in (mark["era"] for mark in known.marks) if era >= len(manifest.eras)]
+def _refuse_unknown_version(known: Known, manifest: Manifest, folder: Path) -> None:
+    n_versions = len(manifest.pattern_versions)
+    unknown = [offset["era"] for offset in known.bounds if offset["era"] >= n_versions]
     if unknown:
         raise DataError(
-            f"batch {known.last} is of era {unknown[0]} of the patterns, and stream.json knows of {len(manifest.eras)}",
+            f"batch {known.last} is of version {unknown[0]} of the patterns, and stream.json knows of {n_versions}",
             str(folder / "stream.json"),
             hint=CHOICE,
         )

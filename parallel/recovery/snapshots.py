@@ -11,7 +11,7 @@ A state is large with its entities, and a batch may touch a few of them: so what
 written, and the whole now and then (`keeping`). Changes are of use only to whoever has the very state that they
 change, entity by entity: so they name the checksum of the file that they go back to.
 
-A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same stretch write
+A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write
 the same bytes, and whichever is last changes nothing. It is sealed with what it is the state of (stream, group,
 partition, epoch, offset): one that was renamed is as good as gone. *Not taken*: Spark's own state store, which wants
 the state by key and moves all of it through the JVM at every batch.
@@ -23,8 +23,8 @@ import contextlib
 import hashlib
 import json
 import os
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -42,9 +42,17 @@ KEPT = 3  # of each partition: the one in use, and two to go back to if it is da
 class Epoch:
     """What a state depends on besides the events: counters that only grow."""
 
-    era: int = 0  # which patterns
+    version: int = 0  # which patterns
     tick: int = 0  # in seconds since 1970: whoever was not heard of since has been given up as silent
     ended_at: int = 0  # how many events there were when the input was last declared to have ended
+
+    def to_json(self) -> dict[str, int]:
+        """What snapshots, offsets and Spark's state hold: there the version of the patterns is called `era`."""
+        return {"era": self.version, "tick": self.tick, "ended_at": self.ended_at}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, int]) -> Epoch:
+        return cls(kept["era"], kept["tick"], kept["ended_at"])
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -55,12 +63,12 @@ class Point:
     offset: int
 
     def __str__(self) -> str:
-        return f"{self.epoch.era}-{self.epoch.tick}-{self.epoch.ended_at}-{self.offset}"
+        return f"{self.epoch.version}-{self.epoch.tick}-{self.epoch.ended_at}-{self.offset}"
 
     @classmethod
     def parse(cls, text: str) -> Point:
-        era, tick, ended_at, offset = map(int, text.split("-"))
-        return cls(Epoch(era, tick, ended_at), offset)
+        version, tick, ended_at, offset = map(int, text.split("-"))
+        return cls(Epoch(version, tick, ended_at), offset)
 
     @classmethod
     def of_file(cls, name: str) -> Point | None:
@@ -102,7 +110,7 @@ class Changed:
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class SnapshotChain:
     """The state of a point: a whole one, and the changes that lead from there to it, oldest first."""
 
     point: Point
@@ -141,11 +149,11 @@ class Snapshots:
         failpoints.reach("snapshot:after")
         return checksum
 
-    def read(self, group: int, partition: str, point: Point) -> Chain | None:
+    def read(self, group: int, partition: str, point: Point) -> SnapshotChain | None:
         """The state of a point; None if there is none, if it is damaged, or if it is that of something else."""
         return _Reading(self, group, partition).state(point)
 
-    def nearest(self, group: int, partition: str, point: Point) -> Chain | None:
+    def nearest(self, group: int, partition: str, point: Point) -> SnapshotChain | None:
         """The last good state of the same epoch at the point or before it."""
         reading = _Reading(self, group, partition)
         for known in sorted(reading.roots, reverse=True):
@@ -222,7 +230,7 @@ class Snapshots:
     def _what(self, kind: str, group: int, partition: str, point: Point) -> dict[str, Any]:
         """What a state is the state of."""
         facts = {"stream": self.stream_id, "group": group, "partition": partition}
-        return {"what": kind, **facts, **asdict(point.epoch), "offset": point.offset}
+        return {"what": kind, **facts, **point.epoch.to_json(), "offset": point.offset}
 
     def _folder(self, group: int, partition: str) -> Path:
         return self.folder / str(group) / quote(partition, safe="=")
@@ -239,13 +247,13 @@ class _Reading:
         self._wholes: dict[Point, tuple[Root, Snapshot] | None] = {}
         self._changes: dict[tuple[Point, Point], Changed | None] = {}
 
-    def state(self, point: Point) -> Chain | None:
+    def state(self, point: Point) -> SnapshotChain | None:
         roots = self.roots.get(point, [])
         for place in sorted(roots, key=lambda root: root != point):  # a whole one first
             whole = self._whole(place)
             changes = None if whole is None else self.follow(point, place, whole[0])
             if whole is not None and changes is not None:
-                return Chain(point, *whole, changes)
+                return SnapshotChain(point, *whole, changes)
         return None
 
     def follow(self, until: Point, since: Point, root: Root) -> tuple[Changed, ...] | None:

@@ -20,19 +20,19 @@ SETTLED_S = 1.0  # without another one: all are here
 LOOK_EVERY_S = 0.1
 
 
-def count_slots(context: SparkContext) -> int:
+def count_task_slots(context: SparkContext) -> int:
     """The tasks that run at a time."""
     if context.master is not None and (context.master == "local" or context.master.startswith("local[")):
         return context.defaultParallelism
     settings = dict(context.getConf().getAll())
-    told = configured_slots(settings)
+    told = configured_task_slots(settings)
     if told is not None:
         return told
     n_cores = awaited(lambda: _registered(context)) if _brings_executors(settings) else 0
     return max(1, (n_cores or context.defaultParallelism) // _number(settings, "spark.task.cpus", 1))
 
 
-def configured_slots(settings: Mapping[str, str]) -> int | None:
+def configured_task_slots(settings: Mapping[str, str]) -> int | None:
     """The tasks that settings allow at a time; None where they do not say."""
     told = _number(settings, "spark.default.parallelism")
     if told:

@@ -1,6 +1,6 @@
 """Event parcels by shard go through Spark's stateful operator and come out as parcels of what was found.
 
-    parcels of one shard and batch ──▶ arrival order ──▶ Live (from the shard's state) ──▶ parcels, the next state
+    parcels of one shard and batch ──▶ arrival order ──▶ recogniser (from the shard's state) ──▶ parcels, the next state
 
 Besides events a shard may be sent an *epoch*, which tells it what the plan of the batch says of all shards: which
 patterns hold from now on, that silent entities are to be given up, that the input has ended. Parcels of any other kind
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -24,8 +24,8 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.parallel.stream import failpoints
-from wayeb_py.parallel.stream.stream_recogniser import STEPS_OF_SILENCE, Live, silent_since
-from wayeb_py.parallel.stream.task_result import Harvest
+from wayeb_py.parallel.stream.stream_recogniser import STEPS_OF_SILENCE, StreamRecogniser, silent_since
+from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.packer import in_arrival_order
@@ -64,7 +64,7 @@ class Shards:
     """What all shards of a query share; it is pickled."""
 
     n_shards: int
-    order: Callable[[int], Order]  # by era
+    order: Callable[[int], Order]  # by version
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
     listens: bool = False  # silence is told by the epochs
@@ -100,7 +100,7 @@ def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
 
 def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
     """Tells a shard which epoch a batch ends in, and when it was planned."""
-    return Parcel("epoch", shard, 0, json.dumps([asdict(epoch), clock_s]).encode())
+    return Parcel("epoch", shard, 0, json.dumps([epoch.to_json(), clock_s]).encode())
 
 
 def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
@@ -113,29 +113,29 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[
         )
     assert arrived or before is not None  # a shard that times out has a state
     shard = arrived[0].split if before is None else before[1]
-    was = Epoch() if before is None else Epoch(**json.loads(before[2]))
+    was = Epoch() if before is None else Epoch.from_json(json.loads(before[2]))
     now, clock_s = _epoch(shards, arrived, was, state)
-    order = shards.order(now.era)
+    order = shards.order(now.version)
     snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
-    live = Live(order.patterns, order.schema, shards.episodes, snapshot)
-    harvest = Harvest(live.recogniser, f"shard-{shard}", 0, shard, shards.episodes)
+    recogniser = StreamRecogniser(order.patterns, order.schema, shards.episodes, snapshot)
+    result = TaskResult(recogniser.inner, f"shard-{shard}", 0, shard, shards.episodes)
     others = (one for one in arrived if one.kind not in ("events", "epoch"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
     for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
-        yield from harvest.feed(Block([batch]))
+        yield from result.feed(Block([batch]))
         if shards.listens or shards.step_ms:
-            live.hear([batch], clock_s)
+            recogniser.hear([batch], clock_s)
     if now.tick != was.tick:
-        yield from harvest.take(live.recogniser.flush_idle(live.silent(now.tick)))
+        yield from result.take(recogniser.inner.flush_idle(recogniser.silent(now.tick)))
     if now.ended_at != was.ended_at:
-        yield from harvest.take(live.recogniser.finish())
-    aged = live.age_out(clock_s)
+        yield from result.take(recogniser.inner.finish())
+    aged = recogniser.age_out(clock_s)
     if aged is not None:
-        yield from harvest.take(aged)
-    after = live.snapshot()
-    yield from harvest.finish(state_bytes=len(after.saved))
+        yield from result.take(aged)
+    after = recogniser.snapshot()
+    yield from result.finish(state_bytes=len(after.saved))
     failpoints.reach("shard:state")
-    state.update((shards.n_shards, shard, json.dumps(asdict(now)), after.heard, after.saved))
+    state.update((shards.n_shards, shard, json.dumps(now.to_json()), after.heard, after.saved))
     if shards.step_ms:
         state.setTimeoutDuration(shards.step_ms)
 
@@ -144,7 +144,7 @@ def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState)
     """The epoch that the batch ends in and when it was planned: as it is told, or by Spark's own clock of the batch."""
     told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
     if told:
-        return max((Epoch(**epoch), clock_s) for epoch, clock_s in told)
+        return max((Epoch.from_json(epoch), clock_s) for epoch, clock_s in told)
     now_s = state.getCurrentProcessingTimeMs() / 1000  # the same whenever the batch is repeated
     if shards.idle_s is None:
         return was, int(now_s)

@@ -80,7 +80,7 @@ def recognise_frame(
     _result_schema(patterns, schema, episodes)  # a pattern that does not fit the events is told before anything runs
     payload = pack_patterns(patterns)
 
-    def order(_era: int) -> Order:
+    def order(version: int) -> Order:
         return Order(open_patterns(payload), schema)
 
     packed = _pack_rows(events, patterns, n_shards, places)

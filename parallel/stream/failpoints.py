@@ -1,13 +1,13 @@
 """Named places where a process can be caught, so that recovery is tested where it is hardest.
 
-`WAYEB_FAULT=FOLDER` names a folder of traps: files that are called after a place. The first process that comes to the
-place takes the trap, which becomes `PLACE@PID`, and is killed there (SIGKILL: nothing is flushed, nothing is cleaned
-up). A trap that contains `hold` keeps the process there instead, as long as the file is there, so that somebody else
-can be killed meanwhile: the driver, an executor. `PLACE:3` is a trap for the third time that a process comes there.
-Traps may be laid while a stream is running. Unset it costs one comparison.
+`WAYEB_FAILPOINTS=FOLDER` names a folder of traps: files that are called after a place. The first process that comes to
+the place takes the trap, which becomes `PLACE@PID`, and dies there (SIGKILL: it flushes nothing, cleans nothing up). A
+trap that contains `hold` keeps the process there instead, as long as the file is there, so that a test can meanwhile
+kill another: the driver, an executor. `PLACE:3` is a trap for the third time that a process comes there. A test may lay
+traps while a stream is running. Unset it costs one comparison.
 
     plan              a batch's end has been chosen              sink:before    a batch is collected, none of it written
-    read:begin        a task begins with its stretch             sink:inside    its file is begun, not in its place
+    read:begin        a task begins with its range               sink:inside    its file is begun, not in its place
     read:yield        it is about to hand on a parcel            sink:after     its output is in its place, not counted
     snapshot:before   the state is not yet on the disk           counted        and counted; Spark does not know
     snapshot:after    it is, and the task has not ended          commit         Spark knows; nothing is cleared away
@@ -35,7 +35,7 @@ _reached: Counter[str] = Counter()
 
 def reach(point: str) -> None:
     """Is caught here if there is a trap."""
-    folder = os.environ.get("WAYEB_FAULT")
+    folder = os.environ.get("WAYEB_FAILPOINTS")
     if folder is not None:
         _reached[point] += 1
         for name in (point, f"{point}:{_reached[point]}"):

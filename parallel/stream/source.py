@@ -1,11 +1,11 @@
 """A log becomes parcels of detections: a Spark source that recognises where it reads.
 
 Spark plans batches by offsets and runs `read` in its executors; only what was found leaves them. Besides the offsets of
-the log's partitions, an offset of ours holds everything else that the answer depends on (the era of the patterns, the
-wall's clock, since when an entity must have been heard of not to be given up as silent, whether the input was declared
-to have ended), so what Spark has written down before a batch is all that it takes to repeat it.
+the log's partitions, an offset of ours holds everything else that the answer depends on: the version of the patterns,
+the wall clock, the second before which an entity counts as silent, and whether the input has ended. Spark writes the
+offset before the batch runs, so it can repeat the batch from what it wrote.
 
-*Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `stateful`), which turn every
+*Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `dataframe`), which turn every
 event into a row of the JVM and back.
 """
 
@@ -24,15 +24,15 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.health.gauge import Gauge, GaugeSetting
-from wayeb_py.parallel.logs.log import Offsets, Stretch, settle
+from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets, settle
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream import failpoints
-from wayeb_py.parallel.stream.packing import cut_stretches, pack_stretch
+from wayeb_py.parallel.stream.packing import cut_ranges, pack_range
 from wayeb_py.parallel.stream.stream_recogniser import silent_since
-from wayeb_py.parallel.stream.task import Errand, Setting, recognise_stretch
+from wayeb_py.parallel.stream.task import StreamContext, TaskSpec, recognise_range
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import DDL, to_batch
 
@@ -40,18 +40,18 @@ SOURCE = "wayeb_chained"
 
 
 @dataclass(frozen=True, slots=True)
-class Chain:
+class SourceOptions:
     """What the source is told: travels as an option."""
 
-    setting: Setting
-    era: int  # of the batches that are planned from now on
+    context: StreamContext
+    version: int  # of the batches that are planned from now on
     origin: Offsets  # where reading began; a partition that came later begins at 0
     max_rows: int | None  # of a batch, over all partitions
     idle_s: float | None
     ends: bool  # whether the input has ended once everything available is read
     shards: int = 0  # that events are packed for, to be recognised behind the source; 0: they are recognised in it
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
-    gauge: GaugeSetting | None = None  # where it is told for how long the log waited
+    gauge: GaugeOptions | None = None  # where it is told for how long the log waited
 
     def encode(self) -> str:
         from pyspark import cloudpickle
@@ -59,13 +59,13 @@ class Chain:
         return base64.b64encode(cloudpickle.dumps(self)).decode()
 
     @staticmethod
-    def decode(text: str) -> Chain:
-        chain: Chain = pickle.loads(base64.b64decode(text))
-        return chain
+    def decode(text: str) -> SourceOptions:
+        options: SourceOptions = pickle.loads(base64.b64decode(text))
+        return options
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class Offset:
     """An offset of ours: where each partition is, and the epoch."""
 
     at: Offsets
@@ -74,23 +74,20 @@ class Mark:
     clock_s: int = 0  # when the batch was planned
 
     @classmethod
-    def from_json(cls, offset: Mapping[str, Any]) -> Mark:
-        epoch = Epoch(offset["era"], offset["tick"], offset["ended_at"])
-        return cls(dict(offset["at"]), epoch, offset["quiet"], offset["clock_s"])
+    def from_json(cls, offset: Mapping[str, Any]) -> Offset:
+        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"])
 
     def to_json(self) -> dict[str, Any]:
-        epoch = self.epoch
-        counters = {"era": epoch.era, "tick": epoch.tick, "ended_at": epoch.ended_at}
-        return {"at": self.at, **counters, "quiet": self.quiet, "clock_s": self.clock_s}
+        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s}
 
 
 class _Task(InputPartition):
-    def __init__(self, errand: Errand) -> None:
-        self.errand = errand
+    def __init__(self, spec: TaskSpec) -> None:
+        self.spec = spec
 
 
-class ChainedSource(DataSource):
-    """The source as Spark knows it; `chain` is its only option."""
+class StreamSource(DataSource):
+    """The source as Spark knows it; `source`, our SourceOptions, is its only option."""
 
     @classmethod
     def name(cls) -> str:
@@ -100,42 +97,42 @@ class ChainedSource(DataSource):
         return DDL
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 (Spark's name)
-        return ChainedReader(Chain.decode(self.options["chain"]))
+        return StreamReader(SourceOptions.decode(self.options["source"]))
 
 
-class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Plans batches in the driver, and reads their stretches in the executors."""
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Plans batches in the driver, and reads their ranges in the executors."""
 
-    def __init__(self, chain: Chain) -> None:
-        self._chain = chain
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
         self._target: Offsets | None = None  # frozen: what is beyond it is for the next run
-        self._gauge = None if chain.gauge is None else Gauge(chain.setting.log, chain.gauge)
+        self._gauge = None if options.gauge is None else Gauge(options.context.log, options.gauge)
 
     # In the driver.
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802
-        return Mark(self._chain.origin, Epoch()).to_json()
+        return Offset(self._options.origin, Epoch()).to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
-        return ReadAllAvailable() if self._chain.max_rows is None else ReadMaxRows(self._chain.max_rows)
+        return ReadAllAvailable() if self._options.max_rows is None else ReadMaxRows(self._options.max_rows)
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
-        log = self._chain.setting.log
+        log = self._options.context.log
         settle(log)
         self._target = log.ends() if isinstance(log, ReplayLog) else log.latest()
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the log goes: what the batches' end offsets lag behind; a replay that had to wait, its schedule."""
-        log = self._chain.setting.log
+        log = self._options.context.log
         if isinstance(log, ReplayLog) and self._target is None:
             return {"at": log.due()}
         return {"at": log.latest()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends: `start` itself if there is nothing to do."""
-        if (self._chain.setting.folder / "stop").exists():
+        if (self._options.context.folder / "stop").exists():
             return start
-        before = Mark.from_json(start)
+        before = Offset.from_json(start)
         latest = self._offered(before)
         self._refuse_shorter(before, latest)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -144,28 +141,28 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         epoch, now_s = before.epoch, time.time()
         tick = self._tick(before, now_s, has_events, is_behind=any(at[p] < latest[p] for p in latest))
         if has_events:
-            after = Mark(at, Epoch(self._chain.era, tick, epoch.ended_at), clock_s=int(now_s))
+            after = Offset(at, Epoch(self._options.version, tick, epoch.ended_at), clock_s=int(now_s))
         else:
-            n_events = sum(at[partition] - self._chain.origin.get(partition, 0) for partition in at)
-            ends = self._chain.ends and self._has_ended(at) and n_events > epoch.ended_at
+            n_events = sum(at[partition] - self._options.origin.get(partition, 0) for partition in at)
+            ends = self._options.ends and self._has_ended(at) and n_events > epoch.ended_at
             if not ends and tick == epoch.tick:
                 return start
             ended_at = n_events if ends else epoch.ended_at
-            after = Mark(at, Epoch(self._chain.era, tick, ended_at), quiet=True, clock_s=int(now_s))
+            after = Offset(at, Epoch(self._options.version, tick, ended_at), quiet=True, clock_s=int(now_s))
         if self._gauge is not None:
             self._gauge.planned(at)
         failpoints.reach("plan")
         return after.to_json()
 
-    def _offered(self, before: Mark) -> Offsets:
+    def _offered(self, before: Offset) -> Offsets:
         """How far the log goes now, seen by the gauge if there is one."""
         if self._gauge is not None:
             return self._gauge.offered(before.at, self._target)
-        return self._chain.setting.log.latest() if self._target is None else self._target
+        return self._options.context.log.latest() if self._target is None else self._target
 
-    def _refuse_shorter(self, before: Mark, latest: Offsets) -> None:
+    def _refuse_shorter(self, before: Offset, latest: Offsets) -> None:
         """Raises DataError where the log ends before what was read: its events are not those that were read."""
-        log = self._chain.setting.log
+        log = self._options.context.log
         for partition, taken in sorted(before.at.items()):
             end = latest.get(partition, 0)
             if end < taken:
@@ -179,67 +176,67 @@ class ChainedReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _has_ended(self, at: Offsets) -> bool:
         """Whether nothing more will come in this run."""
-        log = self._chain.setting.log
+        log = self._options.context.log
         return self._target is not None or (isinstance(log, ReplayLog) and at == log.ends())
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        before, after = Mark.from_json(start), Mark.from_json(end)
-        if self._chain.shards:
+        before, after = Offset.from_json(start), Offset.from_json(end)
+        if self._options.shards:
             return self._packing_tasks(before, after)
-        n_groups = self._chain.setting.n_groups(after.epoch.era)
+        n_groups = self._options.context.n_groups(after.epoch.version)
         planned_s = before.clock_s, after.clock_s
         tasks: list[InputPartition] = []
         for place, (partition, until) in enumerate(sorted(after.at.items())):
             since = self._start(before, partition)
             if since == until and before.epoch == after.epoch:
                 continue
-            origin = self._chain.origin.get(partition, 0)
+            origin = self._options.origin.get(partition, 0)
             for group in range(n_groups):
-                stretch, split = Stretch(partition, since, until), place * n_groups + group
-                tasks.append(_Task(Errand(stretch, group, split, origin, before.epoch, after.epoch, planned_s)))
+                offsets, split = OffsetRange(partition, since, until), place * n_groups + group
+                tasks.append(_Task(TaskSpec(offsets, group, split, origin, before.epoch, after.epoch, planned_s)))
         return tasks
 
-    def _packing_tasks(self, before: Mark, after: Mark) -> Sequence[InputPartition]:
+    def _packing_tasks(self, before: Offset, after: Offset) -> Sequence[InputPartition]:
         """Tasks that hand events on; one at least, which tells the shards of the epoch."""
-        whole = [Stretch(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
-        pieces = cut_stretches([one for one in whole if one.start < one.end], self._chain.readers) or whole[:1]
+        whole = [OffsetRange(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
+        pieces = cut_ranges([one for one in whole if one.start < one.end], self._options.readers) or whole[:1]
         planned_s = before.clock_s, after.clock_s
-        return [_Task(Errand(piece, 0, n, 0, before.epoch, after.epoch, planned_s)) for n, piece in enumerate(pieces)]
+        return [_Task(TaskSpec(piece, 0, n, 0, before.epoch, after.epoch, planned_s)) for n, piece in enumerate(pieces)]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is in the sink: older states are not needed any more."""
         failpoints.reach("commit")
-        done = Mark.from_json(end)
-        setting = self._chain.setting
-        SparkLog(setting.folder / "spark").sync_commits()  # what is cleared away cannot be done again
-        for group in range(setting.n_groups(done.epoch.era)):
+        done = Offset.from_json(end)
+        context = self._options.context
+        SparkLog(context.folder / "spark").sync_commits()  # what is cleared away cannot be done again
+        for group in range(context.n_groups(done.epoch.version)):
             for partition, offset in done.at.items():
-                setting.snapshots.collect(group, partition, Point(done.epoch, offset))
-        setting.log.forget(done.at)
+                context.snapshots.collect(group, partition, Point(done.epoch, offset))
+        context.log.forget(done.at)
 
-    def _start(self, before: Mark, partition: str) -> int:
-        return before.at.get(partition, self._chain.origin.get(partition, 0))
+    def _start(self, before: Offset, partition: str) -> int:
+        return before.at.get(partition, self._options.origin.get(partition, 0))
 
-    def _tick(self, before: Mark, now_s: float, has_events: bool, is_behind: bool) -> int:
+    def _tick(self, before: Offset, now_s: float, has_events: bool, is_behind: bool) -> int:
         """Since when somebody must have been heard of not to be silent; without events it moves on once, for all.
 
         While more is in the log than the batch takes it stands: whoever seems to be silent may be in what is left.
         """
         tick = before.epoch.tick
-        if self._chain.idle_s is None or is_behind:
+        if self._options.idle_s is None or is_behind:
             return tick
-        now = max(tick, silent_since(now_s, self._chain.idle_s))
+        now = max(tick, silent_since(now_s, self._options.idle_s))
         return now if has_events or (not before.quiet and now > before.clock_s > 0) else tick
 
     # In the executors.
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, _Task)
-        setting, errand, shards = self._chain.setting, partition.errand, self._chain.shards
+        context, spec, shards = self._options.context, partition.spec, self._options.shards
         if shards:
-            parcels = pack_stretch(setting, errand, shards)
+            parcels = pack_range(context, spec, shards)
         else:
-            parcels = Overflow(setting.folder).sort_out(recognise_stretch(setting, errand))
+            parcels = Overflow(context.folder).sort_out(recognise_range(context, spec))
         for parcel in parcels:
             yield to_batch([parcel])
 

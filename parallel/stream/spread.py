@@ -20,13 +20,13 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
-from wayeb_py.parallel.logs.log import Log, Stretch
+from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.overflow import Overflow
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from wayeb_py.parallel.stream.source import Chain
+    from wayeb_py.parallel.stream.source import SourceOptions
     from wayeb_py.patterns import Patterns
 
 Scheme = Literal["source", "partition", "pattern"]
@@ -142,23 +142,23 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
     return "source", f"because {has}, each with all events of its entities"
 
 
-def make_frame(spark: SparkSession, chain: Chain) -> DataFrame:
+def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     """The stream as parcels of what is found, set aside and counted."""
     from wayeb_py.parallel.stream.by_shard import Order, Shards, recognise_by_shard
-    from wayeb_py.parallel.stream.source import SOURCE, ChainedSource
+    from wayeb_py.parallel.stream.source import SOURCE, StreamSource
 
-    spark.dataSource.register(ChainedSource)
-    read = spark.readStream.format(SOURCE).option("chain", chain.encode()).load()
-    if not chain.shards:
+    spark.dataSource.register(StreamSource)
+    read = spark.readStream.format(SOURCE).option("source", options.encode()).load()
+    if not options.shards:
         return read
-    setting = chain.setting
+    context = options.context
 
     def order(number: int) -> Order:
-        era = setting.era(number)
-        return Order(era.groups[0], era.schema_of(0))
+        version = context.version(number)
+        return Order(version.groups[0], version.schema_of(0))
 
-    overflow = Overflow(setting.folder)
-    shards = Shards(chain.shards, order, setting.episodes, listens=setting.listens, overflow=overflow)
+    overflow = Overflow(context.folder)
+    shards = Shards(options.shards, order, context.episodes, listens=context.listens, overflow=overflow)
     return recognise_by_shard(read, shards)
 
 
@@ -191,7 +191,7 @@ def sample_log(log: Log, patterns: Patterns, schema: pa.Schema) -> pa.Table:
     latest = log.latest()
     for partition, start in sorted(log.earliest().items()):
         end = min(latest[partition], start + COSTED_ROWS - n_rows)
-        for block in log.read(Stretch(partition, start, end), wanted, needed):
+        for block in log.read(OffsetRange(partition, start, end), wanted, needed):
             batches += block.batches
             n_rows += sum(batch.num_rows for batch in block.batches)
         if n_rows >= COSTED_ROWS:

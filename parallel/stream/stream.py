@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -32,15 +32,15 @@ from wayeb_py.parallel.logs.log import Log, NoEventsError, identity_of, settle
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.recovery.ledger import Entry, Ledger
-from wayeb_py.parallel.recovery.pattern_versions import keep_era, load_schema, refuse_damaged, this_release
+from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.recovery.private import require_private
 from wayeb_py.parallel.recovery.recover import recover
 from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.stream.gather import gather
 from wayeb_py.parallel.stream.sinks import AsideFolder, Batch, Sink
-from wayeb_py.parallel.stream.source import Chain
+from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
-from wayeb_py.parallel.stream.task import Setting
+from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.stream.tolerance import Tolerance
 from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.overflow import Overflow
@@ -179,14 +179,14 @@ def stream(
         )
         say(str(spread))
         manifest.spread = spread.to_json()
-        _begin_era(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
-        ledger.begin(asdict(manifest), entries)
-        setting = Setting(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
+        _begin_version(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
+        ledger.begin(manifest.to_json(), entries)
+        context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
         ends = final and (once or isinstance(log, ReplayLog))
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
-        chain = Chain(
-            setting,
-            era=len(manifest.eras) - 1,
+        options = SourceOptions(
+            context,
+            version=len(manifest.pattern_versions) - 1,
             origin=manifest.origin,
             max_rows=max_rows,
             idle_s=idle_s,
@@ -208,7 +208,7 @@ def stream(
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
         for name, value in spread.settings.items():
             session.conf.set(name, value)
-        writer = make_frame(session, chain).writeStream.foreachBatch(run.take)
+        writer = make_frame(session, options).writeStream.foreachBatch(run.take)
         writer = writer.option("checkpointLocation", checkpoint.spark_folder.as_uri())
         writer = writer.trigger(availableNow=True) if once else writer.trigger(processingTime=f"{interval_s} seconds")
         query = writer.start()
@@ -255,7 +255,7 @@ def _find_schema(
     stop: threading.Event,
     say: Callable[[str], None],
 ) -> pa.Schema | None:
-    """The types of the events: those of the era before, else of a sample; None if there is nothing to sample."""
+    """The types of the events: those of the version before, else of a sample; None if there is nothing to sample."""
     wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
     before = _last_schema(checkpoint, manifest)
     if set(wanted.names) <= set(before.names):
@@ -291,12 +291,12 @@ def _sample(
 
 
 def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:
-    if not manifest.eras:
+    if not manifest.pattern_versions:
         return pa.schema([])
-    return load_schema(checkpoint.folder / "eras", len(manifest.eras) - 1, manifest.stream_id)
+    return load_schema(checkpoint.folder / "eras", len(manifest.pattern_versions) - 1, manifest.stream_id)
 
 
-def _begin_era(
+def _begin_version(
     checkpoint: Checkpoint,
     manifest: Manifest,
     patterns: Patterns,
@@ -304,20 +304,20 @@ def _begin_era(
     schema: pa.Schema,
     say: Callable[[str], None],
 ) -> None:
-    """Keeps the patterns, unless they are those of the last era, and tells what is new about them."""
-    last = manifest.eras[-1] if manifest.eras else None
+    """Keeps the patterns, unless they are those of the last version, and tells what is new about them."""
+    last = manifest.pattern_versions[-1] if manifest.pattern_versions else None
     digest, by = digest_of(patterns, groups, schema), this_release()
     folder, stream_id = checkpoint.folder / "eras", manifest.stream_id
     if last is not None and last["digest"] == digest and last["by"] == by:
-        number = len(manifest.eras) - 1
+        number = len(manifest.pattern_versions) - 1
         try:
             refuse_damaged(folder, number, stream_id)
         except DamagedError as error:
             say(f"{error.message}: they are those of this run, and are written again")
-            keep_era(folder, number, patterns, groups, schema, stream_id)
+            keep_version(folder, number, patterns, groups, schema, stream_id)
         checkpoint.write(manifest)
         return
-    keep_era(folder, len(manifest.eras), patterns, groups, schema, stream_id)
+    keep_version(folder, len(manifest.pattern_versions), patterns, groups, schema, stream_id)
     if last is not None and last["digest"] == digest:
         was, now = (f"{one['release']} on Python {one['python']}" for one in (last["by"], by))
         say(f"the last run was of release {was}, and this is {now}: the patterns keep their state")
@@ -326,7 +326,7 @@ def _begin_era(
         said = f"({what})" if what else "(knowledge or settings)"
         say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
     names = {p.name: p.fingerprint for p in patterns.compiled}
-    manifest.eras.append({"digest": digest, "patterns": names, "by": by})
+    manifest.pattern_versions.append({"digest": digest, "patterns": names, "by": by})
     checkpoint.write(manifest)
 
 

@@ -30,14 +30,14 @@ def silent_since(now_s: float, idle_s: float) -> int:
     return floor(now_s // step_s * step_s - idle_s)
 
 
-class Live:
+class StreamRecogniser:
     """A recogniser, and the second in which each of its entities was last heard of."""
 
     def __init__(self, patterns: Patterns, schema: pa.Schema, episodes: bool, snapshot: Snapshot | None) -> None:
         saved = None if snapshot is None else snapshot.saved
-        self.recogniser = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved)
+        self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved)
         # Binds the patterns to the types of the events, also where no events come at first.
-        self.recogniser.feed(schema.empty_table())
+        self.inner.feed(schema.empty_table())
         self.heard: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         if snapshot is not None:
             self.heard = np.frombuffer(snapshot.heard, dtype=np.int64).copy()
@@ -45,29 +45,29 @@ class Live:
         self._n_heard = len(self.heard)  # when the state was last kept
 
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.recogniser.save(), self.heard.tobytes())
+        return Snapshot(self.inner.save(), self.heard.tobytes())
 
     # For whoever keeps the state by what has changed.
 
     def note_changes(self) -> None:
         """Begins to note what changes, from the state that this is in."""
-        self.recogniser.changes = Changes()
+        self.inner.changes = Changes()
 
     def settle(self) -> None:
         """Says that the state as it is now has been kept."""
-        if self.recogniser.changes is not None:
-            self.recogniser.changes.settle(self.recogniser)
+        if self.inner.changes is not None:
+            self.inner.changes.settle(self.inner)
         self._n_heard = len(self.heard)
 
     def changes(self) -> Snapshot | None:
         """What has changed since the state was kept; None where that is not to be told but by all of it."""
-        noted = self.recogniser.changes
+        noted = self.inner.changes
         if noted is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),
-            (noted.n_before, len(self.recogniser.entities)),
+            (noted.n_before, len(self.inner.entities)),
         ):
             return None  # it is kept in mind only now who was heard of: that is something new of everybody
-        told = noted.save(self.recogniser)
+        told = noted.save(self.inner)
         if told is None:
             return None
         saved, whose = told
@@ -75,31 +75,31 @@ class Live:
 
     def amend(self, changes: Snapshot) -> None:
         """Puts in what has changed since the state that this is in."""
-        whose = self.recogniser.amend(changes.saved)
+        whose = self.inner.amend(changes.saved)
         if changes.heard:
-            n_more = len(self.recogniser.entities) - len(self.heard)
+            n_more = len(self.inner.entities) - len(self.heard)
             self.heard = np.concatenate([self.heard, np.zeros(n_more, dtype=np.int64)]) if n_more else self.heard
             self.heard[whose] = np.frombuffer(changes.heard, dtype=np.int64)
 
     def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int) -> None:
         """Keeps in mind that the entities of some events were heard of."""
-        entities = self.recogniser.entities
-        key = self.recogniser.patterns.meaning.stream.key
+        entities = self.inner.entities
+        key = self.inner.patterns.meaning.stream.key
         for batch in batches:
             heard_of = entities.number(pc.drop_null(pc.unique(batch.column(key))))
             if len(entities) > len(self.heard):
                 self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), clock_s)])
             self.heard[heard_of] = clock_s
-            if self.recogniser.changes is not None:
-                self.recogniser.changes.touch(heard_of)
+            if self.inner.changes is not None:
+                self.inner.changes.touch(heard_of)
 
     def silent(self, tick: int) -> pa.Array:
         """The keys of entities that were last heard of before this second."""
-        return self.recogniser.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
+        return self.inner.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
 
     def age_out(self, clock_s: int) -> Detections | None:
         """Lets entities go that have not been heard of for longer than patterns remember; what was open of them."""
-        aged = self.recogniser.age_out(clock_s)
+        aged = self.inner.age_out(clock_s)
         if aged is None:
             return None
         found, kept = aged

@@ -2,7 +2,7 @@
 
     block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (packed NDJSON) · counts (JSON)
 
-Counts are of this harvest alone, whatever the recogniser has seen before: added up over the harvests that were
+Counts are of this result alone, whatever the recogniser has seen before: added up over the results that were
 committed they are exact, however often one was repeated. `entities`, `held` and `state_bytes` are levels, not
 increments: the last one of a partition and group holds.
 
@@ -42,8 +42,8 @@ def most_an_event(patterns: Patterns) -> int:
     return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)
 
 
-class Harvest:
-    """Feeds a recogniser and packs what comes of it; `split` tells the parcels of one harvest from another's."""
+class TaskResult:
+    """Feeds a recogniser and packs what comes of it; `split` tells the parcels of one result from another's."""
 
     def __init__(self, recogniser: Recogniser, partition: str, group: int, split: int, episodes: bool) -> None:
         self.recogniser = recogniser
@@ -116,7 +116,7 @@ class Harvest:
         yield self._parcel("counts", json.dumps(self.counts() | levels).encode())
 
     def counts(self) -> dict[str, Any]:
-        """What was counted in this harvest."""
+        """What was counted in this result."""
         now, before = self.recogniser.counts, self._before
         leads = self.group == 0
         cleaned = {reason: n - before.cleaned.get(reason, 0) for reason, n in now.cleaned.items()}

@@ -18,7 +18,7 @@ from benchmarks.ports_sea import N_IN_REACH, messages, port_patterns
 from benchmarks.replayed import Subject, expected_ids
 from benchmarks.steady import latency_s, offered_at_s, plans, steady
 from wayeb_py.parallel.health.pressure import Capacity, SourceState, pass_time, take
-from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.replay import MAX, Schedule
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.wire.detection_id import with_ids
@@ -93,7 +93,7 @@ def test_the_second_round_is_read_later_and_reading_may_begin_and_end_anywhere(
     assert schema is not None
     whole = events(3, log.span_s).select(list(subject.wanted.names)).cast(schema)
     for start, end in [(0, 3 * N_EVENTS), (1190, 1210), (N_EVENTS, 2 * N_EVENTS), (2500, 2501)]:
-        blocks = log.read(Stretch("0", start, end), subject.wanted, schema)
+        blocks = log.read(OffsetRange("0", start, end), subject.wanted, schema)
         read = pa.Table.from_batches([batch for block in blocks for batch in block.batches], schema)
         assert read.equals(whole.slice(start, end - start))
 

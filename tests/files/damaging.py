@@ -124,7 +124,7 @@ def run(path: Path) -> str:
 
 
 def watch(path: Path, schema: pa.Schema) -> str:
-    """What a stream makes of it: twice, in other stretches."""
+    """What a stream makes of it: twice, in other ranges."""
     name_format, compression = told_by_name(path.name)
     assert name_format is not None
     file = EventFile(str(path), name_format, compression)

@@ -24,7 +24,7 @@ from wayeb_py.files.set_aside import render_aside
 from wayeb_py.parallel.logs import folder as folder_log
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.kafka import Messages, parse_messages
-from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.run import startup
 
 PATTERNS = wayeb_py.compile(TEXT)
@@ -134,18 +134,18 @@ def test_a_file_is_one_bad_row_of_a_folder(poison: PoisonFile, tmp_path: Path, m
     schema = log.schema(WANTED)
     assert schema is not None
     end = log.latest()[""]
-    whole = list(log.read(Stretch("", 0, end), WANTED, schema))
+    whole = list(log.read(OffsetRange("", 0, end), WANTED, schema))
     aside = [row for block in whole for row in block.aside]
     assert [(row.file, row.reason) for row in aside] == [(str(path), poison.reason)]
     assert json.loads(render_aside(aside[0]))["values"]["fault"]
     say_no_names_of_errors(render_aside(aside[0]).decode())
     times = [ts for block in whole for batch in block.batches for ts in batch.column("ts").to_pylist()]
     assert times == [1, 2]
-    # Whoever reads it again, after a restart and in other stretches, sees the same.
+    # Whoever reads it again, after a restart and in other ranges, sees the same.
     again = _log(tmp_path, BEFORE)
     assert again.latest() == log.latest() == {"": end}
     cuts = sorted({0, 1, 2, end // 2, end - 1, end})
     pieces = [block for start, stop in pairwise(cuts)
-              for block in again.read(Stretch("", start, stop), WANTED, schema)]  # fmt: skip
+              for block in again.read(OffsetRange("", start, stop), WANTED, schema)]  # fmt: skip
     assert [row for block in pieces for row in block.aside] == aside
     assert [ts for block in pieces for batch in block.batches for ts in batch.column("ts").to_pylist()] == times

@@ -1,4 +1,4 @@
-"""Drives the chained source as Spark would, in this process: plans a batch, reads its stretches, commits it.
+"""Drives the stream's source as Spark would, in this process: plans a batch, reads its ranges, commits it.
 
 So what a batch may do wrong is tested event by event and case by case, which with Spark's half a second a batch would
 take hours. `tests/parallel/stream/test_on_spark.py` has Spark drive the same.
@@ -17,10 +17,10 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
-from wayeb_py.parallel.recovery.pattern_versions import keep_era
+from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.stream import task as stream_task
-from wayeb_py.parallel.stream.source import Chain, ChainedReader
-from wayeb_py.parallel.stream.task import Setting
+from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
+from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.patterns import Patterns
 
@@ -53,19 +53,19 @@ class Chained:
     def __init__(self, folder: Path, source: Path, patterns: Patterns, **options: Any) -> None:
         self.folder, self.source, self.patterns = folder, source, patterns
         self.options: dict[str, Any] = {"idle_s": None, "ends": True, "episodes": False} | options
-        self.mark: dict[str, Any] | None = None
-        self.era = -1
+        self.offset: dict[str, Any] | None = None
+        self.version = -1
         self.found = Driven()
         self.exchange(patterns)
 
     def exchange(self, patterns: Patterns, groups: list[list[str]] | None = None) -> None:
         """Goes on with other patterns."""
-        self.era += 1
+        self.version += 1
         self.patterns = patterns
         wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
         schema = self.log().schema(wanted)
         assert schema is not None
-        keep_era(self.folder / "eras", self.era, patterns, groups or [list(patterns.names)], schema)
+        keep_version(self.folder / "eras", self.version, patterns, groups or [list(patterns.names)], schema)
         self.restart()
 
     def log(self) -> FolderLog:
@@ -74,36 +74,36 @@ class Chained:
     def restart(self) -> None:
         """Everything that was in memory is gone."""
         stream_task._alive.clear()
-        setting = Setting(self.log(), self.folder, self.options["episodes"], self.options["idle_s"] is not None)
-        origin = self.log().earliest() if self.mark is None else {}
-        chain = Chain(setting, self.era, origin, None, self.options["idle_s"], self.options["ends"])
-        self.reader = ChainedReader(Chain.decode(chain.encode()))
-        if self.mark is None:
-            self.mark = self.reader.initialOffset()
+        context = StreamContext(self.log(), self.folder, self.options["episodes"], self.options["idle_s"] is not None)
+        origin = self.log().earliest() if self.offset is None else {}
+        options = SourceOptions(context, self.version, origin, None, self.options["idle_s"], self.options["ends"])
+        self.reader = StreamReader(SourceOptions.decode(options.encode()))
+        if self.offset is None:
+            self.offset = self.reader.initialOffset()
 
     def plan(self, max_rows: int | None = None) -> dict[str, Any]:
         """Where the next batch would end."""
-        assert self.mark is not None
+        assert self.offset is not None
         limit = ReadAllAvailable() if max_rows is None else ReadMaxRows(max_rows)
-        return self.reader.latestOffset(self.mark, limit)
+        return self.reader.latestOffset(self.offset, limit)
 
     def parcels(self, end: dict[str, Any]) -> Iterator[list[Parcel]]:
         """What the tasks of the batch that ends there give, task by task."""
-        assert self.mark is not None
-        for task in self.reader.partitions(self.mark, end):
+        assert self.offset is not None
+        for task in self.reader.partitions(self.offset, end):
             yield [parcel for batch in self.reader.read(task) for parcel in from_batch(batch)]
 
     def commit(self, end: dict[str, Any], parcels: list[list[Parcel]]) -> None:
         for part in parcels:
             self.found.take(part)
         self.found.n_batches += 1
-        self.mark = end
+        self.offset = end
         self.reader.commit(end)
 
     def run(self, max_rows: int | None = None, between: Callable[[], None] = lambda: None) -> Driven:
         """Batches until everything that is there now is read."""
         self.reader.prepareForTriggerAvailableNow()
-        while (end := self.plan(max_rows)) != self.mark:
+        while (end := self.plan(max_rows)) != self.offset:
             self.commit(end, list(self.parcels(end)))
             between()
             self.reader.prepareForTriggerAvailableNow()

@@ -115,7 +115,7 @@ class Traps:
 
     @property
     def environment(self) -> dict[str, str]:
-        return {"WAYEB_FAULT": str(self.folder)}
+        return {"WAYEB_FAILPOINTS": str(self.folder)}
 
     def lay(self, *names: str) -> None:
         """Whoever comes there first is killed."""

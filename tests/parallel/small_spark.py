@@ -21,7 +21,7 @@ from urllib.parse import unquote, urlparse
 import pyarrow as pa
 
 from wayeb_py.parallel.stream import task as stream_task
-from wayeb_py.parallel.stream.source import Chain, ChainedReader
+from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
 from wayeb_py.parallel.wire.parcel import SCHEMA
 
 
@@ -60,7 +60,7 @@ class SmallSpark:
     def start(self) -> _Query:
         assert self._take is not None
         stream_task._alive.clear()  # a process that has just started remembers nothing
-        reader = ChainedReader(Chain.decode(self._options["chain"]))
+        reader = StreamReader(SourceOptions.decode(self._options["source"]))
         folder = Path(unquote(urlparse(self._options["checkpointLocation"]).path))
         query = _Query()
         try:
@@ -92,7 +92,7 @@ class _Parcels:
         return pa.Table.from_batches(list(self._batches), schema=SCHEMA)
 
 
-def _run(reader: ChainedReader, folder: Path, take: Callable[[Any, int], None]) -> None:
+def _run(reader: StreamReader, folder: Path, take: Callable[[Any, int], None]) -> None:
     if not (folder / "metadata").exists():
         _put(folder / "metadata", json.dumps({"id": str(uuid.uuid4())}))
     json.loads(_get(folder / "metadata"))["id"]

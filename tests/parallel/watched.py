@@ -18,7 +18,7 @@ import wayeb_py
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
-from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.log import OffsetRange
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts in s }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, "s")
@@ -50,7 +50,7 @@ def quieten(path: Path) -> None:
 def blocks(log: FolderLog, start: int = 0, end: int | None = None, partition: str = "") -> Iterator[Block]:
     schema = log.schema(WANTED)
     assert schema is not None
-    return log.read(Stretch(partition, start, log.latest()[partition] if end is None else end), WANTED, schema)
+    return log.read(OffsetRange(partition, start, log.latest()[partition] if end is None else end), WANTED, schema)
 
 
 def read_ids(log: FolderLog, start: int = 0, end: int | None = None, partition: str = "") -> list[int]:

@@ -30,7 +30,7 @@ from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.dataframe import recognise
 from wayeb_py.parallel.batch.job import schema_of_found
 from wayeb_py.parallel.batch.plans import make_plan
-from wayeb_py.parallel.batch.task import Work
+from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.wire.parcel import unpack
 
@@ -86,11 +86,12 @@ def run_pools(
         plan = make_plan(patterns, reader, scheme, workers)
         assert plan.scheme == scheme
         found = schema_of_found(patterns, reader, episodes)
-        work = Work(pack_patterns(patterns), reader.schema, found, reader.selection.time_range, episodes, plan.groups)
-        tools = schemes.Tools.make(spark, work)
-        frames.append(plan.start(spark, tools).selectExpr(f"{number} AS pool", "kind", "payload"))
+        time_range = reader.selection.time_range
+        spec = JobSpec(pack_patterns(patterns), reader.schema, found, time_range, episodes, plan.groups)
+        context = schemes.JobContext.make(spark, spec)
+        frames.append(plan.start(spark, context).selectExpr(f"{number} AS pool", "kind", "payload"))
         patterns_of.append(patterns)
-        errors.append(tools.errors)
+        errors.append(context.errors)
     union = frames[0]
     for frame in frames[1:]:
         union = union.union(frame)

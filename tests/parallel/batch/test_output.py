@@ -26,7 +26,7 @@ from wayeb_py.parallel.batch import job, task_output
 from wayeb_py.parallel.batch.job_output import find_place
 from wayeb_py.parallel.batch.output_folder import OutputFolder
 from wayeb_py.parallel.batch.task import AsideLog, SetAside
-from wayeb_py.parallel.batch.task_output import PartOutlet
+from wayeb_py.parallel.batch.task_output import PartOutput
 from wayeb_py.parallel.wire import spool
 from wayeb_py.run import runner
 
@@ -193,23 +193,23 @@ def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_
 
 def test_a_task_that_outlives_its_run_leaves_nothing(tmp_path: Path) -> None:
     folder = OutputFolder(tmp_path / "found")
-    outlet = PartOutlet(folder.open(), 0, ["day"], "s")
-    outlet.write(pa.table({"pattern": ["Stop"], "ts": [0]}))
+    output = PartOutput(folder.open(), 0, ["day"], "s")
+    output.write(pa.table({"pattern": ["Stop"], "ts": [0]}))
     folder.discard()
     with pytest.raises(DataError, match="the output folder of this run is not here"):
-        outlet.finish()
+        output.finish()
     assert list(tmp_path.iterdir()) == []
 
 
 def test_many_places_make_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    outlet = PartOutlet(tmp_path, 0, ["pattern", "day"], "s")
+    output = PartOutput(tmp_path, 0, ["pattern", "day"], "s")
     days, n_batches = 2 * task_output.OPEN_PARTS, 20
     for number in range(n_batches):
         times = [day * 86_400 + number for day in reversed(range(days))]
-        outlet.write(pa.table({"pattern": ["Stop", "Go"] * (days // 2), "ts": times}))
-    assert list(outlet.finish()) == []
-    assert len(outlet.parts) == days
-    assert set(outlet.parts.values()) == {n_batches}
+        output.write(pa.table({"pattern": ["Stop", "Go"] * (days // 2), "ts": times}))
+    assert list(output.finish()) == []
+    assert len(output.parts) == days
+    assert set(output.parts.values()) == {n_batches}
     for path in tmp_path.rglob("*.parquet"):
         found = pq.read_table(path, partitioning=None)
         day = int(np.datetime64(path.parent.name.removeprefix("day=")).astype(int))
@@ -217,11 +217,11 @@ def test_many_places_make_few_files(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         assert found["ts"].to_pylist() == [day * 86_400 + number for number in range(n_batches)]
         assert path.parent.parent.name == f"pattern={'Go' if day % 2 == 0 else 'Stop'}"
     monkeypatch.setattr(task_output, "GATHERED_ROWS", 3)
-    outlet = PartOutlet(tmp_path, 1, [], "s")
+    output = PartOutput(tmp_path, 1, [], "s")
     for _ in range(5):
-        outlet.write(pa.table({"pattern": ["Stop"] * 2, "ts": [1, 2]}))
-    outlet.finish()
-    assert list(outlet.parts.values()) == [10]
+        output.write(pa.table({"pattern": ["Stop"] * 2, "ts": [1, 2]}))
+    output.finish()
+    assert list(output.parts.values()) == [10]
 
 
 def test_rows_that_are_left_out_are_noted_on_disk_beyond_some(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,7 +238,7 @@ def test_rows_that_are_left_out_are_noted_on_disk_beyond_some(monkeypatch: pytes
 def test_a_disk_that_is_full_is_told_once(tmp_path: Path, n_rows: int) -> None:
     """A limit on the size of files stands for it; what a forgotten writer raises would fail the test."""
     folder = OutputFolder(tmp_path / "found")
-    outlet = PartOutlet(folder.open(), 0, ["day"], "s")
+    output = PartOutput(folder.open(), 0, ["day"], "s")
     noise = np.random.default_rng(1).bytes(50 * n_rows)
     table = pa.table(
         {
@@ -252,9 +252,9 @@ def test_a_disk_that_is_full_is_told_once(tmp_path: Path, n_rows: int) -> None:
     resource.setrlimit(resource.RLIMIT_FSIZE, (700, hard))
     try:
         with pytest.raises(DataError, match="cannot write"):  # noqa: PT012
-            outlet.write(table)
-            list(outlet.finish())
-        del outlet
+            output.write(table)
+            list(output.finish())
+        del output
         gc.collect()
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))

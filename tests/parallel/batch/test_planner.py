@@ -25,7 +25,7 @@ from wayeb_py.parallel.wire.shuffle import route
 from wayeb_py.patterns import Patterns, compile_patterns
 
 FOLDER = Facts(
-    n_patterns=6, n_files=48, n_events=20_000_000, n_workers=2, n_stretches=2, promise=None, n_splits=48, fullest=0.5
+    n_patterns=6, n_files=48, n_events=20_000_000, n_workers=2, n_even_splits=2, promise=None, n_splits=48, fullest=0.5
 )
 CONVERTED = replace(FOLDER, promise="`wayeb data convert` partitioned it by entity")
 CHEAP = Costs(read_s=100e-9, pack_s=30e-9, recognise_s=10e-9, pattern_s=(4e-9,) * 6, heaviest=0.001)
@@ -47,27 +47,27 @@ def test_what_is_not_is_never_taken_as_if_it_were() -> None:
 
 
 def test_files_in_no_order_are_partitioned_by_entity_on_many_workers() -> None:
-    facts = replace(FOLDER, n_workers=16, n_stretches=16)
+    facts = replace(FOLDER, n_workers=16, n_even_splits=16)
     assert choose(facts, CHEAP).scheme == "partition"
 
 
 def test_one_file_that_cannot_be_cut_is_read_by_all_workers_rather_than_awaited_by_all_but_one() -> None:
-    facts = replace(FOLDER, n_files=1, n_stretches=1)
+    facts = replace(FOLDER, n_files=1, n_even_splits=1)
     assert choose(facts, CHEAP).scheme == "pattern"
 
 
 def test_a_single_worker_shuffles_nothing() -> None:
-    facts = replace(FOLDER, n_workers=1, n_stretches=1)
+    facts = replace(FOLDER, n_workers=1, n_even_splits=1)
     assert choose(facts, CHEAP).scheme == "pattern"
 
 
 def test_one_pattern_is_no_reason_to_read_everything_twice() -> None:
-    facts = replace(FOLDER, n_patterns=1, n_workers=8, n_stretches=8)
+    facts = replace(FOLDER, n_patterns=1, n_workers=8, n_even_splits=8)
     assert choose(facts, replace(DEAR, pattern_s=(5e-6,))).scheme == "partition"
 
 
 def test_a_lopsided_source_gives_way_to_a_shuffle() -> None:
-    lopsided = replace(CONVERTED, n_workers=16, n_stretches=16, fullest=0.9)
+    lopsided = replace(CONVERTED, n_workers=16, n_even_splits=16, fullest=0.9)
     assert settled(lopsided) is None
     assert choose(lopsided, DEAR).scheme == "partition"
 
@@ -77,13 +77,13 @@ def test_a_source_that_is_a_little_uneven_stays() -> None:
 
 
 def test_patterns_are_split_for_a_heavy_entity_only_where_recognising_is_what_costs() -> None:
-    facts = replace(FOLDER, n_workers=8, n_stretches=8)
+    facts = replace(FOLDER, n_workers=8, n_even_splits=8)
     assert decide(facts, replace(DEAR, heaviest=1 / 3)).most_groups == 6
     assert decide(facts, replace(CHEAP, heaviest=1 / 3)).most_groups == 1
 
 
 def test_splitting_the_patterns_of_a_heavy_entity_ends_the_job_sooner() -> None:
-    facts = replace(FOLDER, n_workers=8, n_stretches=8)
+    facts = replace(FOLDER, n_workers=8, n_even_splits=8)
     costs = replace(DEAR, heaviest=1 / 3)
     whole = planner._partition_s(facts, costs, 1)
     split = planner._partition_s(facts, costs, 6)
@@ -103,7 +103,7 @@ def test_an_entity_with_a_third_of_all_events_has_a_shard_of_its_own_that_starts
 
 
 def test_the_reason_is_one_line_with_what_it_rests_on() -> None:
-    facts = replace(FOLDER, n_workers=16, n_stretches=16)
+    facts = replace(FOLDER, n_workers=16, n_even_splits=16)
     why = decide(facts, replace(CHEAP, heaviest=0.34)).why
     assert "\n" not in why
     for said in ("6 patterns", "48 files", "16 workers", "34% of the events", "% of that of pattern"):
@@ -130,7 +130,7 @@ def read(patterns: Patterns, *paths: Path) -> EventReader:
 
 
 def test_the_reason_compares_schemes_and_promises_no_seconds() -> None:
-    choice = decide(replace(FOLDER, n_workers=16, n_stretches=16), DEAR)
+    choice = decide(replace(FOLDER, n_workers=16, n_even_splits=16), DEAR)
     share = choice.seconds[choice.scheme] / choice.seconds["pattern"]
     assert choice.why.endswith(f"; by a sample its work takes {share:.0%} of that of pattern")
 
@@ -146,7 +146,7 @@ def test_the_survey_counts_what_there_is_without_reading_it(tmp_path: Path, patt
     reader = read(patterns, tmp_path)
     facts = planner.survey(patterns, reader, entity_splits(reader.files, "id"), n_workers=4)
     assert (facts.n_files, facts.n_events, facts.n_patterns) == (2, 8000, 2)
-    assert (facts.n_stretches, facts.promise) == (4, None)
+    assert (facts.n_even_splits, facts.promise) == (4, None)
 
 
 def test_costs_are_measured_for_each_pattern_that_differs(tmp_path: Path, patterns: Patterns) -> None:

@@ -19,7 +19,7 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 SPARK_TEXT = """[STREAM_FAILED] Query [id = 1, runId = 2] terminated with exception: Job aborted due to stage failure: \
 Task 0 in stage 1.0 failed 4 times, most recent failure: Lost task 0.3 in stage 1.0 (127.0.0.1 executor driver): \
 org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "/x/stretch.py", line 80, in recognise_stretch
+  File "/x/task.py", line 80, in recognise_range
     for block in reading.blocks():
 {error}
 

@@ -28,7 +28,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health import report as report_module
 from wayeb_py.parallel.health.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
-from wayeb_py.parallel.health.gauge import Gauge, GaugeSetting
+from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.health.lines import Lines, duration, render_line
 from wayeb_py.parallel.health.metrics import render_prometheus, samples
 from wayeb_py.parallel.health.pressure import Capacity
@@ -40,7 +40,7 @@ from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.stream.sinks import Batch
-from wayeb_py.parallel.stream.task_result import Harvest
+from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.patterns import compile_patterns
 
 SRE = """stream v {
@@ -53,7 +53,7 @@ pattern Fast := (speed > 50) ; (speed > 50)
 
 
 def counted(partition: str = "0", **facts: Any) -> dict[str, Any]:
-    """What a stretch counts, as `harvest` does."""
+    """What a task counts, as its result says."""
     plain: dict[str, Any] = {
         "partition": partition, "group": 0, "rows": 100, "events": 98, "detections": {"Fast": 3}, "episodes": 0,
         "late": 1, "ahead": 0, "duplicates": 0, "bad": {"no time": 1}, "unreadable": {}, "cleaned": {},
@@ -156,10 +156,10 @@ def test_totals_that_cannot_be_read_say_so(tmp_path: Path) -> None:
 
 def watched(tmp_path: Path, ends: Offsets, capacity: int = 100) -> tuple[LiveLog, Gauge, Health, Clock]:
     log, clock = LiveLog(ends), Clock()
-    setting = GaugeSetting(tmp_path / gauge.FILE, Capacity(events=capacity))
-    health = Health(log, tmp_path, setting.capacity, clock_s=clock, latest=log.latest)
+    options = GaugeOptions(tmp_path / gauge.FILE, Capacity(events=capacity))
+    health = Health(log, tmp_path, options.capacity, clock_s=clock, latest=log.latest)
     health.started()
-    return log, Gauge(log, setting, clock), health, clock
+    return log, Gauge(log, options, clock), health, clock
 
 
 def test_a_view_has_rates_lag_and_ratio(tmp_path: Path) -> None:
@@ -228,7 +228,7 @@ def test_counters_go_on_after_a_restart(tmp_path: Path) -> None:
     assert view.sum("restarts") == 1
     assert before.sum("restarts") == 0
     (tmp_path / gauge.FILE).unlink()  # as a start does
-    planner = Gauge(log, GaugeSetting(tmp_path / gauge.FILE, Capacity(events=100)), later)
+    planner = Gauge(log, GaugeOptions(tmp_path / gauge.FILE, Capacity(events=100)), later)
     planner.offered({"0": 2000})
     assert again.look().sources["0"].waited_s == pytest.approx(10.0)
 
@@ -265,7 +265,7 @@ def test_a_replay_that_is_frozen_needs_no_clock(tmp_path: Path) -> None:
     patterns = compile_patterns(SRE)
     store_events([tmp_path / "a.csv"], Wanted.from_needs(patterns.needs, "s"), tmp_path / "store")
     log = ReplayLog(tmp_path / "store", speed=1.0)
-    planner = Gauge(log, GaugeSetting(tmp_path / gauge.FILE, log.capacity))
+    planner = Gauge(log, GaugeOptions(tmp_path / gauge.FILE, log.capacity))
     assert planner.offered({"0": 0}, frozen=log.ends()) == {"0": 100}
     planner.planned({"0": 100})
     health = Health(log, tmp_path, log.capacity, frozen=True)
@@ -456,12 +456,12 @@ def test_a_report_goes_on_after_a_moment_in_which_it_could_not_be_written(
 
 def test_an_event_from_the_future_does_not_hide_how_far_behind_the_stream_is(tmp_path: Path) -> None:
     patterns = wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 0)\n")
-    harvest = Harvest(wayeb_py.Recogniser(patterns), "0", 0, 0, False)
+    result = TaskResult(wayeb_py.Recogniser(patterns), "0", 0, 0, False)
     now = int(time.time())
     for times in ([now - 100, 4_000_000_000], [4_000_000_001, 4_000_000_002], [now - 50, now - 200]):
         batch = pa.RecordBatch.from_pydict({"id": [1, 2], "ts": times, "v": [1, 1]})
-        list(harvest.feed(Block([batch])))
-    counts = harvest.counts()
+        list(result.feed(Block([batch])))
+    counts = result.counts()
     assert (counts["first_s"], counts["last_s"], counts["ahead"]) == (now - 200, now - 50, 3)
     _, planner, health, _ = watched(tmp_path / "health", {"0": 10})
     planner.planned(planner.offered({"0": 0}))

@@ -30,7 +30,7 @@ from wayeb_py.parallel.health.pressure import (
     take,
     write_states,
 )
-from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule, read_speed
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.stream.buffer import ReadAhead
@@ -306,7 +306,7 @@ def replayed(log: ReplayLog, partition: str, start: int, end: int) -> list[tuple
     schema = log.schema(wanted())
     assert schema is not None
     rows: list[tuple[int, int, float]] = []
-    for block in log.read(Stretch(partition, start, end), wanted(), schema):
+    for block in log.read(OffsetRange(partition, start, end), wanted(), schema):
         for batch in block.batches:
             rows += [(row["id"], row["ts"], row["speed"]) for row in batch.to_pylist()]
     return rows
@@ -422,7 +422,7 @@ def test_rows_that_are_no_events_keep_their_places(tmp_path: Path) -> None:
     log = ReplayLog(tmp_path / "store")
     schema = log.schema(wanted())
     assert schema is not None
-    read = list(log.read(Stretch("0", 0, 4), wanted(), schema))
+    read = list(log.read(OffsetRange("0", 0, 4), wanted(), schema))
     assert sum(block.n_rows for block in read) == 4
     assert [(row.row, row.reason) for block in read for row in block.aside] == [(3, "no time")]
     assert [block.unreadable["speed"].example for block in read] == ["abc"]

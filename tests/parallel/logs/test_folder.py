@@ -21,7 +21,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs import file_ranges
 from wayeb_py.parallel.logs import folder as folder_log
 from wayeb_py.parallel.logs.folder import FolderLog
-from wayeb_py.parallel.logs.log import Stretch
+from wayeb_py.parallel.logs.log import OffsetRange
 
 
 @pytest.fixture
@@ -221,7 +221,7 @@ def test_what_was_written_over_a_file_is_not_read_in_its_place(folder: Path) -> 
     with open(folder / "a.ndjson", "r+") as file:
         file.write('{"id": 9')
     with pytest.raises(DataError, match="replaced by another"):
-        list(log.read(Stretch("", 0, 2), WANTED, schema))
+        list(log.read(OffsetRange("", 0, 2), WANTED, schema))
 
 
 def test_a_journal_of_an_older_release_is_gone_on_with(folder: Path) -> None:
@@ -385,9 +385,9 @@ def test_a_file_may_go_once_it_is_read_and_is_missed_before(folder: Path) -> Non
     assert log.latest() == {"": 2}
     schema = log_of(folder).schema(WANTED)
     assert schema is not None
-    assert list(log.read(Stretch("", 1, 2), WANTED, schema))
+    assert list(log.read(OffsetRange("", 1, 2), WANTED, schema))
     with pytest.raises(DataError, match="gone before it was read"):
-        list(log.read(Stretch("", 0, 2), WANTED, schema))
+        list(log.read(OffsetRange("", 0, 2), WANTED, schema))
 
 
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
@@ -415,7 +415,7 @@ def test_rows_of_a_file_whose_columns_cannot_serve_go_aside(folder: Path) -> Non
     write(folder / "d.parquet", [5], ts=["now"])
     pq.write_table(pa.table({"ts": [0], "v": [1.0]}), folder / "e.parquet")
     write(folder / "f.parquet", [6])
-    found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
+    found = list(log.read(OffsetRange("", 0, log.latest()[""]), WANTED, schema))
     # Rows are counted by reason for as long as the stream lives: the file is beside the reason, not in it.
     aside = [(Path(row.file or "").name, row.row, row.reason) for block in found for row in block.aside]
     assert aside == [
@@ -435,7 +435,7 @@ def test_values_beyond_the_type_that_the_stream_began_with_are_missing_and_count
     assert schema is not None
     write(folder / "b.parquet", [2, 3, 4], v=pa.array([100, 300, None], pa.int32()))
     write(folder / "c.parquet", [5, 6], v=pa.array([1.5, 2.0]))
-    found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
+    found = list(log.read(OffsetRange("", 0, log.latest()[""]), WANTED, schema))
     values = [v for block in found for batch in block.batches for v in batch.column("v").to_pylist()]
     assert values == [7, 100, None, None, None, 2]
     assert [(u.count, u.example, u.row) for block in found for u in block.unreadable.values()] == [
@@ -463,7 +463,7 @@ def test_whole_numbers_of_text_are_compared_as_floats_since_fractions_may_follow
     assert schema is not None
     assert (schema.field("v").type, schema.field("id").type) == (pa.float64(), pa.int64())
     (folder / "b.ndjson").write_text('{"id": 2, "ts": 0, "v": 60.5, "k": "a"}\n')
-    found = list(log.read(Stretch("", 0, log.latest()[""]), WANTED, schema))
+    found = list(log.read(OffsetRange("", 0, log.latest()[""]), WANTED, schema))
     assert [v for block in found for batch in block.batches for v in batch.column("v").to_pylist()] == [1.0, 60.5]
 
 

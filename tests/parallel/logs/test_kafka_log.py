@@ -26,7 +26,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.logs import kafka as kafka_log
 from wayeb_py.parallel.logs.kafka import KafkaLog
-from wayeb_py.parallel.logs.log import NoEventsError, Stretch
+from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange
 from wayeb_py.parallel.logs.several import SeveralLogs
 from wayeb_py.parallel.stream import stream
 
@@ -62,7 +62,8 @@ def log_of(url: str) -> KafkaLog:
 def read(log: KafkaLog, start: int = 0, end: int | None = None, partition: str = "0") -> list[Block]:
     schema = log.schema(WANTED)
     assert schema is not None
-    return list(log.read(Stretch(partition, start, log.latest()[partition] if end is None else end), WANTED, schema))
+    offsets = OffsetRange(partition, start, log.latest()[partition] if end is None else end)
+    return list(log.read(offsets, WANTED, schema))
 
 
 def events_of(blocks: list[Block]) -> list[dict[str, Any]]:
@@ -306,7 +307,7 @@ def test_a_broker_that_comes_back_is_waited_for(broker: Broker, monkeypatch: pyt
     back.start()
     try:
         assert log.latest() == {"0": 1000}
-        blocks = list(log.read(Stretch("0", 0, 1000), WANTED, schema))
+        blocks = list(log.read(OffsetRange("0", 0, 1000), WANTED, schema))
     finally:
         back.join()
     assert len(events_of(blocks)) == 1000
@@ -318,7 +319,7 @@ def test_a_broker_that_is_gone_is_told_once(free_port: int) -> None:
         log.latest()
     assert f"is 127.0.0.1:{free_port} right, and running?" in (asked.value.hint or "")
     with pytest.raises(DataError, match="no Kafka broker has answered for 2 s"):
-        list(log.read(Stretch("0", 0, 5), WANTED, pa.schema([])))
+        list(log.read(OffsetRange("0", 0, 5), WANTED, pa.schema([])))
 
 
 @pytest.fixture

@@ -55,7 +55,7 @@ def run(stream: Chained, between: Callable[[int], None] = lambda number: None) -
     """All that is found: the first batch has every entity, the others a few."""
     number = 0
     stream.reader.prepareForTriggerAvailableNow()
-    while (end := stream.plan(N_ENTITIES if number == 0 else 40)) != stream.mark:
+    while (end := stream.plan(N_ENTITIES if number == 0 else 40)) != stream.offset:
         stream.commit(end, list(stream.parcels(end)))
         between(number)
         number += 1
@@ -104,7 +104,7 @@ def test_a_process_that_others_have_left_behind_takes_their_changes(
     processes: list[OrderedDict[Any, Any]] = [OrderedDict(), OrderedDict(), OrderedDict()]
 
     def another(number: int) -> None:
-        # The next stretch comes to another of three processes, which has its own memory.
+        # The next range comes to another of three processes, which has its own memory.
         processes[number % 3] = OrderedDict(stream_task._alive)
         stream_task._alive.clear()
         stream_task._alive.update(processes[(number + 1) % 3])
@@ -155,7 +155,7 @@ def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callab
     def twice(number: int) -> None:
         if number == 3:
             ((point, keeper),) = stream_task._alive.values()
-            whole = Snapshots(stream.folder / "snapshots").write(0, "", point, keeper.live.snapshot())
+            whole = Snapshots(stream.folder / "snapshots").write(0, "", point, keeper.recogniser.snapshot())
             assert keeper.kept is not None
             assert keeper.kept.root != whole
         if number == 5:
@@ -266,7 +266,7 @@ def test_a_flipped_bit_in_a_whole_state_or_in_changes_changes_no_answer(
     for number in range(7):
         end = stream.plan(N_ENTITIES if number == 0 else 40)
         stream.commit(end, list(stream.parcels(end)))
-    kept, mark, folder = stream.found, stream.mark, stream.folder
+    kept, offset, folder = stream.found, stream.offset, stream.folder
     good = tmp_path / "good"
     shutil.copytree(folder, good)
     n_files = {kind: len(files(stream, kind)) for kind in ("state", "changes")}
@@ -279,6 +279,6 @@ def test_a_flipped_bit_in_a_whole_state_or_in_changes_changes_no_answer(
         data = bytearray(path.read_bytes())
         data[dice.integers(len(data))] ^= 1 << int(dice.integers(8))
         path.write_bytes(data)
-        stream.mark, stream.found = mark, Driven(list(kept.tables))
+        stream.offset, stream.found = offset, Driven(list(kept.tables))
         stream.restart()
         assert rows(stream.run(40).tables) == expected(stream.patterns, events(9)), path.name

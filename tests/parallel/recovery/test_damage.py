@@ -20,7 +20,7 @@ from tests.parallel.recovery.test_recovery import FAST, STREAM, SWING, events, e
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.parallel.recovery import pattern_versions
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.recovery.pattern_versions import keep_era, load_era, load_schema, read_saved_patterns
+from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, load_version, read_saved_patterns
 from wayeb_py.parallel.recovery.private import require_private
 from wayeb_py.parallel.recovery.seal import put_sealed
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshot, Snapshots
@@ -32,10 +32,10 @@ PATTERNS = STREAM + FAST + SWING
 @pytest.fixture(autouse=True)
 def forgotten() -> Iterator[None]:
     """Nothing is remembered of what other tests have read."""
-    for cached in (pattern_versions.load_era, pattern_versions.count_groups):
+    for cached in (pattern_versions.load_version, pattern_versions.count_groups):
         cached.cache_clear()
     yield
-    for cached in (pattern_versions.load_era, pattern_versions.count_groups):
+    for cached in (pattern_versions.load_version, pattern_versions.count_groups):
         cached.cache_clear()
 
 
@@ -48,24 +48,24 @@ def half_read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     for _ in range(4):
         end = stream.plan(70)
         stream.commit(end, list(stream.parcels(end)))
-    assert stream.mark is not None
-    return home, stream.mark
+    assert stream.offset is not None
+    return home, stream.offset
 
 
-def go_on(home: Path, mark: dict[str, Any]) -> list[tuple[Any, ...]]:
+def go_on(home: Path, offset: dict[str, Any]) -> list[tuple[Any, ...]]:
     """What is found in the rest of the events."""
     stream = Chained.__new__(Chained)
     stream.folder, stream.source, stream.patterns = home / "checkpoint", home / "events", wayeb_py.compile(PATTERNS)
     stream.options = {"idle_s": None, "ends": False, "episodes": False}
-    stream.mark, stream.era = mark, 0
+    stream.offset, stream.version = offset, 0
     stream.found = Driven()
     stream.restart()
     return rows(stream.run(70).tables)
 
 
 def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    home, mark = half_read
-    good = go_on(_copied(home, tmp_path / "good"), mark)
+    home, offset = half_read
+    good = go_on(_copied(home, tmp_path / "good"), offset)
     assert good
     assert set(good) < set(expected(wayeb_py.compile(PATTERNS), events()))
     dice = np.random.default_rng(8)
@@ -77,7 +77,7 @@ def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[st
         data = bytearray(path.read_bytes())
         data[dice.integers(len(data))] ^= 1 << int(dice.integers(8))
         path.write_bytes(data)
-        answer = told_or_found(copy, mark)
+        answer = told_or_found(copy, offset)
         if isinstance(answer, str):
             assert "is damaged" in answer, path
             assert "not one sentence" not in answer, path
@@ -89,10 +89,10 @@ def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[st
     assert min(outcomes.values()) > 20, "states are made again, patterns are not: both were met"
 
 
-def told_or_found(home: Path, mark: dict[str, Any]) -> str | list[tuple[Any, ...]]:
+def told_or_found(home: Path, offset: dict[str, Any]) -> str | list[tuple[Any, ...]]:
     """What is found, or the one sentence that says why nothing can be."""
     try:
-        return go_on(home, mark)
+        return go_on(home, offset)
     except DataError as error:
         return error.message if error.hint and "\n" not in error.message else f"not one sentence: {error}"
 
@@ -103,8 +103,8 @@ def _copied(home: Path, to: Path) -> Path:
 
 
 def test_a_state_under_another_name_is_made_again(half_read: tuple[Path, dict[str, Any]], tmp_path: Path) -> None:
-    home, mark = half_read
-    good = go_on(_copied(home, tmp_path / "good"), mark)
+    home, offset = half_read
+    good = go_on(_copied(home, tmp_path / "good"), offset)
     for harm in ("older as newest", "other partition", "other stream"):
         copy = _copied(home, tmp_path / harm)
         folders = sorted((copy / "checkpoint" / "snapshots" / "0").iterdir())
@@ -121,7 +121,7 @@ def test_a_state_under_another_name_is_made_again(half_read: tuple[Path, dict[st
             state = Snapshots(copy / "checkpoint" / "snapshots").read(0, partition, point)
             assert state is not None
             Snapshots(copy / "checkpoint" / "snapshots", "another").write(0, partition, point, state.whole)
-        assert go_on(copy, mark) == good, harm
+        assert go_on(copy, offset) == good, harm
 
 
 def test_names_that_are_not_ours_are_let_alone(tmp_path: Path) -> None:
@@ -168,7 +168,7 @@ class Trap:
 @pytest.mark.parametrize("sealed", [False, True])
 def test_a_pickle_in_the_place_of_patterns_is_not_opened(tmp_path: Path, sealed: bool) -> None:
     patterns, trap = wayeb_py.compile(PATTERNS), tmp_path / "sprung"
-    keep_era(tmp_path, 0, patterns, [list(patterns.names)], events(1).schema, "s")
+    keep_version(tmp_path, 0, patterns, [list(patterns.names)], events(1).schema, "s")
     path = tmp_path / "000000.patterns"
     code = pickle.dumps(Trap(trap))
     if sealed:  # whoever can write the file can seal it as well
@@ -176,7 +176,7 @@ def test_a_pickle_in_the_place_of_patterns_is_not_opened(tmp_path: Path, sealed:
     else:
         path.write_bytes(code)
     with pytest.raises(DamagedError) as raised:
-        load_era(tmp_path, 0, "s")
+        load_version(tmp_path, 0, "s")
     assert "\n" not in raised.value.message
     assert "--restart" in str(raised.value.hint)
     assert not trap.exists()
@@ -193,7 +193,7 @@ def test_an_era_of_the_format_before_tells_its_types_and_is_not_opened(tmp_path:
     assert load_schema(tmp_path, 0, "s") == events(1).schema
     assert pattern_versions.count_groups(tmp_path, 0, "s") == 1
     with pytest.raises(DataError, match=r"release 0\.0\.9 \(format 1.*the formats differ") as raised:
-        load_era(tmp_path, 0, "s")
+        load_version(tmp_path, 0, "s")
     assert "start release 0.0.9 once more with --once" in str(raised.value.hint)
     assert not trap.exists()
 
@@ -201,7 +201,7 @@ def test_an_era_of_the_format_before_tells_its_types_and_is_not_opened(tmp_path:
 def test_patterns_of_another_stream_or_era_are_not_taken(tmp_path: Path) -> None:
     patterns = wayeb_py.compile(PATTERNS)
     for number in range(2):
-        keep_era(tmp_path, number, patterns, [list(patterns.names)], events(1).schema, "s")
+        keep_version(tmp_path, number, patterns, [list(patterns.names)], events(1).schema, "s")
     assert read_saved_patterns(tmp_path, 1, "s").names == patterns.names
     with pytest.raises(DamagedError, match="not what its name says"):
         read_saved_patterns(tmp_path, 1, "t")
@@ -227,9 +227,9 @@ def with_functions() -> wayeb_py.Patterns:
 
 def test_functions_are_kept_where_only_their_owner_can_write(tmp_path: Path) -> None:
     patterns, folder = with_functions(), tmp_path / "eras"
-    keep_era(folder, 0, patterns, [["Q"]], events(1).schema)
+    keep_version(folder, 0, patterns, [["Q"]], events(1).schema)
     table = events()
-    assert load_era(folder, 0).groups[0].recognise(table).to_arrow().equals(patterns.recognise(table).to_arrow())
+    assert load_version(folder, 0).groups[0].recognise(table).to_arrow().equals(patterns.recognise(table).to_arrow())
     (folder / "000000.functions").chmod(0o664)
     with pytest.raises(DataError, match=r"can be written by others than its owner \(mode 664\)") as raised:
         read_saved_patterns(folder, 0)
@@ -239,7 +239,7 @@ def test_functions_are_kept_where_only_their_owner_can_write(tmp_path: Path) -> 
     with pytest.raises(DataError, match="can be written by others"):
         read_saved_patterns(folder, 0)
     with pytest.raises(DataError, match="can be written by others"):
-        keep_era(folder, 1, patterns, [["Q"]], events(1).schema)
+        keep_version(folder, 1, patterns, [["Q"]], events(1).schema)
     folder.chmod(0o1777)  # only above it is that good enough
     with pytest.raises(DataError, match="can be written by others"):
         read_saved_patterns(folder, 0)
@@ -259,7 +259,7 @@ def test_functions_are_kept_where_only_their_owner_can_write(tmp_path: Path) -> 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
 def test_functions_of_another_owner_are_not_run(tmp_path: Path) -> None:
-    keep_era(tmp_path, 0, with_functions(), [["Q"]], events(1).schema)
+    keep_version(tmp_path, 0, with_functions(), [["Q"]], events(1).schema)
     os.chown(tmp_path / "000000.functions", 4711, -1)
     with pytest.raises(DataError, match=r"belongs to another user \(number 4711\)"):
         read_saved_patterns(tmp_path, 0)
@@ -277,13 +277,13 @@ def test_no_pickle_refuses_functions_when_they_are_given_and_when_they_are_read(
         ]
         _mind_functions(wayeb_py.compile(PATTERNS), checkpoint, True, said.append)
         assert len(said) == 1
-    keep_era(tmp_path / "eras", 0, patterns, [["Q"]], events(1).schema)
+    keep_version(tmp_path / "eras", 0, patterns, [["Q"]], events(1).schema)
     with pytest.raises(DataError, match="--no-pickle refuses these"):
-        load_era(tmp_path / "eras", 0, "", True)
+        load_version(tmp_path / "eras", 0, "", True)
 
 
 def test_damaged_functions_are_told_before_they_are_opened(tmp_path: Path) -> None:
-    keep_era(tmp_path, 0, with_functions(), [["Q"]], events(1).schema)
+    keep_version(tmp_path, 0, with_functions(), [["Q"]], events(1).schema)
     path, trap = tmp_path / "000000.functions", tmp_path / "sprung"
     path.write_bytes(pickle.dumps(Trap(trap)))
     path.chmod(0o600)

@@ -145,7 +145,7 @@ def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_i
 ) -> None:
     """A master and two workers of one core on 127.0.0.1 and 127.0.0.2."""
     traps = Traps(tmp_path / "traps")
-    monkeypatch.setenv("WAYEB_FAULT", str(traps.folder))  # executors have the environment of the cluster's workers
+    monkeypatch.setenv("WAYEB_FAILPOINTS", str(traps.folder))  # executors have the environment of the cluster's workers
     environment = write_settings(tmp_path / "conf")
     events = make_events(1200)
     with running_cluster(tmp_path, n_workers=2, cores=1) as cluster:

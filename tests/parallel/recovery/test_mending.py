@@ -63,7 +63,7 @@ def add(table: pa.Table, folder: Path, name: str) -> None:
 def forget() -> None:
     """Whatever a process remembers is gone."""
     folder_log._journals.clear()
-    pattern_versions.load_era.cache_clear()
+    pattern_versions.load_version.cache_clear()
     pattern_versions.count_groups.cache_clear()
 
 

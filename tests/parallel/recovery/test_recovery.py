@@ -23,7 +23,7 @@ from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery import pattern_versions, snapshots
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin
 from wayeb_py.parallel.stream import failpoints
-from wayeb_py.parallel.stream.stream import _begin_era, _last_schema
+from wayeb_py.parallel.stream.stream import _begin_version, _last_schema
 from wayeb_py.parallel.stream.task import _alive
 from wayeb_py.parallel.wire.parcel import Parcel
 
@@ -88,13 +88,13 @@ def test_a_stretch_that_is_read_again_gives_the_same_bytes(made: Callable[..., C
 
 def test_a_task_that_dies_in_the_middle_leaves_no_trace(made: Callable[..., Chained]) -> None:
     stream = made()
-    while (end := stream.plan(50)) != stream.mark:
-        assert stream.mark is not None
-        for task in stream.reader.partitions(stream.mark, end):
+    while (end := stream.plan(50)) != stream.offset:
+        assert stream.offset is not None
+        for task in stream.reader.partitions(stream.offset, end):
             reading = stream.reader.read(task)
             next(reading)
             reading.close()  # type: ignore[attr-defined]
-        assert not _alive, "a recogniser that has fed half a stretch must not be gone on with"
+        assert not _alive, "a recogniser that has fed half a range must not be gone on with"
         stream.commit(end, list(stream.parcels(end)))
     assert rows(stream.found.tables) == expected(stream.patterns, events())
 
@@ -165,7 +165,7 @@ def test_old_states_are_collected_and_some_are_kept_to_go_back_to(made: Callable
 
 def test_counts_add_up_however_often_a_stretch_is_repeated(made: Callable[..., Chained]) -> None:
     stream = made()
-    while (end := stream.plan(33)) != stream.mark:
+    while (end := stream.plan(33)) != stream.offset:
         list(stream.parcels(end))
         stream.restart()
         stream.commit(end, list(stream.parcels(end)))
@@ -222,7 +222,7 @@ def test_a_batch_planned_by_an_incompatible_release_is_refused_with_a_choice(
     good, head = path.read_bytes(), (stream.folder / "eras" / "000000.era").read_bytes()
     # A release that compiles the same patterns to other automata.
     monkeypatch.setattr(stored, "automaton_digest", lambda pattern: "another")
-    pattern_versions.load_era.cache_clear()
+    pattern_versions.load_version.cache_clear()
     end = stream.plan()
     with pytest.raises(DataError, match=r"release 0\..*incompatible with 0\..*compile to other automata") as raised:
         list(stream.parcels(end))
@@ -245,12 +245,12 @@ def test_another_release_begins_an_era_and_opens_none_of_the_old(
         manifest = begin("folder:x", patterns, False)
         for version in ("1.0", "1.0", "2.0"):
             monkeypatch.setattr(wayeb_py, "__version__", version)
-            _begin_era(checkpoint, manifest, patterns, [patterns.names], schema, said.append)
+            _begin_version(checkpoint, manifest, patterns, [patterns.names], schema, said.append)
             (tmp_path / "eras" / "000000.patterns").write_bytes(b"nobody can open this")
             assert _last_schema(checkpoint, manifest) == schema
-        assert [era["by"]["release"] for era in manifest.eras] == ["1.0", "2.0"]
+        assert [version["by"]["release"] for version in manifest.pattern_versions] == ["1.0", "2.0"]
         assert checkpoint.read() == manifest
-    assert "era 0 of the patterns is damaged: its checksum does not fit" in said[0]
+    assert "version 0 of the patterns is damaged: its checksum does not fit" in said[0]
     assert said[0].endswith("they are those of this run, and are written again")
     assert "the last run was of release 1.0" in said[1]
     assert len(said) == 2
@@ -298,14 +298,14 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
     step()
     assert [row[1] for row in rows(stream.found.tables)] == [1]
     stream.restart()
-    assert stream.plan() == stream.mark, "nobody has been silent for long enough since"
+    assert stream.plan() == stream.offset, "nobody has been silent for long enough since"
     clock[0] += 80
-    assert stream.mark is not None
-    before = stream.mark["at"]
+    assert stream.offset is not None
+    before = stream.offset["at"]
     assert step()["at"] == before, "a batch without events"
     assert [row[1] for row in rows(stream.found.tables)] == [1, 2, 2]
     clock[0] += 1000
-    assert stream.plan() == stream.mark, "there is nobody left to be given up"
+    assert stream.plan() == stream.offset, "there is nobody left to be given up"
 
 
 def wait_at(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
@@ -470,7 +470,7 @@ def test_a_state_that_a_killed_task_left_half_written_is_cleared_away(tmp_path: 
 def test_traps_have_the_names_of_places_and_catch_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match="there is no place snapshot:befor:2"):
         failpoints.lay(tmp_path, "snapshot:befor:2")
-    monkeypatch.setenv("WAYEB_FAULT", str(tmp_path))
+    monkeypatch.setenv("WAYEB_FAILPOINTS", str(tmp_path))
     monkeypatch.setattr(failpoints, "_reached", Counter())
     killed: list[int] = []
     monkeypatch.setattr("wayeb_py.parallel.stream.failpoints.os.kill", lambda pid, number: killed.append(number))

@@ -271,7 +271,7 @@ def test_a_jvm_is_kept_to_loopback_only_if_its_master_is_here(
     ],
 )
 def test_settings_tell_how_many_tasks_run_at_a_time(settings: Mapping[str, str], n_slots: int | None) -> None:
-    assert task_slots.configured_slots(settings) == n_slots
+    assert task_slots.configured_task_slots(settings) == n_slots
 
 
 @pytest.mark.parametrize(
@@ -302,9 +302,9 @@ def test_executors_that_only_a_job_brings_are_not_waited_for(monkeypatch: pytest
     conf = SimpleNamespace(getAll=lambda: list(settings.items()))
     context: Any = SimpleNamespace(master="yarn", getConf=lambda: conf, defaultParallelism=2)
     monkeypatch.setattr(task_slots, "awaited", lambda registered: 12)
-    assert task_slots.count_slots(context) == 2
+    assert task_slots.count_task_slots(context) == 2
     settings["spark.dynamicAllocation.minExecutors"] = "3"
-    assert task_slots.count_slots(context) == 12
+    assert task_slots.count_task_slots(context) == 12
 
 
 # A session.

@@ -24,13 +24,13 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
-from wayeb_py.parallel.logs.log import Offsets, Stretch
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.stream.by_shard import Order, Shards, _step, epoch_parcel
 from wayeb_py.parallel.stream.dataframe import recognise_stream
 from wayeb_py.parallel.stream.ends import open_logs
-from wayeb_py.parallel.stream.packing import cut_stretches
+from wayeb_py.parallel.stream.packing import cut_ranges
 from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream.spread import Spread, spread_stream
 from wayeb_py.parallel.stream.stream import StreamSummary, stream
@@ -337,12 +337,12 @@ def test_patterns_stay_in_their_group_and_new_ones_go_where_the_least_is_to_do(t
 
 
 def test_stretches_are_cut_among_readers_without_a_gap() -> None:
-    whole = [Stretch("a", 10, 110), Stretch("b", 0, 50), Stretch("c", 5, 5)]
-    pieces = cut_stretches(whole, 6)
+    whole = [OffsetRange("a", 10, 110), OffsetRange("b", 0, 50), OffsetRange("c", 5, 5)]
+    pieces = cut_ranges(whole, 6)
     assert len([piece for piece in pieces if piece.start < piece.end]) == 6
-    for stretch in whole:
-        own = [piece for piece in pieces if piece.partition == stretch.partition]
-        assert [own[0].start, *(piece.end for piece in own)] == [*(piece.start for piece in own), stretch.end]
+    for offsets in whole:
+        own = [piece for piece in pieces if piece.partition == offsets.partition]
+        assert [own[0].start, *(piece.end for piece in own)] == [*(piece.start for piece in own), offsets.end]
     assert pieces == sorted(pieces, key=lambda piece: (piece.partition, piece.start))
 
 
@@ -457,7 +457,7 @@ def steady(patterns: Patterns) -> tuple[Patterns, pa.Table]:
 def test_a_silent_entity_is_waited_for_no_longer(steady: tuple[Patterns, pa.Table]) -> None:
     patterns, events = steady
     state = KeptState()
-    shards = Shards(1, lambda era: Order(patterns, events.schema), episodes=False, idle_s=8.0)
+    shards = Shards(1, lambda version: Order(patterns, events.schema), episodes=False, idle_s=8.0)
     assert found_in(_step(shards, pack(events), state)) == []  # type: ignore[arg-type]
     assert state.timeout_ms == 2000
     state.now_ms = 6_000
@@ -473,7 +473,8 @@ def test_how_long_a_silence_has_to_be_may_change_while_the_state_stays(steady: t
     state = KeptState()
     state.now_ms = 1_000_000_000
     quick, patient = (
-        Shards(1, lambda era: Order(patterns, events.schema), episodes=False, idle_s=idle_s) for idle_s in (8.0, 800.0)
+        Shards(1, lambda _version: Order(patterns, events.schema), episodes=False, idle_s=idle_s)
+        for idle_s in (8.0, 800.0)
     )
     assert found_in(_step(quick, pack(events), state)) == []  # type: ignore[arg-type]
     state.now_ms += 100_000
@@ -485,7 +486,7 @@ def test_how_long_a_silence_has_to_be_may_change_while_the_state_stays(steady: t
 def test_shards_are_told_who_has_been_silent(steady: tuple[Patterns, pa.Table]) -> None:
     patterns, events = steady
     state = KeptState()
-    shards = Shards(1, lambda era: Order(patterns, events.schema), episodes=False, listens=True)
+    shards = Shards(1, lambda version: Order(patterns, events.schema), episodes=False, listens=True)
     first = [*pack(events), epoch_parcel(0, Epoch(tick=940), 1000)]
     assert found_in(_step(shards, first, state)) == []  # type: ignore[arg-type]
     assert found_in(_step(shards, [epoch_parcel(0, Epoch(tick=1000), 1060)], state)) == []  # type: ignore[arg-type]
@@ -499,10 +500,10 @@ def test_shards_are_told_that_the_input_has_ended_and_that_patterns_are_others(
     patterns, events = steady
     others = wayeb_py.compile(SOURCE + "\npattern Fast := (speed > 8)\n")
     state = KeptState()
-    shards = Shards(1, lambda era: Order((patterns, others)[era], events.schema), episodes=False)
+    shards = Shards(1, lambda version: Order((patterns, others)[version], events.schema), episodes=False)
     assert found_in(_step(shards, [*pack(events), epoch_parcel(0, Epoch())], state)) == []  # type: ignore[arg-type]
     last = events.slice(2).set_column(1, "ts", pa.array([30_000_000], events.schema.field("ts").type))
-    told = epoch_parcel(0, Epoch(era=1, ended_at=4))
+    told = epoch_parcel(0, Epoch(version=1, ended_at=4))
     found = found_in(_step(shards, [*pack(last), told], state))  # type: ignore[arg-type]
     # Two events were held back and are recognised by the patterns that hold now; the old ones know what came before.
     assert [row["pattern"] for row in found] == ["Fast", "Fast", "Stops"]
@@ -510,7 +511,7 @@ def test_shards_are_told_that_the_input_has_ended_and_that_patterns_are_others(
 
 def test_what_is_no_event_passes_a_shard_unchanged(steady: tuple[Patterns, pa.Table]) -> None:
     patterns, events = steady
-    shards = Shards(1, lambda era: Order(patterns, events.schema), episodes=False)
+    shards = Shards(1, lambda version: Order(patterns, events.schema), episodes=False)
     passing = [Parcel("aside", 0, 4, b"bad\n"), Parcel("counts", 0, 2, b"{}")]
     assert list(_step(shards, passing, KeptState()))[:2] == passing[::-1]  # type: ignore[arg-type]
 
@@ -518,7 +519,7 @@ def test_what_is_no_event_passes_a_shard_unchanged(steady: tuple[Patterns, pa.Ta
 def test_detections_are_named_by_themselves_wherever_they_are_found(steady: tuple[Patterns, pa.Table]) -> None:
     patterns, events = steady
     state = KeptState()
-    shards = Shards(1, lambda era: Order(patterns, events.schema), episodes=False)
+    shards = Shards(1, lambda version: Order(patterns, events.schema), episodes=False)
     parcels = _step(shards, [*pack(events), epoch_parcel(0, Epoch(ended_at=3))], state)  # type: ignore[arg-type]
     found = pa.concat_tables([unpack(parcel.payload) for parcel in parcels if parcel.kind == "detections"])
     recogniser = Recogniser(patterns)

@@ -120,7 +120,7 @@ def test_a_few_events_that_find_much_make_parcels_of_a_bounded_size(tmp_path: Pa
         "stream s { key id time ts in s }\n" + "".join(f"pattern P{n} := any\n" for n in range(300))
     )
     rows = pa.table({"id": [1] * 1000, "ts": range(1000), "v": [1] * 1000})
-    own = task_result.Harvest(wayeb_py.Recogniser(patterns), "", 0, 0, False)
+    own = task_result.TaskResult(wayeb_py.Recogniser(patterns), "", 0, 0, False)
     found = wayeb_py.Recogniser(patterns).feed(rows)
     parcels = [*own.take(found), *own.finish()]
     sizes = [unpack(parcel.payload).num_rows for parcel in parcels if parcel.kind == "detections"]
@@ -150,7 +150,7 @@ def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypat
 
     monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
     monkeypatch.setattr(task_result, "MOST_FOUND", 1000)
-    own = task_result.Harvest(recogniser, "", 0, 0, False)
+    own = task_result.TaskResult(recogniser, "", 0, 0, False)
     parcels = [*own.feed(Block(rows.to_batches())), *own.finish()]
     assert sum(fed) == 900
     assert max(fed[:15]) * 51 <= 1000 + 51

@@ -317,10 +317,10 @@ def test_an_era_ends_when_patterns_settings_or_knowledge_change(tmp_path: Path) 
 
 
 def test_what_changed_is_told_by_name() -> None:
-    era = {"patterns": {p.name: p.fingerprint for p in PATTERNS.compiled}}
+    version = {"patterns": {p.name: p.fingerprint for p in PATTERNS.compiled}}
     now = wayeb_py.compile(SOURCE.replace("v > 7", "v > 8").replace("pattern P", "pattern R"))
-    assert changes(era, now) == "new: R; changed: Q; gone: P"
-    assert changes(era, PATTERNS) is None
+    assert changes(version, now) == "new: R; changed: Q; gone: P"
+    assert changes(version, PATTERNS) is None
 
 
 def test_a_summary_adds_up_what_batches_counted() -> None:
