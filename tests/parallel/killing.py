@@ -11,7 +11,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -24,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import wayeb_py
+from tests.polling import DEADLINE_S, poll
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import Totals, load_totals
 from wayeb_py.parallel.spark import class_archive
@@ -31,7 +31,6 @@ from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.wire.detection_id import with_ids
 
 ROOT = Path(__file__).parents[2]
-DEADLINE_S = 300
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 PATTERNS = """stream cars {
     key  id
@@ -157,7 +156,7 @@ class Streaming:
 
     def until(self, holds: Callable[[], bool], what: str) -> None:
         """Waits until something is so, while the stream is running."""
-        wait_until(holds, what, lambda: self.process.poll() is not None, self.said)
+        poll(holds, what, in_vain=lambda: self.process.poll() is not None, said=self.said)
 
     def said(self) -> str:
         return self.log.read_text(errors="replace")[-4000:]
@@ -172,7 +171,7 @@ class Streaming:
         self.process.kill()
         self.process.wait()
         if jvm is not None:
-            wait_until(lambda: not is_alive(jvm), "the driver's JVM to end")
+            poll(lambda: not is_alive(jvm), "the driver's JVM to end")
 
     def jvm(self) -> int | None:
         return next((pid for pid in children(self.process.pid) if "java" in command_of(pid)), None)
@@ -209,22 +208,6 @@ def streaming(*arguments: Any, **options: Any) -> Iterator[Streaming]:
         yield stream
     finally:
         stream.close()
-
-
-def wait_until(
-    holds: Callable[[], bool],
-    what: str,
-    in_vain: Callable[[], bool] = lambda: False,
-    said: Callable[[], str] = lambda: "",
-) -> None:
-    """Polls until something is so; an AssertionError if it takes too long or cannot come any more."""
-    end = time.monotonic() + DEADLINE_S
-    while not holds():
-        if in_vain() and not holds():
-            raise AssertionError(f"it ended before {what}: {said()}")
-        if time.monotonic() > end:
-            raise AssertionError(f"waited too long for {what}: {said()}")
-        time.sleep(0.05)
 
 
 # Processes, as Linux tells of them.

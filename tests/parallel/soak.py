@@ -42,10 +42,10 @@ from tests.parallel.killing import (
     is_alive,
     kill,
     make_events,
-    wait_until,
     write_settings,
 )
 from tests.parallel.spark_cluster import Cluster, running_cluster
+from tests.polling import poll
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import load_totals
 
@@ -238,7 +238,7 @@ def cleared_away(folder: Path) -> Iterator[None]:
         yield
     finally:
         try:
-            wait_until(lambda: not _left(folder), "the rest to end")
+            poll(lambda: not _left(folder), "the rest to end")
         except AssertionError:
             left = _left(folder)
             print(f"left running: {[(pid, command_of(pid)[:80]) for pid in left]}")

@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 import venv
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,8 +14,9 @@ from pathlib import Path
 
 import pyspark
 
+from tests.polling import DEADLINE_S, poll
+
 HOME = Path(pyspark.__file__).parent
-DEADLINE_S = 120
 
 
 @dataclass(slots=True)
@@ -63,15 +63,14 @@ def _started(folder: Path, name: str, words: list[str], host: str) -> Iterator[s
 
 def _told(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
     """What a process says in its log, as soon as it does."""
-    deadline = time.monotonic() + DEADLINE_S
-    while time.monotonic() < deadline:
-        found = re.search(pattern, log.read_text(errors="replace"))
-        if found is not None:
-            return found[1]
-        if process.poll() is not None:
-            break
-        time.sleep(0.1)
-    raise AssertionError(f"{pattern} is not in the log:\n{log.read_text(errors='replace')}")
+
+    def said() -> str:
+        return log.read_text(errors="replace")
+
+    def has_ended() -> bool:
+        return process.poll() is not None
+
+    return poll(lambda: re.search(pattern, said()), f"{pattern} in the log", in_vain=has_ended, said=said)[1]
 
 
 def python_without_us(folder: Path) -> Path:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 from selenium import webdriver
 
 from benchmarks.chromium import REMEDY, start_chromium
+from tests.polling import poll
 
 
 class Browser:
@@ -36,12 +36,14 @@ class Browser:
     def text(self, selector: str) -> str:
         return str(self.run("return document.querySelector(arguments[0]).textContent", selector))
 
-    def wait(self, condition: Callable[[], object], seconds: float = 10.0) -> None:
-        """Returns as soon as the condition holds, and fails if it does not in time."""
-        end = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < end, "the page did not get there in time"
+    def wait(self, condition: Callable[[], object]) -> None:
+        """Returns as soon as the condition holds; asks after every frame that the page has drawn."""
+
+        def after_a_frame() -> object:
             self.run("return new Promise(requestAnimationFrame)")
+            return condition()
+
+        poll(after_a_frame, "the page to get there", every_s=0)
 
     def faults(self) -> list[str]:
         """What the page's scripts complained of."""

@@ -9,7 +9,6 @@ import random
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterable
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -24,6 +23,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from tests.polling import DEADLINE_S, poll
 from wayeb_py import cli
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.projection import Wanted
@@ -499,14 +499,15 @@ def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
         text=True,
     )
     try:
-        deadline_s = time.monotonic() + 120
-        while not (here / "begun").exists():
-            assert process.poll() is None, process.communicate()[1]
-            assert time.monotonic() < deadline_s
-            time.sleep(0.05)
+        poll(
+            (here / "begun").exists,
+            "the function to be called",
+            in_vain=lambda: process.poll() is not None,
+            said=lambda: "" if process.poll() is None else process.communicate()[1],
+        )
         process.send_signal(getattr(signal, number))
         process.send_signal(getattr(signal, number))  # who is impatient does no harm
-        _, said = process.communicate(timeout=60)
+        _, said = process.communicate(timeout=DEADLINE_S)
     finally:
         process.kill()
     assert (process.returncode, said.splitlines()) == (code, says)

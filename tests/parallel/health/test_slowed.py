@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.functions import UserFunction, predicate
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
 
 PER_S = 1000  # events of a partition that are due in a second
 CAPACITY_S = 3.0
-DEADLINE_S = 120.0
 PATTERNS = """stream v {
     key id
     time ts in s
@@ -57,7 +57,6 @@ def dragging(file: Path) -> UserFunction:
     path = str(file)
 
     def drag(speed: Any) -> Any:
-        import time
         from pathlib import Path
 
         n_done = 0.0
@@ -121,15 +120,14 @@ class Running:
 
     def until(self, holds: Callable[[View], bool], what: str) -> View:
         """The first view of which something holds."""
-        deadline_s = time.monotonic() + DEADLINE_S
-        while time.monotonic() < deadline_s:
+
+        def look() -> View | None:
             if self.fault is not None:
                 raise self.fault
             view = self.health.look()
-            if view.sources and holds(view):
-                return view
-            self.stop.wait(0.1)
-        raise AssertionError(f"not {what} after {DEADLINE_S} s: {view}")
+            return view if view.sources and holds(view) else None
+
+        return poll(look, what, said=lambda: str(self.health.look()), every_s=0.1)
 
     def slow_down(self, how: str) -> None:
         """So many seconds an event from now on; whoever reads it sees the old word or the new one."""

@@ -6,7 +6,6 @@ import json
 import pickle
 import random
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from confluent_kafka.cimpl import NewPartitions
 
 import wayeb_py
 from tests.parallel.topics import fill, make_topic
+from tests.polling import poll
 from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import ndjson
@@ -175,18 +175,11 @@ def test_transactions_leave_gaps_and_only_what_was_committed_counts(broker: Brok
         else:
             producer.abort_transaction()
     log = log_of(url)
-    wait_until(lambda: log.latest()["0"] == 24)  # 20 events and 4 marks
+    poll(lambda: log.latest()["0"] == 24, "20 events and 4 marks")
     numbers = [row["v"] * 4 for row in events_of(read(log))]
     assert numbers == [0, 1, 2, 3, 4, 20, 21, 22, 23, 24]
     assert events_of(read(log, 18, 24)) == []
     assert [row["v"] * 4 for row in events_of(read(log, 3, 14))] == [3, 4, 20, 21]
-
-
-def wait_until(condition: Any, seconds: float = 30.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 def remove_before(url: str, offset: int) -> None:
@@ -229,7 +222,7 @@ def test_partitions_that_a_topic_gains_are_found(broker: Broker) -> None:
     assert log.schema(WANTED) is None
     admin = AdminClient({"bootstrap.servers": log.topic.servers})
     admin.create_partitions([NewPartitions(log.topic.name, 3)])[log.topic.name].result(30)
-    wait_until(lambda: len(log.latest()) == 3)
+    poll(lambda: len(log.latest()) == 3, "the third partition")
     fill(url, [event(0), event(1)], partition=2)
     assert log.latest() == {"0": 0, "1": 0, "2": 2}
     assert len(events_of(read(log, partition="2"))) == 2
@@ -244,7 +237,7 @@ def test_a_topic_keeps_its_identity_until_it_is_made_anew(broker: Broker) -> Non
     assert list(SeveralLogs([log]).identity().values()) == list(before.values())
     admin = AdminClient({"bootstrap.servers": log.topic.servers})
     admin.delete_topics([log.topic.name])[log.topic.name].result(30)
-    wait_until(lambda: log.topic.name not in admin.list_topics(timeout=10).topics)
+    poll(lambda: log.topic.name not in admin.list_topics(timeout=60).topics, "the topic to go")
     log.topic.create(1)
     after = log.identity()
     assert [what for what in before if after[what] != before[what]] == [f"the id of topic {log.topic.name}"]

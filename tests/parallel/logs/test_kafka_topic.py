@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.polling import DEADLINE_S, poll
 from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
@@ -146,8 +147,8 @@ def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
     starter.send_signal(signal.SIGKILL)
     starter.wait()
     starter.stdout.close()
-    assert ends_within(watched, seconds=30)
-    wait_until_gone(Path(folder))
+    assert ends_within(watched, DEADLINE_S)
+    poll(lambda: not Path(folder).exists(), f"{folder} to go")
 
 
 def ends_within(pidfd: int, seconds: float) -> bool:
@@ -157,12 +158,3 @@ def ends_within(pidfd: int, seconds: float) -> bool:
         return bool(select.select([pidfd], [], [], seconds)[0])
     finally:
         os.close(pidfd)
-
-
-def wait_until_gone(folder: Path, seconds: float = 30.0) -> None:
-    import time
-
-    deadline = time.monotonic() + seconds
-    while folder.exists():
-        assert time.monotonic() < deadline, f"{folder} is left"
-        time.sleep(0.05)

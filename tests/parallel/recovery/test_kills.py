@@ -26,11 +26,11 @@ from tests.parallel.killing import (
     kill,
     make_events,
     streaming,
-    wait_until,
     write_settings,
 )
 from tests.parallel.spark_cluster import running_cluster
 from tests.parallel.topics import drain, fill, make_topic
+from tests.polling import poll
 from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.gauge import FOLDER
@@ -90,7 +90,7 @@ def run_and_kill(folder: Path, traps: Traps, place: str, who: str, *options: str
     else:
         traps.lay(place)
     with streaming(folder, *options, *ONCE, environment=traps.environment, out=out) as stream:
-        stream.until(lambda: traps.caught(place) is not None, f"anybody came to {place}")
+        stream.until(lambda: traps.caught(place) is not None, f"anybody to come to {place}")
         caught = traps.caught(place)
         assert caught is not None
         if who == "driver":
@@ -110,7 +110,7 @@ def run_and_kill(folder: Path, traps: Traps, place: str, who: str, *options: str
             died = json.loads(stream.said().splitlines()[-1])
             assert died["event"] == "died"
             assert "start" in died["remedy"]
-        wait_until(lambda: not is_alive(caught), f"process {caught} to end")
+        poll(lambda: not is_alive(caught), f"process {caught} to end")
 
 
 def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_twice(tmp_path: Path) -> None:
@@ -126,10 +126,10 @@ def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_tw
         for places in (("read:begin", "read:yield"), ("snapshot:before", "snapshot:after")):
             done = batches(checkpoint)
             traps.lay(*places)
-            stream.until(lambda places=places: all(map(traps.caught, places)), f"workers came to {places}")  # type: ignore[misc]
+            stream.until(lambda places=places: all(map(traps.caught, places)), f"workers to come to {places}")  # type: ignore[misc]
             workers = [traps.caught(place) or 0 for place in places]
-            wait_until(lambda workers=workers: not any(map(is_alive, workers)), f"workers {workers} to end")  # type: ignore[misc]
-            stream.until(lambda done=done: batches(checkpoint) > done, "the tasks were tried again")  # type: ignore[misc]
+            poll(lambda workers=workers: not any(map(is_alive, workers)), f"workers {workers} to end")  # type: ignore[misc]
+            stream.until(lambda done=done: batches(checkpoint) > done, "the tasks to be tried again")  # type: ignore[misc]
         assert stream.end() == 0, stream.said()
     run = BatchRun(arriving.events)
     assert run.differs(pq.read_table(tmp_path / "out")) is None
@@ -166,15 +166,15 @@ def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_i
 
         def kill_executor(stream: Streaming, place: str) -> None:
             traps.hold(place)
-            stream.until(lambda: traps.caught(place) is not None, f"anybody came to {place}")
+            stream.until(lambda: traps.caught(place) is not None, f"anybody to come to {place}")
             worker = traps.caught(place)
             assert worker is not None
             executor = ancestor(worker, "CoarseGrainedExecutorBackend")
             assert ancestor(executor, "deploy.worker.Worker") in [worker.pid for worker in cluster.workers]
             kill([executor])
-            wait_until(lambda: not is_alive(executor), "the executor to end")
+            poll(lambda: not is_alive(executor), "the executor to end")
             traps.release()  # its worker goes on alone, and writes what another writes as well
-            wait_until(lambda: not is_alive(worker), "the worker to notice that nobody listens")
+            poll(lambda: not is_alive(worker), "the worker to notice that nobody listens")
 
         add_file(events, tmp_path / "source" / "events", "a")
         with start("source", "--final") as stream:

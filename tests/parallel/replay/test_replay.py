@@ -18,6 +18,7 @@ import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
 
+from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import sort
 from wayeb_py.parallel.replay import recorded as recorded_module
@@ -307,12 +308,9 @@ def test_sigterm_ends_a_replay_in_order(tmp_path: Path) -> None:
     usual = ["replay", str(tmp_path / "a.parquet"), "--to", str(tmp_path / "out"), "--key", "id", "--time", "ts"]
     command = [sys.executable, "-c", program, *usual, "--speed", "20", "--every", "100ms", "--json"]
     running = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    deadline = time.monotonic() + 60
-    while not list((tmp_path / "out").rglob("*.parquet")):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    poll(lambda: list((tmp_path / "out").rglob("*.parquet")), "the first file")
     os.kill(running.pid, signal.SIGTERM)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=DEADLINE_S)
     facts = json.loads(out)
     assert facts["end"] == "stopped as asked"
     written = sum(pq.ParquetFile(path).metadata.num_rows for path in (tmp_path / "out").rglob("*.parquet"))

@@ -7,7 +7,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +21,7 @@ pytest.importorskip("pyspark")
 
 from data.compare import compare
 from tests.parallel.spark_cluster import HOME, python_without_us, running_cluster
+from tests.polling import poll
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.spark import class_archive, session, task_slots
 from wayeb_py.parallel.spark.java import java_version, require_java
@@ -376,10 +376,14 @@ def test_an_error_in_the_jvm_is_not_silenced(spark: SparkSession, capfd: pytest.
     logger = spark._jvm.org.apache.logging.log4j.LogManager.getLogger("org.apache.spark.Anything")  # type: ignore[union-attr]
     logger.warn("of no interest")
     logger.error("the disk is full")
-    deadline, said = time.monotonic() + 30, ""
-    while "the disk is full" not in said and time.monotonic() < deadline:
+    said = ""
+
+    def heard() -> bool:
+        nonlocal said
         said += capfd.readouterr().err
-        time.sleep(0.05)
+        return "the disk is full" in said
+
+    poll(heard, "the error", said=lambda: said)
     assert said.strip() == "spark: the disk is full"
 
 

@@ -9,8 +9,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import wayeb_py
+from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
@@ -35,7 +34,6 @@ PATTERNS = """stream cars {
 pattern Fast  := (v > 50){2,}
 pattern Swing := (v > 50) ; (v < 40) ; (v > 50)  emit v, k
 """
-DEADLINE_S = 300
 
 
 def events(n: int = 3000) -> pa.Table:
@@ -93,13 +91,6 @@ def run(
             checkpoint,
             **options,
         )
-
-
-def poll(condition: Callable[[], bool], what: str) -> None:
-    end = time.monotonic() + DEADLINE_S
-    while not condition():
-        assert time.monotonic() < end, f"waited too long for {what}"
-        time.sleep(0.1)
 
 
 def test_a_stream_in_several_runs_finds_what_one_run_finds(spark: SparkSession, tmp_path: Path) -> None:

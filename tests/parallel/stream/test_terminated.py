@@ -8,8 +8,6 @@ import re
 import signal
 import subprocess
 import sys
-import threading
-import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
@@ -19,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tests.polling import DEADLINE_S, poll
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.report import Report, Reporting
@@ -55,7 +54,7 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path
     assert re.search(r'^wayeb_events_total\{source="0"\} [1-9]', scraped, re.M)
     assert re.search(r'^wayeb_backpressure_ratio\{source="0"\} [01]', scraped, re.M)
     os.killpg(first.process.pid, signal.SIGTERM)  # as a supervisor does that knows nothing of Spark
-    assert first.process.wait(120) == 0, first.errors()
+    assert first.process.wait(DEADLINE_S) == 0, first.errors()
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     stopped_at = metrics[-1]
     assert 0 < stopped_at["sources"]["0"]["done"] < n_events, "it was stopped on the way"
@@ -99,12 +98,16 @@ class Streaming:
         return self._said.read_text()
 
     def until(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-        deadline_s = time.monotonic() + 120
-        while time.monotonic() < deadline_s and self.process.poll() is None:
-            for line in self.errors().splitlines():
-                told = json.loads(line) if line.startswith("{") and line.endswith("}") else None
-                if told is not None and holds(told):
-                    return dict(told)
-            threading.Event().wait(0.05)
-        self.process.kill()
-        raise AssertionError(f"it was not said: {self.errors()}")
+        """The first line of which something holds."""
+        try:
+            return poll(lambda: self._first(holds), "it to be said", in_vain=self._has_ended, said=self.errors)
+        except AssertionError:
+            self.process.kill()
+            raise
+
+    def _first(self, holds: Callable[[dict[str, Any]], bool]) -> dict[str, Any] | None:
+        lines = [line for line in self.errors().splitlines() if line.startswith("{") and line.endswith("}")]
+        return next((told for line in lines if holds(told := json.loads(line))), None)
+
+    def _has_ended(self) -> bool:
+        return self.process.poll() is not None
