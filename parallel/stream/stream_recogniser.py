@@ -17,7 +17,6 @@ import pyarrow.compute as pc
 
 from wayeb_py.detections import Detections
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.saved.changes import Changes
 from wayeb_py.parallel.recovery.snapshots import Snapshot
 from wayeb_py.patterns import Patterns
 
@@ -51,23 +50,21 @@ class StreamRecogniser:
 
     def note_changes(self) -> None:
         """Begins to note what changes, from the state that this is in."""
-        self.inner.changes = Changes()
+        self.inner.note_changes()
 
     def settle(self) -> None:
         """Says that the state as it is now has been kept."""
-        if self.inner.changes is not None:
-            self.inner.changes.settle(self.inner)
+        self.inner.settle_changes()
         self._n_heard = len(self.heard)
 
     def changes(self) -> Snapshot | None:
         """What has changed since the state was kept; None where that is not to be told but by all of it."""
-        noted = self.inner.changes
-        if noted is None or (self._n_heard, len(self.heard)) not in (
+        if self.inner.n_kept is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),
-            (noted.n_before, len(self.inner.entities)),
+            (self.inner.n_kept, len(self.inner.entities)),
         ):
             return None  # it is kept in mind only now who was heard of: that is something new of everybody
-        told = noted.save(self.inner)
+        told = self.inner.save_changes()
         if told is None:
             return None
         saved, whose = told
@@ -90,8 +87,7 @@ class StreamRecogniser:
             if len(entities) > len(self.heard):
                 self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), clock_s)])
             self.heard[heard_of] = clock_s
-            if self.inner.changes is not None:
-                self.inner.changes.touch(heard_of)
+            self.inner.touch(heard_of)
 
     def silent(self, tick: int) -> pa.Array:
         """The keys of entities that were last heard of before this second."""

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import wayeb_py
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.saved.changes import Changes
+from wayeb_py.engine.saved.operators import entity_state
 from wayeb_py.engine.saved.state import arrays_of, read_ipc, unpack_state
 from wayeb_py.errors import DataError
 
@@ -58,7 +58,7 @@ def events(seed: int, n: int, keys: int, text: bool) -> pa.Table:
 
 def contents(recogniser: Recogniser) -> dict[str, Any]:
     """All that a saved state says, in a form that does not depend on what makes no difference."""
-    header, blobs = unpack_state(recogniser.save())
+    header, blobs = unpack_state(entity_state(recogniser.save()))
     arrays = arrays_of(blobs)
     entity, ts = arrays.pop("held_entity", np.zeros(0)), arrays.pop("held_ts", np.zeros(0))
     order = np.argsort(entity, kind="stable")  # events of different entities are held back in any order
@@ -110,10 +110,10 @@ def test_changes_lead_from_one_state_to_the_next(
     patterns = compiled(tmp_path_factory.getbasetemp(), head, limits)
     table = events(seed, 120 + sum(cuts), 40, text)
     first = Recogniser(patterns, episodes=True)
-    first.changes = Changes()
+    first.note_changes()
     first.feed(table.slice(0, 120))
     saved = first.save()
-    first.changes.settle(first)
+    first.settle_changes()
     follower = Recogniser(patterns, episodes=True, saved=saved)
     at, n_whole = 120, 0
     for number, cut in enumerate(cuts):
@@ -123,7 +123,7 @@ def test_changes_lead_from_one_state_to_the_next(
             first.flush_idle(pa.array(first.entities.keys().to_pylist()[::2], first.entities.key_type))
         if ends == "finish" and number == len(cuts) - 2:
             first.finish()
-        told = first.changes.save(first)
+        told = first.save_changes()
         if told is None:
             n_whole += 1
             follower = Recogniser(patterns, episodes=True, saved=first.save())
@@ -132,7 +132,7 @@ def test_changes_lead_from_one_state_to_the_next(
             follower.amend(changes)
             assert (np.diff(whose) > 0).all()
             assert len(changes) < len(first.save()) + 2000
-        first.changes.settle(first)
+        first.settle_changes()
         assert contents(follower) == contents(first)
     rest = events(seed + 1, 60, 50, text)
     assert rows(follower.feed(rest)) == rows(first.feed(rest))
@@ -142,18 +142,17 @@ def test_changes_lead_from_one_state_to_the_next(
 def started(n: int = 1000) -> Recogniser:
     patterns = wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 50){2,}\n")
     recogniser = Recogniser(patterns)
-    recogniser.changes = Changes()
+    recogniser.note_changes()
     recogniser.feed(pa.table({"id": np.arange(n), "ts": np.zeros(n, dtype=np.int64), "v": np.full(n, 60)}))
     return recogniser
 
 
 def test_changes_are_as_small_as_what_has_changed() -> None:
     recogniser = started(50_000)
-    assert recogniser.changes is not None
-    assert recogniser.changes.save(recogniser) is None, "there is nothing to change yet"
-    recogniser.changes.settle(recogniser)
+    assert recogniser.save_changes() is None, "there is nothing to change yet"
+    recogniser.settle_changes()
     recogniser.feed(pa.table({"id": [7, 60_000, 3], "ts": [9, 9, 9], "v": [60, 1, 60]}))
-    told = recogniser.changes.save(recogniser)
+    told = recogniser.save_changes()
     assert told is not None
     changes, whose = told
     assert whose.tolist() == [3, 7, 50_000]
@@ -162,36 +161,34 @@ def test_changes_are_as_small_as_what_has_changed() -> None:
 
 def test_what_cannot_be_told_by_changes_is_kept_whole() -> None:
     recogniser = started()
-    assert recogniser.changes is not None
-    recogniser.changes.settle(recogniser)
+    recogniser.settle_changes()
     recogniser.feed(pa.table({"id": np.arange(501), "ts": np.ones(501, dtype=np.int64), "v": np.full(501, 1)}))
-    assert recogniser.changes.save(recogniser) is None, "most of it has changed"
+    assert recogniser.save_changes() is None, "most of it has changed"
     patterns = wayeb_py.compile(
         "stream s { key id time ts in s lateness 10 s forget after 20 s }\npattern P := (v > prev(v))\n"
     )
     held = Recogniser(patterns)
-    held.changes = Changes()
+    held.note_changes()
     held.feed(pa.table({"id": np.arange(100), "ts": np.zeros(100, dtype=np.int64), "v": np.full(100, 1)}))
-    held.changes.settle(held)
+    held.settle_changes()
     held.feed(pa.table({"id": [1, 1], "ts": [5, 30], "v": [4, 5]}))
-    assert held.changes.save(held) is None, "values before are remembered for the first time"
-    held.changes.settle(held)
+    assert held.save_changes() is None, "values before are remembered for the first time"
+    held.settle_changes()
     held.feed(pa.table({"id": [1], "ts": [31], "v": [4]}))
-    assert held.changes.save(held) is not None
+    assert held.save_changes() is not None
     many = pa.table({"id": np.arange(60), "ts": np.full(60, 5000), "v": np.full(60, 1)})
     held.feed(many)
-    held.changes.settle(held)
+    held.settle_changes()
     assert held.age_out() is not None
-    assert held.changes.save(held) is None, "entities have other numbers"
+    assert held.save_changes() is None, "entities have other numbers"
 
 
 def test_changes_of_another_state_are_refused() -> None:
     recogniser = started()
-    assert recogniser.changes is not None
     whole = recogniser.save()
-    recogniser.changes.settle(recogniser)
+    recogniser.settle_changes()
     recogniser.feed(pa.table({"id": [5000], "ts": [9], "v": [60]}))
-    told = recogniser.changes.save(recogniser)
+    told = recogniser.save_changes()
     assert told is not None
     with pytest.raises(DataError, match="not changes of this state"):
         started(900).amend(told[0])

@@ -14,7 +14,7 @@ import pytest
 
 import wayeb_py
 from tests.run.event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
-from wayeb_py.engine.saved.state import MAGIC
+from wayeb_py.engine.saved.operators import MAGIC, entity_state
 from wayeb_py.errors import DataError
 from wayeb_py.files.state_folder import StateFolder
 from wayeb_py.files.write import ParquetOutput
@@ -243,7 +243,7 @@ def test_a_state_of_the_release_before_is_read(tmp_path: Path) -> None:
         run(PATTERNS, [tmp_path / f"{night}.parquet"], tmp_path / "out", state_dir=tmp_path / "state")
         if night == 0:
             path = tmp_path / "state" / "recogniser.state"
-            state = path.read_bytes().partition(b"\n")[2]
+            state = entity_state(path.read_bytes().partition(b"\n")[2])
             at = len(MAGIC) + 2
             older = MAGIC + b"\x01\x00" + hashlib.sha256(state[at + 40 :]).digest() + state[at + 32 :]
             path.write_bytes(b'{"wayeb_state": 1, "n_runs": 1}\n' + older)

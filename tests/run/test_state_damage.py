@@ -17,6 +17,7 @@ import pytest
 import wayeb_py
 from tests.run.event_runs import EVENTS, PATTERNS
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.engine.saved.operators import entity_state
 from wayeb_py.engine.saved.state import pack_state, unpack_state
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.run.runner import run
@@ -96,7 +97,7 @@ def test_a_state_that_somebody_made_up_is_refused_or_harmless(folder: Path, limi
     patterns = wayeb_py.compile(folder / "p.sre", limits=limits)
     first = wayeb_py.Recogniser(patterns, episodes=True, own_input=own_input)
     first.feed(events(200, 1))
-    header, blobs = unpack_state(first.save())
+    header, blobs = unpack_state(entity_state(first.save()))
     with np.load(io.BytesIO(blobs["arrays"])) as loaded:
         arrays = {name: loaded[name] for name in loaded.files}
     more = events(60, 2)
@@ -134,7 +135,7 @@ def test_a_part_of_a_state_that_was_cut_or_flipped_and_sealed_again_is_refused(f
     patterns = wayeb_py.compile(folder / "p.sre")
     first = wayeb_py.Recogniser(patterns)
     first.feed(events(200, 1))
-    header, blobs = unpack_state(first.save())
+    header, blobs = unpack_state(entity_state(first.save()))
     plain = {key: value for key, value in header.items() if key != "blobs"}
     chance = random.Random(3)
     n_refused = 0
@@ -157,7 +158,7 @@ def test_a_head_that_says_something_else_is_refused_or_harmless(folder: Path, ke
     patterns = wayeb_py.compile(folder / "p.sre")
     first = wayeb_py.Recogniser(patterns, episodes=True)
     first.feed(events(50, 1))
-    header, blobs = unpack_state(first.save())
+    header, blobs = unpack_state(entity_state(first.save()))
     plain = {name: part for name, part in header.items() if name != "blobs"} | {key: value}
     with suppress(WayebError):
         wayeb_py.Recogniser(patterns, episodes=True, saved=pack_state(plain, blobs)).feed(events(60, 2))
@@ -207,4 +208,4 @@ def test_a_bit_of_a_recognisers_own_state_is_noticed_wherever_it_is(folder: Path
         damaged = bytearray(state)
         damaged[bit // 8] ^= 1 << bit % 8
         with pytest.raises(DataError):
-            unpack_state(bytes(damaged))
+            wayeb_py.Recogniser(patterns, saved=bytes(damaged))

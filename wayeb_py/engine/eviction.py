@@ -20,17 +20,15 @@ from __future__ import annotations
 
 import io
 from math import isqrt
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.engine.binding import Bound
 from wayeb_py.engine.saved.state import pack_state, unpack_state
 from wayeb_py.kernels import arrival
-
-if TYPE_CHECKING:
-    from wayeb_py.engine.binding import Bound
 
 Mask = npt.NDArray[np.bool_]
 STEPS = 8

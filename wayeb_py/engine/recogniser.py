@@ -1,73 +1,35 @@
-"""Batches of events go in, detections come out, state stays: the one recogniser that every way of running shares.
+"""Batches of events go in, detections come out, state stays: the operators of a pattern file, run as one.
 
-    keys → entities → order (late ones aside) → arrive (each finds the one before) → cohorts (codes, steps) → rows
-
-Feeding the same events in any cuts gives the same detections. Batches are worked off in chunks that fit a core's
-cache.
+Every way of running (a table, files, a task of Spark's, a stream) feeds a `Recogniser`, which hands each batch to its
+operators in turn and joins what they find. Today there is one operator, for the patterns of single entities
+(`entity_recogniser`); `operator` says what another has to offer. A saved state holds those of all operators, each under
+its kind and fingerprint (`saved/operators`).
 """
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from wayeb_py.detections import Detections
-from wayeb_py.engine.binding import (
-    Bound,
-    Disorder,
-    Part,
-    detection_schema,
-    episode_schema,
-    has_null_word,
-    join_parts,
-    plain,
-)
-from wayeb_py.engine.columns import Column, column_of, ticks_of
-from wayeb_py.engine.entities import Entities
-from wayeb_py.engine.episodes import Detected, EpisodeJoiner
-from wayeb_py.engine.reorder import Rows
-from wayeb_py.engine.saved.repeats import REPEATED, Repeats
-from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.entity_recogniser import Aside, Counts, EntityRecogniser
+from wayeb_py.engine.operator import Operator
+from wayeb_py.engine.saved import state
+from wayeb_py.engine.saved.operators import OperatorState, entity_state, is_list, pack_operators, unpack_operators
 from wayeb_py.engine.tables import as_table
-from wayeb_py.engine.values import Chunk
-from wayeb_py.kernels import arrival
+from wayeb_py.errors import DataError
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.saved.changes import Changes
+    from wayeb_py.engine.entities import Entities
+
+__all__ = ["Counts", "Recogniser"]
 
 I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-
-CHUNK_ROWS = 1 << 16
-
-
-@dataclass(slots=True)
-class Counts:
-    """What has been fed so far."""
-
-    events: int = 0  # recognised
-    detections: int = 0
-    late: int = 0
-    recognised_before: int = 0  # by the run whose state this one goes on from
-    duplicates: int = 0
-    without_key: int = 0
-    without_time: int = 0
-    entities: int = 0  # in the state
-    aged: int = 0  # that have left the state
-    cleaned: dict[str, int] = dataclasses.field(default_factory=dict)  # values, by what was wrong with them
-
-    @property
-    def set_aside(self) -> int:
-        return self.late + self.recognised_before + self.without_key + self.without_time
 
 
 class Recogniser:
@@ -92,125 +54,104 @@ class Recogniser:
         own_input: bool = False,
     ) -> None:
         self.patterns = patterns
-        self.order = order
         self.counts = Counts()
-        self.aside: list[tuple[str, pa.RecordBatch]] = []  # (reason, rows); the caller may take them out
+        self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
-        self._joiner = EpisodeJoiner() if episodes or on_episode is not None else None
-        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
-        self._bound: Bound | None = None
-        self.repeats = Repeats() if own_input else None
-        self._saved = saved
-        self.changes: Changes | None = None  # noted only for whoever asks
+        self._entities = EntityRecogniser(
+            patterns, order=order, episodes=episodes or on_episode is not None, workers=workers, own_input=own_input,
+            counts=self.counts, aside=self.aside,
+        )  # fmt: skip
+        self.operators: tuple[Operator, ...] = (self._entities,)
         if saved:
-            self._bind_to_saved(saved)
-
-    def _bind_to_saved(self, saved: bytes) -> None:
-        from wayeb_py.engine.saved.state import saved_schema
-
-        schema = saved_schema(saved)
-        # Patterns that look at columns which the saved ones did not are bound by the first batch instead.
-        if all(need.column in schema.names for need in self.patterns.needs):
-            self._bind(schema)
-
-    # Feeding.
+            self.restore(saved)
 
     def feed(self, events: Any) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol."""
         batches = _batches(events)
-        results = [self._feed(batch) for batch in batches]
-        if len(results) == 1:
-            return self._announce(results[0])
-        return self._announce(self._joined(results))
+        if len(batches) == 1:
+            return self._announce(self._feed(batches[0]))
+        return self._announce(self._joined([self._feed(batch) for batch in batches]))
+
+    def advance(self, clock: int) -> Detections:
+        """The detections that are decided once no event up to this time, in ticks, can come any more."""
+        return self._announce(self._joined([operator.advance(clock) for operator in self.operators]))
 
     def finish(self) -> Detections:
         """The detections of the events still held back, and the episodes still open: the input has ended."""
-        bound = self._bound
-        if bound is None:
-            return self._nothing()
-        rows = bound.reorderer.finish() if self.order == "arrival" else None
-        if self.changes is not None and self._joiner is not None:
-            self.changes.touch(np.array([key[0] for key in self._joiner.open], dtype=np.int32))
-        self._touch(rows)
-        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
-        bound.raise_floor()
-        closed = bound.closed_episodes
-        if self._joiner is not None:
-            closed += self._joiner.finish()
-        bound.closed_episodes = []
-        return self._announce(Detections(table, bound.episode_table(closed)))
+        return self._announce(self._joined([operator.finish() for operator in self.operators]))
 
-    def flush_idle(self, entities: pa.Array) -> Detections:
-        """The detections of events held back for entities, given by key, that have been silent for long."""
-        bound = self._bound
-        if bound is None:
-            return self._nothing()
-        silent = np.zeros(len(bound.entities), dtype=bool)
-        keys = bound.entities.keys()
-        silent[pc.is_in(keys, value_set=entities.cast(keys.type)).to_numpy(zero_copy_only=False)] = True
-        rows = bound.reorderer.finish(silent)
-        self._touch(rows)
-        result = self._result(rows)
-        bound.raise_floor()
-        return self._announce(result)
+    def save(self) -> bytes:
+        """The state: small, versioned, by operator and fingerprint; see `Recogniser(…, saved=…)`."""
+        states = [OperatorState(operator.kind, operator.fingerprint, operator.save()) for operator in self.operators]
+        return pack_operators(states) if any(state.data for state in states) else b""
 
-    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
-        """Lets entities go that have not been heard of for longer than patterns remember: see `ageing`.
+    def restore(self, data: bytes) -> None:
+        """Goes on from a saved state; operators that are not in it begin afresh, and what belongs to none is dropped."""
+        saved = {(state.kind, state.fingerprint): state.data for state in unpack_operators(data)}
+        for operator in self.operators:
+            data = saved.get((operator.kind, operator.fingerprint), b"")
+            if data:
+                operator.restore(data)
 
-        What was still open of them, and the entities that stay by their numbers before; None if nobody has to go.
-        `now_s` is the wall's clock, where it is known.
-        """
-        from wayeb_py.engine.eviction import find_aged, keep_entities
-
-        bound = self._bound
-        aged = None if bound is None else find_aged(bound, now_s)
-        if bound is None or aged is None:
-            return None
-        result = self._result(bound.reorderer.finish(aged))
-        closed = []
-        if self._joiner is not None:
-            closed = [self._joiner.open.pop(key) for key in list(self._joiner.open) if aged[key[0]]]
-        episodes = pa.concat_tables([result.episodes(), bound.episode_table(closed)])
-        self._saved = keep_entities(self.save(), ~aged)
-        if self._joiner is not None:
-            self._joiner.open.clear()
-        self._bound = None
-        after = self._bind(bound.schema)
-        if bound.cleaner is not None and after.cleaner is not None:
-            after.cleaner.counts = bound.cleaner.counts
-        self.counts.aged += int(aged.sum())
-        if self.changes is not None:
-            self.changes.forget()
-        return self._announce(Detections(result.to_arrow(), episodes)), ~aged
+    # What a stream asks of the patterns of single entities.
 
     @property
     def entities(self) -> Entities:
         """The entities by number; there are none before the first batch has told the type of their keys."""
-        if self._bound is None:
-            raise ValueError("no batch has been fed yet")
-        return self._bound.entities
+        return self._entities.entities
 
-    def _nothing(self) -> Detections:
-        """No detections, while no batch has told the types of keys, times and attributes: the columns are there."""
-        unknown = pa.null()
-        found = detection_schema(unknown, unknown, dict.fromkeys(self.patterns.emitted, unknown))
-        return Detections(found.empty_table(), episode_schema(unknown, unknown).empty_table())
+    def flush_idle(self, entities: pa.Array) -> Detections:
+        """The detections of events held back for entities, given by key, that have been silent for long."""
+        return self._announce(self._entities.flush_idle(entities))
+
+    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+        """Drops entities that have been silent for longer than patterns remember: see `eviction`.
+
+        What was still open of them, and which entities stay, by their numbers before; None if all do. `now_s` is the
+        wall clock, where it is known.
+        """
+        aged = self._entities.age_out(now_s)
+        return None if aged is None else (self._announce(aged[0]), aged[1])
+
+    def note_changes(self) -> None:
+        """Begins to note what changes, from the state that this is in."""
+        self._entities.note_changes()
+
+    def settle_changes(self) -> None:
+        """Says that the state as it is now has been kept, whole or by its changes."""
+        self._entities.settle_changes()
+
+    def save_changes(self) -> tuple[bytes, I32] | None:
+        """What has changed since the state was kept, and the entities that it is of; None where it takes the whole."""
+        return self._entities.save_changes()
+
+    @property
+    def n_kept(self) -> int | None:
+        """How many entities there were when the state was kept; None where no changes are noted."""
+        return self._entities.n_kept
+
+    def touch(self, entities: I32) -> None:
+        """Notes that these entities have changed."""
+        self._entities.touch(entities)
+
+    def amend(self, changes: bytes) -> I32:
+        """Takes over what has changed since the state that this recogniser is in; the entities that it is of."""
+        if is_list(changes):
+            raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
+        return self._entities.amend(changes)
+
+    # Inside.
 
     def _feed(self, batch: pa.RecordBatch) -> Detections:
-        bound = self._bind(batch.schema)
-        rows = self._arrive(bound.conform(batch))
-        return self._result(rows)
-
-    def _result(self, rows: Rows | None) -> Detections:
-        bound = self._bound
-        assert bound is not None
-        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
-        closed, bound.closed_episodes = bound.closed_episodes, []
-        return Detections(table, bound.episode_table(closed))
+        if len(self.operators) == 1:
+            return self._entities.feed(batch)
+        return self._joined([operator.feed(batch) for operator in self.operators])
 
     def _joined(self, results: list[Detections]) -> Detections:
+        if len(results) == 1:
+            return results[0]
         if not results:
-            return self._nothing() if self._bound is None else self._result(None)
+            return self._entities.nothing()
         return Detections(
             pa.concat_tables([result.to_arrow() for result in results]),
             pa.concat_tables([result.episodes() for result in results]),
@@ -225,175 +166,6 @@ class Recogniser:
                 self._on_episode(row)
         return result
 
-    def _bind(self, schema: pa.Schema) -> Bound:
-        if self._bound is None:
-            self._bound = Bound(self.patterns, schema, CHUNK_ROWS)
-            if self._saved:
-                from wayeb_py.engine.saved.state import restore
-
-                restore(self, self._bound, self._saved)
-        return self._bound
-
-    def save(self) -> bytes:
-        """The state: small, versioned, with a fingerprint for each pattern; see `Recogniser(…, saved=…)`."""
-        from wayeb_py.engine.saved.state import save
-
-        if self._bound is None:
-            return self._saved or b""
-        return save(self, self._bound)
-
-    def amend(self, changes: bytes) -> I32:
-        """Puts in what has changed since the state that this recogniser is in, and tells whose it is: see `changes`."""
-        from wayeb_py.engine.saved.changes import amend
-
-        if self._bound is None:
-            raise ValueError("no batch has been fed yet")
-        return amend(self, self._bound, changes)
-
-    def _touch(self, rows: Rows | None) -> None:
-        if self.changes is not None and rows is not None:
-            self.changes.touch(rows.entity)
-
-    # From arrival to order.
-
-    def _arrive(self, batch: pa.RecordBatch) -> Rows | None:
-        """Events with key and time, in the order in which they are to be recognised."""
-        bound = self._bound
-        assert bound is not None
-        key, time = batch.column(bound.key), batch.column(bound.time)
-        if key.null_count or has_null_word(key):
-            batch = self._set_aside(batch, pc.is_null(plain(key)), "missing key", "without_key")
-            time = batch.column(bound.time)
-        ticks = ticks_of(column_of(time, bound.time), bound.time_unit, bound.time)
-        if ticks.missing is not None:
-            batch = self._set_aside(batch, pa.array(ticks.missing != 0), "missing time", "without_time")
-            ticks = ticks_of(column_of(batch.column(bound.time), bound.time), bound.time_unit, bound.time)
-        if batch.num_rows == 0:
-            return None
-        entity = bound.entities.number(batch.column(bound.key))
-        self.counts.entities = n_entities = len(bound.entities)
-        bound.grow(n_entities)
-        rows = Rows(batch, entity, ticks.values)
-        self._touch(rows)
-        # What comes before something that was recognised without waiting any longer is late, whatever the lateness.
-        before = bound.are_before_the_floor(rows)
-        if before.any():
-            self._set_late(rows.take(np.flatnonzero(before)))
-            rows = rows.where(~before)
-        if self.repeats is not None and (repeated := self.repeats.are_repeated(rows)).any():
-            self.counts.recognised_before += int(repeated.sum())
-            self.aside.append((REPEATED, rows.where(repeated).batch))
-            rows = rows.where(~repeated)
-        if self.order == "arrival":
-            rows, late = bound.reorderer.take(rows, n_entities)
-            self._set_late(late)
-        return rows
-
-    def _set_late(self, late: Rows) -> None:
-        if len(late):
-            self.counts.late += len(late)
-            self.aside.append(("late", late.batch))
-
-    def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
-        bad = batch.filter(mask)
-        if not bad.num_rows:
-            return batch
-        setattr(self.counts, counter, getattr(self.counts, counter) + bad.num_rows)
-        self.aside.append((reason, bad))
-        return batch.filter(pc.invert(mask))
-
-    # From order to detections.
-
-    def _recognise(self, rows: Rows) -> pa.Table:
-        bound = self._bound
-        assert bound is not None
-        if self.patterns.meaning.stream.dedupe:
-            repeated = np.zeros(len(rows), dtype=np.uint8)
-            arrival.mark_repeated(rows.entity, rows.ts, bound.last_seen, repeated)
-            if bound.order_column is not None and self.order == "sorted":
-                bound.check_repeated(rows, repeated)
-            if repeated.any():
-                self.counts.duplicates += int(repeated.sum())
-                rows = rows.where(repeated == 0)
-        as_read = rows
-        if bound.cleaner is not None:
-            rows = bound.cleaner.clean(rows)
-            self.counts.cleaned = dict(bound.cleaner.counts)
-        columns = bound.columns(rows)
-        orders = None if bound.order_column is None or self.order == "arrival" else bound.orders_of(rows)
-        parts: list[Part] = []
-        for begin in range(0, len(rows), CHUNK_ROWS):
-            parts += self._step(bound, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
-        self.counts.events += len(rows)
-        if self.repeats is not None:
-            self.repeats.learn(as_read, bound.last_ts)
-        if not parts:
-            return bound.no_detections
-        table = bound.detection_table(join_parts(parts, bound), rows)
-        self.counts.detections += table.num_rows
-        return table
-
-    def _step(
-        self,
-        bound: Bound,
-        rows: Rows,
-        columns: dict[str, Column],
-        orders: npt.NDArray[Any] | None,
-        begin: int,
-        end: int,
-    ) -> list[Part]:
-        """The detections of one chunk, rows counted from the batch's first."""
-        n = end - begin
-        entity, ts = rows.entity[begin:end], rows.ts[begin:end]
-        link, present = bound.link[:n], bound.present[:n]
-        seq, elapsed, fresh = bound.seq[:n], bound.elapsed[:n], bound.fresh[:n]
-        row, n_present = arrival.arrive(
-            entity, ts, bound.forget, bound.count, bound.last_ts, bound.last_row, link, seq, elapsed, fresh, present
-        )
-        present = present[:n_present]
-        if row < n:
-            arrival.forget_rows(present, bound.last_row)
-            raise Disorder(bound.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
-        sliced = {name: column.slice(begin, end) for name, column in columns.items()}
-        if orders is not None and not self.patterns.meaning.stream.dedupe:  # where ties are dropped there are none left
-            bound.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
-        chunk = Chunk(sliced, bound.time, ts, bound.ticks_per_s, entity, link, seq, elapsed, fresh)
-        found = [part for cohort in bound.cohorts for part in cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)]
-        if self._joiner is not None and (found or self._joiner.open):
-            self._join_episodes(bound, found, chunk, present)
-        arrival.settle(present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail)
-        return [
-            Part(
-                part.row.astype(np.int64) + begin,
-                part.pattern,
-                bound.places_of(part),
-                seq[part.row],
-                part.start_seq,
-                part.start_ts,
-            )
-            for part in found
-        ]
-
-    def _join_episodes(self, bound: Bound, found: list[Found], chunk: Chunk, present: I32) -> None:
-        assert self._joiner is not None
-        nothing = np.zeros(0, dtype=np.int64)
-        row = np.concatenate([nothing, *(part.row for part in found)])
-        which, pattern = bound.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
-        at = slice(None) if which is None else which
-        row = row[at]
-        detected = Detected(
-            row,
-            pattern,
-            np.concatenate([nothing, *(bound.places_of(part) for part in found)])[at],
-            chunk.entity[row].astype(np.int64),
-            chunk.ts[row],
-            chunk.seq[row],
-            np.concatenate([nothing, *(part.start_ts for part in found)])[at],
-            np.concatenate([nothing, *(part.start_seq for part in found)])[at],
-        )
-        last_row = bound.last_row[present]
-        bound.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
-
 
 def _batches(events: Any) -> list[pa.RecordBatch]:
     if isinstance(events, pa.RecordBatch):
@@ -405,3 +177,9 @@ def _batches(events: Any) -> list[pa.RecordBatch]:
     batches: list[pa.RecordBatch] = events.to_batches()
     # No rows is no batch; an empty one still says which columns there are.
     return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]
+
+
+def saved_schema(data: bytes) -> pa.Schema | None:
+    """The types of the events that a saved state has read; None where it has read none."""
+    saved = entity_state(data)
+    return state.saved_schema(saved) if saved else None

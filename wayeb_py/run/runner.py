@@ -127,7 +127,7 @@ def _schema_before(state: StateFolder | None) -> pa.Schema | None:
     """The types that the state's events had: texts that could be read as several types are read as that one again."""
     if state is None or not state.saved:
         return None
-    from wayeb_py.engine.saved.state import saved_schema
+    from wayeb_py.engine.recogniser import saved_schema  # for start-up time: most runs have no state
 
     return saved_schema(state.saved)
 

@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.engine.saved.state import (
+    Remembered,
     are_among,
     arrays_of,
     fill,
@@ -30,10 +31,6 @@ from wayeb_py.engine.saved.state import (
     unpack_state,
 )
 from wayeb_py.errors import DataError
-
-if TYPE_CHECKING:
-    from wayeb_py.engine.binding import Bound
-    from wayeb_py.engine.recogniser import Recogniser
 
 I32 = npt.NDArray[np.int32]
 
@@ -53,12 +50,11 @@ class Changes:
         """Notes that these entities have changed; the array is not to be written to any more."""
         self._touched.append(entities)
 
-    def settle(self, recogniser: Recogniser) -> None:
+    def settle(self, remembered: Remembered | None) -> None:
         """Says that the state as it is now has been kept, whole or by its changes."""
         self._touched.clear()
-        bound = recogniser._bound
-        self._n_before = 0 if bound is None else len(bound.entities)
-        self._shape = None if bound is None else self._shape_now or shape_of(recogniser, bound)
+        self._n_before = 0 if remembered is None else len(remembered.bound.entities)
+        self._shape = None if remembered is None else self._shape_now or shape_of(remembered)
         self._shape_now = None
 
     def forget(self) -> None:
@@ -82,17 +78,16 @@ class Changes:
             changed[entities] = True
         return np.flatnonzero(changed).astype(np.int32)
 
-    def save(self, recogniser: Recogniser) -> tuple[bytes, I32] | None:
+    def save(self, remembered: Remembered | None) -> tuple[bytes, I32] | None:
         """The changes and whose they are; None where the whole state is to be kept: it cannot be told by changes, or
         most of it has changed."""
-        bound = recogniser._bound
-        if bound is None or self._shape is None or recogniser.repeats is not None:
+        if remembered is None or self._shape is None or remembered.repeats is not None:
             return None
-        n = len(bound.entities)
+        n = len(remembered.bound.entities)
         changed = self.entities(n)
         if 2 * len(changed) > n:
             return None
-        header, arrays, blobs = gather(recogniser, bound, changed, self._n_before)
+        header, arrays, blobs = gather(remembered, changed, self._n_before)
         self._shape_now = _shape(header, arrays)
         if self._shape_now != self._shape:
             return None
@@ -100,18 +95,19 @@ class Changes:
         return pack_arrays({**header, "changes": counted}, {**arrays, "entities": changed}, blobs), changed
 
 
-def shape_of(recogniser: Recogniser, bound: Bound) -> str:
+def shape_of(remembered: Remembered) -> str:
     """Tells whether changes fit a state: which arrays there are, and of what."""
-    header, arrays, _ = gather(recogniser, bound, np.zeros(0, dtype=np.int32), len(bound.entities))
+    header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.bound.entities))
     return _shape(header, arrays)
 
 
-def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> I32:
+def amend(remembered: Remembered, data: bytes) -> I32:
     """Puts changes into a recogniser that is where they began; whose they are."""
+    bound, joiner = remembered.bound, remembered.joiner
     header, blobs = unpack_state(data)
     arrays = arrays_of(blobs)
     counted, rows = header.get("changes"), arrays.get("entities")
-    if counted is None or rows is None or counted["before"] != len(bound.entities) or recogniser.repeats is not None:
+    if counted is None or rows is None or counted["before"] != len(bound.entities) or remembered.repeats is not None:
         raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
     refuse_other_events(header, bound)
     bound.entities.learn(read_ipc(blobs["keys"]).column("key"))
@@ -121,12 +117,11 @@ def amend(recogniser: Recogniser, bound: Bound, data: bytes) -> I32:
     if held is not None:
         others = held.where(~are_among(held.entity, rows, len(bound.entities)))
         bound.reorderer.held = others if len(others) else None
-    joiner = recogniser._joiner
     if joiner is not None:
         among = set(rows.tolist())
         for key in [key for key in joiner.open if key[0] in among]:
             del joiner.open[key]
-    fill(recogniser, bound, header, blobs, arrays, rows)
+    fill(remembered, header, blobs, arrays, rows)
     return rows
 
 

@@ -13,7 +13,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,8 +22,10 @@ import pyarrow as pa
 
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.product import form_groups
-from wayeb_py.engine.episodes import Episode
+from wayeb_py.engine.binding import Bound
+from wayeb_py.engine.episodes import Episode, EpisodeJoiner
 from wayeb_py.engine.reorder import Rows, join_rows
+from wayeb_py.engine.saved.operators import MAGIC
 from wayeb_py.engine.saved.repeats import Repeats
 from wayeb_py.engine.saved.state_checks import (
     check_entities,
@@ -42,14 +45,9 @@ from wayeb_py.engine.values import NO_VALUE, Memory
 from wayeb_py.errors import DataError
 from wayeb_py.kernels import arrival
 
-if TYPE_CHECKING:
-    from wayeb_py.engine.binding import Bound
-    from wayeb_py.engine.recogniser import Recogniser
-
 I32 = npt.NDArray[np.int32]
 
-MAGIC = b"wayeb-state"
-VERSION = 2
+VERSION = 2  # 3 is a list of operators: see `operators`
 
 
 def automaton_digest(pattern: CompiledPattern) -> str:
@@ -65,17 +63,27 @@ def automaton_digest(pattern: CompiledPattern) -> str:
     return digest.hexdigest()[:32]
 
 
+@dataclass(frozen=True, slots=True)
+class Remembered:
+    """All that an entity recogniser remembers: patterns bound to entities, open episodes, what may be repeated."""
+
+    bound: Bound
+    joiner: EpisodeJoiner | None
+    repeats: Repeats | None
+
+
 # Saving.
-def save(recogniser: Recogniser, bound: Bound) -> bytes:
+def save(remembered: Remembered) -> bytes:
     """Everything that a later recogniser needs to go on from here."""
-    header, arrays, blobs = gather(recogniser, bound, slice(0, len(bound.entities)), 0)
+    header, arrays, blobs = gather(remembered, slice(0, len(remembered.bound.entities)), 0)
     return pack_arrays(header, arrays, blobs)
 
 
 def gather(
-    recogniser: Recogniser, bound: Bound, rows: slice | I32, n_before: int
+    remembered: Remembered, rows: slice | I32, n_before: int
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, bytes]]:
     """Header, arrays and blobs of the state of some entities, with the keys of those from a number on."""
+    bound, joiner = remembered.bound, remembered.joiner
     n = len(bound.entities)
     arrays: dict[str, npt.NDArray[Any]] = {
         "count": bound.count[rows],
@@ -92,8 +100,8 @@ def gather(
     if bound.cleaner is not None:
         bound.cleaner.grow(n)
         arrays |= {f"clean.{name}": array[rows] for name, array in bound.cleaner.arrays.items()}
-    if recogniser.repeats is not None:
-        entries = recogniser.repeats.entries(bound.last_ts)
+    if remembered.repeats is not None:
+        entries = remembered.repeats.entries(bound.last_ts)
         arrays |= {f"repeat_{name}": array for name, array in entries.items()}
     held = bound.reorderer.held
     if held is not None and not isinstance(rows, slice):
@@ -102,7 +110,6 @@ def gather(
         blobs["held"] = _ipc(held.batch)
         arrays["held_entity"], arrays["held_ts"] = held.entity, held.ts
     cohorts = [_save_cohort(cohort, f"c{i}", rows, n, arrays) for i, cohort in enumerate(bound.cohorts)]
-    joiner = recogniser._joiner
     among = None if isinstance(rows, slice) else set(rows.tolist())
     header = {
         "ticks_per_s": bound.ticks_per_s,
@@ -265,8 +272,9 @@ def saved_schema(data: bytes) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(unpack_state(data)[1]["schema"]))
 
 
-def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
+def restore(remembered: Remembered, data: bytes) -> None:
     """Puts a fresh recogniser, bound to the types of its events, where the saved one was."""
+    bound = remembered.bound
     header, blobs = unpack_state(data)
     if "changes" in header:
         raise DataError("these are changes of a state, and not one", hint="remove it to start afresh")
@@ -279,7 +287,7 @@ def restore(recogniser: Recogniser, bound: Bound, data: bytes) -> None:
         if len(bound.entities) != len(keys):
             raise misfit("keys are repeated")
         bound.cohorts = _regroup(bound, _births(header), header["next_birth"])
-        fill(recogniser, bound, header, blobs, arrays_of(blobs), np.arange(len(keys), dtype=np.int32))
+        fill(remembered, header, blobs, arrays_of(blobs), np.arange(len(keys), dtype=np.int32))
 
 
 def arrays_of(blobs: dict[str, bytes]) -> dict[str, npt.NDArray[Any]]:
@@ -292,17 +300,16 @@ def _births(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def fill(
-    recogniser: Recogniser,
-    bound: Bound,
+    remembered: Remembered,
     header: dict[str, Any],
     blobs: dict[str, bytes],
     arrays: dict[str, npt.NDArray[Any]],
     rows: I32,
 ) -> None:
     """Puts what was gathered of some entities, whose keys are known by now, in its place."""
+    bound, joiner = remembered.bound, remembered.joiner
     n, births = len(bound.entities), _births(header)
     check_entities(header, arrays, len(rows), n)
-    recogniser.counts.entities = n
     bound.grow(n)
     for name in ("count", "last_ts", "last_seen"):
         getattr(bound, name)[rows] = arrays[name]
@@ -322,11 +329,10 @@ def fill(
             raise misfit("held")
         before = bound.reorderer.held
         bound.reorderer.held = held if before is None else join_rows(before, held)
-    if recogniser.repeats is not None:
-        _restore_repeats(recogniser.repeats, bound, arrays, pa.ipc.read_schema(pa.py_buffer(blobs["schema"])), n)
+    if remembered.repeats is not None:
+        _restore_repeats(remembered.repeats, bound, arrays, pa.ipc.read_schema(pa.py_buffer(blobs["schema"])), n)
     for cohort in bound.cohorts:
         _restore_cohort(cohort, births, arrays, rows, n)
-    joiner = recogniser._joiner
     names = {p.name: (number, p.fingerprint) for number, p in enumerate(bound.patterns.compiled)}
     for name, place_name, entity, *rest in header["open"] if joiner is not None else []:
         number, fingerprint = names.get(name, (0, ""))

@@ -1,0 +1,399 @@
+"""The patterns of single entities as an operator: events become detections, entity by entity.
+
+    keys → entities → order (late ones aside) → arrive (each finds the one before) → cohorts (codes, steps) → rows
+
+Whether an event is late, repeated or forgotten depends on its own entity's events alone, so feeding the same events in
+any cuts gives the same detections. The loops work off a batch in chunks that fit a core's cache.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.detections import Detections
+from wayeb_py.engine.binding import (
+    Bound,
+    Disorder,
+    Part,
+    detection_schema,
+    episode_schema,
+    has_null_word,
+    join_parts,
+    plain,
+)
+from wayeb_py.engine.columns import Column, column_of, ticks_of
+from wayeb_py.engine.entities import Entities
+from wayeb_py.engine.episodes import Detected, EpisodeJoiner
+from wayeb_py.engine.eviction import find_aged, keep_entities
+from wayeb_py.engine.reorder import Rows
+from wayeb_py.engine.saved import changes, state
+from wayeb_py.engine.saved.changes import Changes
+from wayeb_py.engine.saved.operators import ENTITIES
+from wayeb_py.engine.saved.repeats import REPEATED, Repeats
+from wayeb_py.engine.saved.state import Remembered
+from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.values import Chunk
+from wayeb_py.kernels import arrival
+from wayeb_py.patterns import Patterns
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+CHUNK_ROWS = 1 << 16
+Aside = list[tuple[str, pa.RecordBatch]]  # (reason, rows); the caller takes them out
+
+
+@dataclass(slots=True)
+class Counts:
+    """What has been fed so far."""
+
+    events: int = 0  # recognised
+    detections: int = 0
+    late: int = 0
+    recognised_before: int = 0  # by the run whose state this one goes on from
+    duplicates: int = 0
+    without_key: int = 0
+    without_time: int = 0
+    entities: int = 0  # in the state
+    aged: int = 0  # that have left the state
+    cleaned: dict[str, int] = dataclasses.field(default_factory=dict)  # values, by what was wrong with them
+
+    @property
+    def set_aside(self) -> int:
+        return self.late + self.recognised_before + self.without_key + self.without_time
+
+
+class EntityRecogniser:
+    """Recognises the patterns of single entities; the options are those of `Recogniser`."""
+
+    kind = ENTITIES
+
+    def __init__(
+        self,
+        patterns: Patterns,
+        *,
+        order: Literal["arrival", "sorted"] = "arrival",
+        episodes: bool = False,
+        workers: int = 1,
+        own_input: bool = False,
+        counts: Counts | None = None,
+        aside: Aside | None = None,
+    ) -> None:
+        self.patterns = patterns
+        self.order = order
+        self.counts = Counts() if counts is None else counts
+        self.aside: Aside = [] if aside is None else aside
+        self._joiner = EpisodeJoiner() if episodes else None
+        self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
+        self._bound: Bound | None = None
+        self.repeats = Repeats() if own_input else None
+        self._saved: bytes | None = None
+        self._changes: Changes | None = None  # noted only for those who ask
+
+    @property
+    def fingerprint(self) -> str:
+        """Nothing: each pattern's state has a fingerprint of its own, so that patterns may come and go."""
+        return ""
+
+    def restore(self, data: bytes) -> None:
+        """Goes on from a saved state, at once or as soon as the first batch tells the types of the events."""
+        schema = state.saved_schema(data)
+        self._saved, self._bound = data, None
+        # Patterns that look at columns which the saved ones did not are bound by the first batch instead.
+        if all(need.column in schema.names for need in self.patterns.needs):
+            self._bind(schema)
+
+    # Feeding.
+
+    def feed(self, batch: pa.RecordBatch) -> Detections:
+        """The detections of some more events."""
+        bound = self._bind(batch.schema)
+        rows = self._arrive(bound.conform(batch))
+        return self._result(rows)
+
+    def advance(self, clock: int) -> Detections:
+        """Nothing: no event of another entity, and no time that passes, decides anything here."""
+        return self.nothing()
+
+    def finish(self) -> Detections:
+        """The detections of the events still held back, and the episodes still open: the input has ended."""
+        bound = self._bound
+        if bound is None:
+            return self.nothing()
+        rows = bound.reorderer.finish() if self.order == "arrival" else None
+        if self._changes is not None and self._joiner is not None:
+            self._changes.touch(np.array([key[0] for key in self._joiner.open], dtype=np.int32))
+        self._touch(rows)
+        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
+        bound.raise_floor()
+        closed = bound.closed_episodes
+        if self._joiner is not None:
+            closed += self._joiner.finish()
+        bound.closed_episodes = []
+        return Detections(table, bound.episode_table(closed))
+
+    def flush_idle(self, entities: pa.Array) -> Detections:
+        """The detections of events held back for entities, given by key, that have been silent for long."""
+        bound = self._bound
+        if bound is None:
+            return self.nothing()
+        silent = np.zeros(len(bound.entities), dtype=bool)
+        keys = bound.entities.keys()
+        silent[pc.is_in(keys, value_set=entities.cast(keys.type)).to_numpy(zero_copy_only=False)] = True
+        rows = bound.reorderer.finish(silent)
+        self._touch(rows)
+        result = self._result(rows)
+        bound.raise_floor()
+        return result
+
+    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+        """Drops entities that have been silent for longer than patterns remember: see `eviction`.
+
+        What was still open of them, and which entities stay, by their numbers before; None if all do.
+        `now_s` is the wall clock, where it is known.
+        """
+        bound = self._bound
+        aged = None if bound is None else find_aged(bound, now_s)
+        if bound is None or aged is None:
+            return None
+        result = self._result(bound.reorderer.finish(aged))
+        closed = []
+        if self._joiner is not None:
+            closed = [self._joiner.open.pop(key) for key in list(self._joiner.open) if aged[key[0]]]
+        episodes = pa.concat_tables([result.episodes(), bound.episode_table(closed)])
+        self._saved = keep_entities(self.save(), ~aged)
+        if self._joiner is not None:
+            self._joiner.open.clear()
+        self._bound = None
+        after = self._bind(bound.schema)
+        if bound.cleaner is not None and after.cleaner is not None:
+            after.cleaner.counts = bound.cleaner.counts
+        self.counts.aged += int(aged.sum())
+        if self._changes is not None:
+            self._changes.forget()
+        return Detections(result.to_arrow(), episodes), ~aged
+
+    @property
+    def entities(self) -> Entities:
+        """The entities by number; there are none before the first batch has told the type of their keys."""
+        if self._bound is None:
+            raise ValueError("no batch has been fed yet")
+        return self._bound.entities
+
+    def nothing(self) -> Detections:
+        """No detections; before a batch has told the types of keys, times and attributes, columns without types."""
+        if self._bound is not None:
+            return Detections(self._bound.no_detections, self._bound.episode_table([]))
+        unknown = pa.null()
+        found = detection_schema(unknown, unknown, dict.fromkeys(self.patterns.emitted, unknown))
+        return Detections(found.empty_table(), episode_schema(unknown, unknown).empty_table())
+
+    def _result(self, rows: Rows | None) -> Detections:
+        bound = self._bound
+        assert bound is not None
+        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
+        closed, bound.closed_episodes = bound.closed_episodes, []
+        return Detections(table, bound.episode_table(closed))
+
+    def _bind(self, schema: pa.Schema) -> Bound:
+        if self._bound is None:
+            self._bound = Bound(self.patterns, schema, CHUNK_ROWS)
+            if self._saved:
+                state.restore(Remembered(self._bound, self._joiner, self.repeats), self._saved)
+                self.counts.entities = len(self._bound.entities)
+        return self._bound
+
+    def save(self) -> bytes:
+        """The state: small, versioned, with a fingerprint for each pattern."""
+        remembered = self._remembered()
+        return self._saved or b"" if remembered is None else state.save(remembered)
+
+    def _remembered(self) -> Remembered | None:
+        return None if self._bound is None else Remembered(self._bound, self._joiner, self.repeats)
+
+    # The state by what has changed in it.
+
+    def note_changes(self) -> None:
+        """Begins to note what changes, from the state that this is in."""
+        self._changes = Changes()
+
+    def settle_changes(self) -> None:
+        """Says that the state as it is now has been kept, whole or by its changes."""
+        if self._changes is not None:
+            self._changes.settle(self._remembered())
+
+    def save_changes(self) -> tuple[bytes, I32] | None:
+        """What has changed since the state was kept, and the entities that it is of; None where it takes the whole."""
+        return None if self._changes is None else self._changes.save(self._remembered())
+
+    @property
+    def n_kept(self) -> int | None:
+        """How many entities there were when the state was kept; None where no changes are noted."""
+        return None if self._changes is None else self._changes.n_before
+
+    def touch(self, entities: I32) -> None:
+        """Notes that these entities have changed."""
+        if self._changes is not None:
+            self._changes.touch(entities)
+
+    def amend(self, data: bytes) -> I32:
+        """Takes over what has changed since the state that this recogniser is in; the entities that it is of."""
+        remembered = self._remembered()
+        if remembered is None:
+            raise ValueError("no batch has been fed yet")
+        amended = changes.amend(remembered, data)
+        self.counts.entities = len(remembered.bound.entities)
+        return amended
+
+    def _touch(self, rows: Rows | None) -> None:
+        if self._changes is not None and rows is not None:
+            self._changes.touch(rows.entity)
+
+    # From arrival to order.
+
+    def _arrive(self, batch: pa.RecordBatch) -> Rows | None:
+        """Events with key and time, in the order in which they are to be recognised."""
+        bound = self._bound
+        assert bound is not None
+        key, time = batch.column(bound.key), batch.column(bound.time)
+        if key.null_count or has_null_word(key):
+            batch = self._set_aside(batch, pc.is_null(plain(key)), "missing key", "without_key")
+            time = batch.column(bound.time)
+        ticks = ticks_of(column_of(time, bound.time), bound.time_unit, bound.time)
+        if ticks.missing is not None:
+            batch = self._set_aside(batch, pa.array(ticks.missing != 0), "missing time", "without_time")
+            ticks = ticks_of(column_of(batch.column(bound.time), bound.time), bound.time_unit, bound.time)
+        if batch.num_rows == 0:
+            return None
+        entity = bound.entities.number(batch.column(bound.key))
+        self.counts.entities = n_entities = len(bound.entities)
+        bound.grow(n_entities)
+        rows = Rows(batch, entity, ticks.values)
+        self._touch(rows)
+        # What comes before something that was recognised without waiting any longer is late, whatever the lateness.
+        before = bound.are_before_the_floor(rows)
+        if before.any():
+            self._set_late(rows.take(np.flatnonzero(before)))
+            rows = rows.where(~before)
+        if self.repeats is not None and (repeated := self.repeats.are_repeated(rows)).any():
+            self.counts.recognised_before += int(repeated.sum())
+            self.aside.append((REPEATED, rows.where(repeated).batch))
+            rows = rows.where(~repeated)
+        if self.order == "arrival":
+            rows, late = bound.reorderer.take(rows, n_entities)
+            self._set_late(late)
+        return rows
+
+    def _set_late(self, late: Rows) -> None:
+        if len(late):
+            self.counts.late += len(late)
+            self.aside.append(("late", late.batch))
+
+    def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
+        bad = batch.filter(mask)
+        if not bad.num_rows:
+            return batch
+        setattr(self.counts, counter, getattr(self.counts, counter) + bad.num_rows)
+        self.aside.append((reason, bad))
+        return batch.filter(pc.invert(mask))
+
+    # From order to detections.
+
+    def _recognise(self, rows: Rows) -> pa.Table:
+        bound = self._bound
+        assert bound is not None
+        if self.patterns.meaning.stream.dedupe:
+            repeated = np.zeros(len(rows), dtype=np.uint8)
+            arrival.mark_repeated(rows.entity, rows.ts, bound.last_seen, repeated)
+            if bound.order_column is not None and self.order == "sorted":
+                bound.check_repeated(rows, repeated)
+            if repeated.any():
+                self.counts.duplicates += int(repeated.sum())
+                rows = rows.where(repeated == 0)
+        as_read = rows
+        if bound.cleaner is not None:
+            rows = bound.cleaner.clean(rows)
+            self.counts.cleaned = dict(bound.cleaner.counts)
+        columns = bound.columns(rows)
+        orders = None if bound.order_column is None or self.order == "arrival" else bound.orders_of(rows)
+        parts: list[Part] = []
+        for begin in range(0, len(rows), CHUNK_ROWS):
+            parts += self._step(bound, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
+        self.counts.events += len(rows)
+        if self.repeats is not None:
+            self.repeats.learn(as_read, bound.last_ts)
+        if not parts:
+            return bound.no_detections
+        table = bound.detection_table(join_parts(parts, bound), rows)
+        self.counts.detections += table.num_rows
+        return table
+
+    def _step(
+        self,
+        bound: Bound,
+        rows: Rows,
+        columns: dict[str, Column],
+        orders: npt.NDArray[Any] | None,
+        begin: int,
+        end: int,
+    ) -> list[Part]:
+        """The detections of one chunk, rows counted from the batch's first."""
+        n = end - begin
+        entity, ts = rows.entity[begin:end], rows.ts[begin:end]
+        link, present = bound.link[:n], bound.present[:n]
+        seq, elapsed, fresh = bound.seq[:n], bound.elapsed[:n], bound.fresh[:n]
+        row, n_present = arrival.arrive(
+            entity, ts, bound.forget, bound.count, bound.last_ts, bound.last_row, link, seq, elapsed, fresh, present
+        )
+        present = present[:n_present]
+        if row < n:
+            arrival.forget_rows(present, bound.last_row)
+            raise Disorder(bound.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
+        sliced = {name: column.slice(begin, end) for name, column in columns.items()}
+        if orders is not None and not self.patterns.meaning.stream.dedupe:  # where ties are dropped there are none left
+            bound.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
+        chunk = Chunk(sliced, bound.time, ts, bound.ticks_per_s, entity, link, seq, elapsed, fresh)
+        found = [part for cohort in bound.cohorts for part in cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)]
+        if self._joiner is not None and (found or self._joiner.open):
+            self._join_episodes(bound, found, chunk, present)
+        arrival.settle(present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail)
+        return [
+            Part(
+                part.row.astype(np.int64) + begin,
+                part.pattern,
+                bound.places_of(part),
+                seq[part.row],
+                part.start_seq,
+                part.start_ts,
+            )
+            for part in found
+        ]
+
+    def _join_episodes(self, bound: Bound, found: list[Found], chunk: Chunk, present: I32) -> None:
+        assert self._joiner is not None
+        nothing = np.zeros(0, dtype=np.int64)
+        row = np.concatenate([nothing, *(part.row for part in found)])
+        which, pattern = bound.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
+        at = slice(None) if which is None else which
+        row = row[at]
+        detected = Detected(
+            row,
+            pattern,
+            np.concatenate([nothing, *(bound.places_of(part) for part in found)])[at],
+            chunk.entity[row].astype(np.int64),
+            chunk.ts[row],
+            chunk.seq[row],
+            np.concatenate([nothing, *(part.start_ts for part in found)])[at],
+            np.concatenate([nothing, *(part.start_seq for part in found)])[at],
+        )
+        last_row = bound.last_row[present]
+        bound.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
+
