@@ -86,7 +86,7 @@ class Recogniser:
         return pack_operators(states) if any(state.data for state in states) else b""
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; operators that are not in it begin afresh, and what belongs to none is dropped."""
+        """Goes on from a saved state; operators that are not in it begin afresh; what is none of theirs is dropped."""
         saved = {(state.kind, state.fingerprint): state.data for state in unpack_operators(data)}
         for operator in self.operators:
             data = saved.get((operator.kind, operator.fingerprint), b"")
