@@ -7,9 +7,8 @@ keeping the two apart costs a translation and saves every later pass from asking
 All classes are frozen and compare by meaning: spans do not count. Those that nest compare, hash and pickle without
 recursion (`node.py`).
 
-Units: a value is in the unit that its attribute declares (or in none); `Elapsed` and `Held` are in seconds, `Moved`
-and `Distance` in metres, `Angle` and bearings in degrees, `Hour` in hours. Constants are already converted to the
-unit of what they are compared with, exactly, as fractions.
+The values and predicates that letters are made of are in `predicates.py`, and are names of this module too: whoever
+reads a meaning asks for `m.Compare` and `m.Letter` alike.
 """
 
 from __future__ import annotations
@@ -20,196 +19,9 @@ from typing import Literal
 
 from wayeb_py.dsl.node import NOWHERE as NOWHERE
 from wayeb_py.dsl.node import Node, Spanned, node
+from wayeb_py.dsl.predicates import *  # noqa: F403
+from wayeb_py.dsl.predicates import Attribute, Kind, Predicate, Role
 from wayeb_py.errors import Diagnostic, Source
-
-Kind = Literal["number", "text", "bool", "time"]
-
-# Values of one event.
-
-
-@dataclass(frozen=True, slots=True)
-class Attribute(Spanned):
-    """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
-
-    name: str
-    # What is known of it beside its name: two mentions are one attribute whether or not one of them tells the kind.
-    kind: Kind | None = field(compare=False, repr=False)
-    unit: str | None = field(default=None, compare=False, repr=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Constant:
-    """A literal: numbers as exact fractions, times as seconds since 1970 UTC.
-
-    A whole number is compared exactly, while 0.1 is first rounded to the nearest value of a floating-point column's own
-    type, as the data was.
-    """
-
-    value: Fraction | str | bool
-    kind: Kind
-
-
-@node
-class Arithmetic(Node):
-    """`+ - * /` and `neg abs min max angle`, in 64-bit floats; missing if an operand is, or on division by zero.
-
-    The difference of two times is in seconds.
-    """
-
-    operator: Literal["+", "-", "*", "/", "neg", "abs", "min", "max", "angle"]
-    operands: tuple[Value, ...]
-
-
-@node
-class Previous(Node):
-    """The operand's value at this entity's previous event; missing at the first."""
-
-    operand: Value
-    kind: Kind | None = field(compare=False, repr=False)
-
-
-@node
-class Held(Node):
-    """Seconds since the operand took the value that it has now, or the truth value; missing is a value of its own."""
-
-    operand: Value | Predicate
-
-
-@dataclass(frozen=True, slots=True)
-class Elapsed:
-    """Seconds since this entity's previous event; missing at the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Moved:
-    """Metres from this entity's previous event; missing at the first."""
-
-
-@dataclass(frozen=True, slots=True)
-class Hour:
-    """Hour of the day, 0 to 24 with its fraction, of the event's time in a zone such as `Europe/Athens`."""
-
-    zone: str
-
-
-@dataclass(frozen=True, slots=True)
-class Point:
-    """A place written as longitude and latitude in degrees."""
-
-    lon: Fraction
-    lat: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """Background knowledge by its name, one entry of it (`port["Brest"]`), or the row that `for each` is at."""
-
-    name: str
-    entry: str | None = None
-    each: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Distance:
-    """Metres from the event's position."""
-
-    to: Point | Places
-
-
-@dataclass(frozen=True, slots=True)
-class PlaceColumn:
-    """A column of the row that `for each` is at, such as `p.limit`."""
-
-    places: str
-    column: str
-    kind: Kind | None
-
-
-@node
-class FunctionCall(Node):
-    """A user's function, written in Python."""
-
-    name: str
-    operands: tuple[Value, ...]
-    kind: Kind
-
-
-Value = (
-    Attribute | Constant | Arithmetic | Previous | Held | Elapsed | Moved | Hour | Distance | PlaceColumn | FunctionCall
-)
-
-
-# Predicates.
-
-Comparator = Literal[">", ">=", "<", "<=", "=", "!="]
-
-
-@dataclass(frozen=True, slots=True)
-class Always:
-    """`any`, `true`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Never:
-    """`none`, `false`."""
-
-
-@node
-class Compare(Node):
-    """A comparison; false if a side is missing. If one side is constant it is the right one; never are both."""
-
-    comparator: Comparator
-    left: Value
-    right: Value
-
-
-@node
-class Missing(Node):
-    """The value is null or NaN."""
-
-    operand: Value
-
-
-@dataclass(frozen=True, slots=True)
-class Near:
-    """The position is at most so many metres from one of the places."""
-
-    places: Places | Point
-    distance_m: Fraction
-
-
-@dataclass(frozen=True, slots=True)
-class Inside:
-    """The position is inside one of the areas, or on a border."""
-
-    places: Places
-
-
-@node
-class PredicateCall(Node):
-    """A user's predicate, written in Python; false if an operand is missing."""
-
-    name: str
-    operands: tuple[Value, ...]
-
-
-@node
-class Not(Node):
-    operand: Predicate
-
-
-@node
-class And(Node):
-    operands: tuple[Predicate, ...]
-
-
-@node
-class Or(Node):
-    operands: tuple[Predicate, ...]
-
-
-Predicate = Always | Never | Compare | Missing | Near | Inside | PredicateCall | Not | And | Or
-
 
 # Regexes.
 
@@ -302,6 +114,11 @@ class Stream:
     dedupe: bool = False
     clean: Literal["ais", "gps"] | None = None
     attributes: tuple[Attribute, ...] = ()
+    motion: tuple[str, str] | None = None  # the attributes that are speed and course
+
+    def attribute(self, name: str) -> Attribute | None:
+        """What an `attr` line says of a column."""
+        return next((attribute for attribute in self.attributes if attribute.name == name), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -339,6 +156,23 @@ class Lookup(Spanned):
 
 
 @dataclass(frozen=True, slots=True)
+class EachPair:
+    """`for each [ordered] pair a, b in vessels within 1 km fresh 10 min [projected]`.
+
+    `streams` are those of a and of b, the same twice for a pair within one stream. An event is one of the pair iff both
+    have reported, neither longer than `fresh_s` ago, and they are at most `reach_m` apart. Unordered, a is the one with
+    the smaller key; ordered, both orders are looked at.
+    """
+
+    variables: tuple[str, str]
+    streams: tuple[str, str]
+    reach_m: Fraction
+    fresh_s: Fraction
+    ordered: bool = False
+    projected: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Pattern(Spanned):
     """A named regex with its window and the columns of the last event that its detections carry.
 
@@ -353,6 +187,11 @@ class Pattern(Spanned):
     emit: tuple[str, ...] = ()
     each: tuple[str, str] | None = None  # (variable, places), as in `for each p in port`
     text: str = field(default="", compare=False, repr=False)
+    stream: str | None = None  # whose events it reads; that of a, where it is over pairs
+    pair: EachPair | None = None
+    silence_s: Fraction | None = None  # `; silence 1 h` at the end: none of the entity's events follows for so long
+    emit_of: tuple[tuple[Role, str], ...] = ()  # of a pair: whose column each of `emit` is, and what the events call it
+    tier: int = 1  # one more than the highest that it reads by `detected` or `since`; 1 if it reads events alone
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,18 +204,28 @@ class Expected:
 
 @dataclass(frozen=True, slots=True)
 class Example(Spanned):
-    """A `test` block: each attribute's values, one an event (None is missing), times in seconds, and detections."""
+    """A `test` block: each attribute's values, one an event (None is missing), times in seconds, and detections.
+
+    Of a pair, `who` says whose event each is and `streams` from which stream. `ends_s` is the time that the data reach
+    (`ends at 3 h`): a silence that ends by then is detected.
+    """
 
     pattern: str
     columns: tuple[tuple[str, tuple[str | None, ...]], ...]
     times_s: tuple[Fraction, ...]
     detects: tuple[Expected, ...]
     source: Source = field(compare=False, repr=False)
+    who: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
+    ends_s: Fraction | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """All that one or more .sre files say together, and the warnings on the way."""
+    """All that one or more .sre files say together, and the warnings on the way.
+
+    `stream` is the first of its streams, and the only one of most files; `other_streams` are those declared after it.
+    """
 
     stream: Stream
     patterns: tuple[Pattern, ...]
@@ -384,6 +233,15 @@ class Meaning:
     knowledge: tuple[Knowledge, ...] = ()
     warnings: tuple[Diagnostic, ...] = ()
     lookups: tuple[Lookup, ...] = ()
+    other_streams: tuple[Stream, ...] = ()
+
+    @property
+    def streams(self) -> tuple[Stream, ...]:
+        return (self.stream, *self.other_streams)
+
+    def stream_of(self, pattern: Pattern) -> Stream:
+        """The stream whose events a pattern reads; of a pair that of a."""
+        return next((stream for stream in self.streams if stream.name == pattern.stream), self.stream)
 
 
 @dataclass(frozen=True, slots=True)

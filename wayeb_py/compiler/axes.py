@@ -127,7 +127,10 @@ class Axis:
         return [cell < at for cell in range(n)], [cell == at for cell in range(n)]
 
 
-Atom = m.Compare | m.Missing | m.Near | m.Inside | m.PredicateCall
+Atom = (
+    m.Compare | m.Missing | m.Near | m.Inside | m.Crossed | m.Passed | m.Detected | m.Reports | m.HoldsOf
+    | m.PredicateCall
+)  # fmt: skip
 
 
 def subject_of(atom: Atom) -> Subject:

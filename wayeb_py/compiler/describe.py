@@ -49,11 +49,15 @@ def amount_text(number: float, unit: str) -> str:
 
 def unit_of(value: Subject) -> str:
     match value:
-        case m.Elapsed() | m.Held():
+        case m.Elapsed() | m.Held() | m.Since() | m.Age() | m.Tcpa():
             return " s"
-        case m.Moved() | m.Distance():
+        case m.Moved() | m.Distance() | m.Separation() | m.Cpa():
             return " m"
-        case m.Previous(operand):
+        case m.Closing():
+            return " m/s"
+        case m.Bearing():
+            return " deg"
+        case m.Previous(operand) | m.Of(_, operand):
             return unit_of(operand)
         case m.Attribute(_, _, unit):
             return f" {unit}" if unit else ""
@@ -101,10 +105,46 @@ def subject_text(subject: Subject) -> str:
             return f"inside({_place_text(places)})"
         case m.PlaceColumn(places, column):
             return f"{places}.{column}"
+        case m.Crossed(places):
+            return f"crossed({_place_text(places)})"
+        case m.Passed(places, distance_m):
+            return f"passed({_place_text(places)}, {quantity_text(distance_m, ' m')})"
+        case m.Detected(pattern):
+            return f"detected({pattern})"
+        case m.Since(pattern):
+            return f"since({pattern})"
         case Pair(left, right):
             return f"{subject_text(left)} against {subject_text(right)}"
-        case _:
+        case m.Always() | m.Never() | m.Compare() | m.Missing() | m.Not() | m.And() | m.Or():
             return predicate_text(subject)
+        case _:
+            return _pair_text(subject)
+
+
+def _pair_text(
+    subject: m.Of | m.HoldsOf | m.Age | m.Reports | m.Separation | m.Bearing | m.Closing | m.Cpa | m.Tcpa,
+) -> str:
+    """What is asked of a pair of entities, the first called `a` and the second `b`."""
+    match subject:
+        case m.Of(role, m.Attribute() as attribute):
+            return f"{role}.{subject_text(attribute)}"
+        case m.Of(role, operand) | m.HoldsOf(role, operand):  # `near(port, 5 km)` of a is `near(a, port, 5 km)`
+            name, _, rest = subject_text(operand).partition("(")
+            return f"{name}({role}, {rest}"
+        case m.Age(role):
+            return f"age({role})"
+        case m.Reports(role):
+            return f"reports({role})"
+        case m.Bearing(origin, target):
+            return f"bearing({origin}, {target})"
+        case m.Separation():
+            return "distance(a, b)"
+        case m.Closing():
+            return "closing(a, b)"
+        case m.Cpa():
+            return "cpa(a, b)"
+        case m.Tcpa():
+            return "tcpa(a, b)"
 
 
 def _place_text(place: m.Point | m.Places) -> str:

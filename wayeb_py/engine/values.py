@@ -149,8 +149,9 @@ class Values:
                 return Column("bool", self.places(places).inside(*self.position(chunk)).view(np.uint8))
             case m.PlaceColumn():
                 raise AssertionError("a column of the row that `for each` is at has no value of its own")
-            case _:
+            case _ if isinstance(subject, m.Predicate):
                 return Column("bool", self.holds(subject, chunk).astype(np.uint8))
+        raise AssertionError(f"a {type(subject).__name__} is not a value of one entity's event")
 
     def places(self, places: m.Places | m.Point) -> PlaceIndex:
         """What a pattern names, as an index."""

@@ -1,0 +1,305 @@
+"""Values and predicates: what a letter says of one event, or of an event of a pair of entities.
+
+Units: a value is in the unit that its attribute declares (or in none); `Elapsed`, `Held`, `Since`, `Age` and `Tcpa` are
+in seconds, `Moved`, `Distance`, `Separation` and `Cpa` in metres, `Closing` in metres a second, `angle` and bearings in
+degrees, `Hour` in hours. Constants are already converted to the
+unit of what they are compared with, exactly, as fractions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Literal
+
+from wayeb_py.dsl.node import Node, Spanned, node
+
+Kind = Literal["number", "text", "bool", "time"]
+
+Role = Literal["a", "b"]
+"""Which of a pair: the first or the second that `for each pair` names, whatever it calls them."""
+
+# Values of one event.
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute(Spanned):
+    """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
+
+    name: str
+    # What is known of it beside its name: two mentions are one attribute whether or not one of them tells the kind.
+    kind: Kind | None = field(compare=False, repr=False)
+    unit: str | None = field(default=None, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A literal: numbers as exact fractions, times as seconds since 1970 UTC.
+
+    A whole number is compared exactly, while 0.1 is first rounded to the nearest value of a floating-point column's own
+    type, as the data was.
+    """
+
+    value: Fraction | str | bool
+    kind: Kind
+
+
+@node
+class Arithmetic(Node):
+    """`+ - * /` and `neg abs min max angle`, in 64-bit floats; missing if an operand is, or on division by zero.
+
+    The difference of two times is in seconds.
+    """
+
+    operator: Literal["+", "-", "*", "/", "neg", "abs", "min", "max", "angle"]
+    operands: tuple[Value, ...]
+
+
+@node
+class Previous(Node):
+    """The operand's value at this entity's previous event; missing at the first."""
+
+    operand: Value
+    kind: Kind | None = field(compare=False, repr=False)
+
+
+@node
+class Held(Node):
+    """Seconds since the operand took the value that it has now, or the truth value; missing is a value of its own."""
+
+    operand: Value | Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Elapsed:
+    """Seconds since this entity's previous event; missing at the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """Metres from this entity's previous event; missing at the first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Hour:
+    """Hour of the day, 0 to 24 with its fraction, of the event's time in a zone such as `Europe/Athens`."""
+
+    zone: str
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A place written as longitude and latitude in degrees."""
+
+    lon: Fraction
+    lat: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Background knowledge by its name, one entry of it (`port["Brest"]`), or the row that `for each` is at."""
+
+    name: str
+    entry: str | None = None
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """Metres from the event's position."""
+
+    to: Point | Places
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceColumn:
+    """A column of the row that `for each` is at, such as `p.limit`."""
+
+    places: str
+    column: str
+    kind: Kind | None
+
+
+@node
+class FunctionCall(Node):
+    """A user's function, written in Python."""
+
+    name: str
+    operands: tuple[Value, ...]
+    kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Since:
+    """`since(P)`: seconds since P was last detected for this entity, 0 at that event; missing before the first.
+
+    `each`: P and the pattern that asks are over the same places, and P at the row's place is meant.
+    """
+
+    pattern: str
+    each: bool = False
+
+
+# Values of a pair. At an event of the pair at time t, pa and pb are the newest events of a and b up to it.
+
+
+@node
+class Of(Node):
+    """`a.speed`, `distance(a, port)`: the operand, a value of one entity's event, at pa or pb."""
+
+    role: Role
+    operand: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Age:
+    """`age(a)`: seconds from the time of pa to t."""
+
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Separation:
+    """`distance(a, b)`: metres between the two; this and the following are measured after `projected` moved them on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bearing:
+    """`bearing(a, b)`: degrees from the one to the other, 0 to 360 from north."""
+
+    origin: Role
+    target: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Closing:
+    """`closing(a, b)`: metres a second by which the distance shrinks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cpa:
+    """`cpa(a, b)`: metres between the two at their closest point of approach, if both keep speed and course."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tcpa:
+    """`tcpa(a, b)`: seconds until then; 0 where it is past."""
+
+
+Value = (
+    Attribute | Constant | Arithmetic | Previous | Held | Elapsed | Moved | Hour | Distance | PlaceColumn | FunctionCall
+    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa
+)  # fmt: skip
+
+
+# Predicates.
+
+Comparator = Literal[">", ">=", "<", "<=", "=", "!="]
+
+
+@dataclass(frozen=True, slots=True)
+class Always:
+    """`any`, `true`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Never:
+    """`none`, `false`."""
+
+
+@node
+class Compare(Node):
+    """A comparison; false if a side is missing. If one side is constant it is the right one; never are both."""
+
+    comparator: Comparator
+    left: Value
+    right: Value
+
+
+@node
+class Missing(Node):
+    """The value is null or NaN."""
+
+    operand: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """The position is at most so many metres from one of the places."""
+
+    places: Places | Point
+    distance_m: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """The position is inside one of the areas, or on a border."""
+
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Crossed:
+    """`crossed(zone)`: the way from the entity's previous position to this one touches an area, or crosses a line."""
+
+    places: Places
+
+
+@dataclass(frozen=True, slots=True)
+class Passed:
+    """`passed(buoy, 500 m)`: that way comes so near to one of the places."""
+
+    places: Places | Point
+    distance_m: Fraction
+
+
+@dataclass(frozen=True, slots=True)
+class Detected:
+    """`detected(P)`: P is detected at this event, of the same entity and stream; `each` as in `Since`."""
+
+    pattern: str
+    each: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """`reports(a)`: the event of the pair is one of a."""
+
+    role: Role
+
+
+@node
+class HoldsOf(Node):
+    """`near(a, port, 5 km)`, `detected(a, P)`: the operand, a predicate on one entity's event, holds at pa, or pb."""
+
+    role: Role
+    operand: Predicate
+
+
+@node
+class PredicateCall(Node):
+    """A user's predicate, written in Python; false if an operand is missing."""
+
+    name: str
+    operands: tuple[Value, ...]
+
+
+@node
+class Not(Node):
+    operand: Predicate
+
+
+@node
+class And(Node):
+    operands: tuple[Predicate, ...]
+
+
+@node
+class Or(Node):
+    operands: tuple[Predicate, ...]
+
+
+Predicate = (
+    Always | Never | Compare | Missing | Near | Inside | PredicateCall | Not | And | Or
+    | Crossed | Passed | Detected | Reports | HoldsOf
+)  # fmt: skip
