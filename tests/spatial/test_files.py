@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import shapely
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.run.progress import render_summary
 from wayeb_py.run.runner import run
-from wayeb_py.spatial.read import Features, Shape, read_features
+from wayeb_py.spatial.read import Feature, Features, Shape, _accept, _to_look_at, read_features
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -311,6 +316,80 @@ def test_a_file_that_holds_more_than_is_read_is_refused(tmp_path: Path, monkeypa
     assert path.stat().st_size < 500_000
     with pytest.raises(DataError, match="which is the most that is read"):
         read_features(path, "points")
+
+
+degrees = st.one_of(
+    st.integers(-3, 3).map(float), st.sampled_from([90.0, 90.5, -91.0, 179.0, -179.0, 360.0, 361.0])
+)
+vertex = st.tuples(degrees, degrees)
+ring = st.lists(vertex, min_size=3, max_size=6)
+polygon = st.builds(shapely.Polygon, ring, st.lists(ring, max_size=1))
+geometry = st.one_of(
+    st.none(),
+    st.builds(shapely.Point, vertex),
+    st.builds(shapely.MultiPoint, st.lists(vertex, max_size=3)),
+    st.builds(shapely.LineString, st.lists(vertex, min_size=2, max_size=5)),
+    polygon,
+    st.builds(shapely.MultiPolygon, st.lists(polygon, max_size=3)),
+    st.sampled_from([shapely.from_wkt(f"{kind} EMPTY") for kind in ("POINT", "LINESTRING", "POLYGON")]),
+    st.sampled_from([shapely.box(0, 0, 1, 1), shapely.box(-180, 80, 180, 90), shapely.Point(math.nan, 2)]),
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(geometry, min_size=1, max_size=6), st.sampled_from(["points", "lines", "areas"]))
+def test_what_is_not_looked_at_one_by_one_has_nothing_wrong(geometries: list[Any], shape: Shape) -> None:
+    """Whatever `_accept` would refuse, repair or note is among what `_to_look_at` finds for all at once."""
+    array = np.empty(len(geometries), dtype=object)
+    array[:] = geometries
+    looked_at = set(_to_look_at(array, shape).tolist())
+    for number in set(range(len(geometries))) - looked_at:
+        notes: list[str] = []
+        one = Feature(geometries[number], None, {}, "this")
+        assert _accept(one, shape, Path("x"), notes) == geometries[number]
+        assert notes == []
+
+
+def test_good_geometries_are_not_looked_at_one_by_one() -> None:
+    good = np.array([shapely.box(n, 0, n + 1, 1) for n in range(3)] + [shapely.box(-180, 80, 180, 90)], dtype=object)
+    bad = np.array([shapely.Polygon([(0, 0), (1, 1), (1, 0), (0, 1)]), None, shapely.Point(0, 0)], dtype=object)
+    # An edge all around the earth is worth a second look, and passes it.
+    assert _to_look_at(np.concatenate([good, bad]), "areas").tolist() == [3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("n_places", [1, 5, 6, 7, 13])
+def test_geojson_is_the_same_however_many_geometries_are_handed_over_at_once(
+    n_places: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wayeb_py.spatial.read.AT_ONCE", 6)
+    places = [shapely.box(n, 0, n + 0.5, 1) for n in range(n_places)]
+    found = read(tmp_path, "a.geojson", collection(*(feature(f"a{n}", g) for n, g in enumerate(places))), "areas")
+    assert found.names == tuple(f"a{n}" for n in range(n_places))
+    assert found.geometries.tolist() == places
+
+
+@pytest.mark.parametrize("wrong", [0, 5, 6, 9])
+def test_geojson_of_many_features_names_the_one_that_is_wrong(
+    wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("wayeb_py.spatial.read.AT_ONCE", 6)
+    features = [feature(f"a{n}", shapely.Point(n, 0)) for n in range(10)]
+    features[wrong]["geometry"]["coordinates"] = [1]
+    with pytest.raises(DataError, match=rf"feature {wrong + 1} \(`a{wrong}`\) is not a geometry"):
+        read(tmp_path, "a.geojson", collection(*features), "points")
+
+
+def test_reading_leaves_the_collection_of_garbage_as_it_was(tmp_path: Path) -> None:
+    assert gc.isenabled()
+    with pytest.raises(DataError):
+        read(tmp_path, "p.csv", "lon,lat\nx,1\n", "points")
+    assert gc.isenabled()
+    gc.disable()
+    try:
+        read(tmp_path, "p.csv", "lon,lat\n1,1\n", "points")
+        assert not gc.isenabled()
+    finally:
+        gc.enable()
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:

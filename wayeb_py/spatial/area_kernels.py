@@ -121,6 +121,33 @@ def _columns(ax, ay, bx, by, south, north, west, wide, k):  # type: ignore[no-un
     return np.int64(max(0.0, np.floor(begin))), np.int64(min(k - 1.0, np.floor(end)))
 
 
+@nb.njit(nogil=True)
+def _listed(inside):  # type: ignore[no-untyped-def]
+    """The areas that are inside as a list with room for all, the place of each in it or -1, and how many there are."""
+    held, slot = np.empty(inside.shape[0], dtype=np.int32), np.full(inside.shape[0], -1, dtype=np.int32)
+    n_held = 0
+    for area in range(inside.shape[0]):
+        if inside[area] != 0:
+            held[n_held] = area
+            slot[area] = n_held
+            n_held += 1
+    return held, slot, n_held
+
+
+@nb.njit(nogil=True)
+def _flip(area, held, slot, n_held):  # type: ignore[no-untyped-def]
+    """Takes an area out of a list if it is there, else puts it in; returns how many the list has now."""
+    if slot[area] < 0:
+        held[n_held] = area
+        slot[area] = n_held
+        return n_held + 1
+    last = held[n_held - 1]
+    held[slot[area]] = last
+    slot[last] = slot[area]
+    slot[area] = -1
+    return n_held - 1
+
+
 @_kernel(
     i64(
         matrix, i32[::1], i32[::1], i32[::1], u8[::1], i64[::1], f64, f64, f64, f64, i64, i64,
@@ -171,11 +198,19 @@ def divide(  # type: ignore[no-untyped-def]
             return 0
     for nth in range(live.shape[0]):
         live_of[live[nth]] = nth
-    at_row = inside.copy()  # whether each area holds the south-west corner of the row's first cell
+    # The areas that hold the south-west corner of the row's first cell, and of this cell: lists, since a million areas
+    # may be alive of which a few hold any one corner; slot[area] is its place in the list, or -1.
+    at_row, row_slot, n_at_row = _listed(inside)
+    held, slot, n_held = _listed(inside)
     has_edges = np.full(live.shape[0], -1, dtype=np.int64)
     n_entries, n_covers = 0, 0
     for row in range(k):
-        here = at_row.copy()
+        for nth in range(n_held):
+            slot[held[nth]] = -1
+        n_held = n_at_row
+        for nth in range(n_at_row):
+            held[nth] = at_row[nth]
+            slot[held[nth]] = nth
         y, next_y = south + row * high, south + (row + 1) * high
         for column in range(k):
             cell = row * k + column
@@ -190,13 +225,13 @@ def divide(  # type: ignore[no-untyped-def]
                     has_edges[live_of[area]] = cell
                     if wanted == 3:
                         entry_place[n_entries] = area
-                        entry_inside[n_entries] = here[live_of[area]]
+                        entry_inside[n_entries] = slot[live_of[area]] >= 0
                         entry_begin[n_entries] = nth
                     n_entries += 1
-            for nth in range(live.shape[0]):
-                if here[nth] != 0 and has_edges[nth] != cell:
+            for nth in range(n_held):
+                if has_edges[held[nth]] != cell:
                     if wanted == 3:
-                        cover_place[n_covers] = live[nth]
+                        cover_place[n_covers] = live[held[nth]]
                     n_covers += 1
             for nth in range(edge_first[cell], edge_first[cell + 1]):
                 edge = cell_edge[nth]
@@ -211,9 +246,9 @@ def divide(  # type: ignore[no-untyped-def]
                 if corner == 0.0:
                     return -1
                 if crosses_y and (corner > 0.0) != (_side(ax, ay, bx, by, next_x, y) > 0.0):
-                    here[area] ^= np.uint8(1)
+                    n_held = _flip(area, held, slot, n_held)
                 if column == 0 and crosses_x and (corner > 0.0) != (_side(ax, ay, bx, by, x, next_y) > 0.0):
-                    at_row[area] ^= np.uint8(1)
+                    n_at_row = _flip(area, at_row, row_slot, n_at_row)
     entry_first[n_cells] = n_entries
     cover_first[n_cells] = n_covers
     if wanted == 3:

@@ -179,8 +179,11 @@ class PlaceIndex:
     def distance(self, lon: F64, lat: F64) -> F64:
         """Metres to the nearest place, 0 inside an area; NaN without a position, or without a place."""
         distance_m = np.empty(len(lon))
-        kernels.distances(lon, lat, *self._different().arrays, distance_m)
-        distance_m[self.inside(lon, lat)] = 0.0
+        inside = self.inside(lon, lat)
+        # The nearest edge of who is inside does not matter: without a position it is not looked for.
+        outside = np.where(inside, np.nan, lon) if self.shapes.are_areas else lon
+        kernels.distances(outside, lat, *self._different().arrays, distance_m)
+        distance_m[inside] = 0.0
         distance_m[np.isinf(distance_m)] = np.nan
         return distance_m
 

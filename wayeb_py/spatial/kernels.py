@@ -110,6 +110,8 @@ def chord_to_piece(qx, qy, qz, ends, lonlat, bend, piece, best):  # type: ignore
     lon, lat = lonlat[piece, 0], lonlat[piece, 1]
     wide, high = lonlat[piece, 2] - lon, lonlat[piece, 3] - lat
     least = np.inf
+    # The edge comes as near as its arc does, give or take the bend: a part that stays farther away cannot be nearest.
+    most = min(best, chord + bent)
     depth, nth = 1, 0
     while depth > 0:
         part = 1.0 / (1 << depth)
@@ -119,7 +121,9 @@ def chord_to_piece(qx, qy, qz, ends, lonlat, bend, piece, best):  # type: ignore
         off = bent * part * part
         if off <= FINE or depth == DEEPEST:
             least = min(least, chord)
-        elif chord - off < min(best, least):
+            most = min(most, least)
+        elif chord - off < most:
+            most = min(most, chord + off)
             depth += 1
             nth *= 2
             continue

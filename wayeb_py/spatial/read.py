@@ -7,9 +7,11 @@ repair is repaired and noted. Coordinates are longitude, latitude in degrees (WG
 from __future__ import annotations
 
 import csv
+import gc
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from pathlib import Path
@@ -32,6 +34,7 @@ LON = ("lon", "longitude", "lng", "long", "x")
 LAT = ("lat", "latitude", "y")
 NAME = ("name", "title", "label")
 MOST_BYTES = 1 << 30  # of a file, and of what a compressed one holds
+AT_ONCE = 4096  # GeoJSON geometries that are handed over by one call
 MOST_CROSSINGS = 5_000  # of an area that is repaired: the time that takes grows with their square
 
 
@@ -74,7 +77,8 @@ def read_features(path: Path, shape: Shape, name_column: str | None = None) -> F
     try:
         if path.stat().st_size > MOST_BYTES:
             raise _too_large(path)
-        found = list(reader(path, name_column))
+        with _without_collecting():
+            found = list(reader(path, name_column))
     except UnicodeDecodeError as error:
         raise DataError(f"the text is not UTF-8: {error.reason}", str(path)) from error
     except OSError as error:
@@ -98,6 +102,18 @@ def read_features(path: Path, shape: Shape, name_column: str | None = None) -> F
     keys = dict.fromkeys(key for feature in found for key in feature.columns)
     columns = {key: _typed([feature.columns.get(key) for feature in found]) for key in keys}
     return Features(geometries, names, columns, tuple(notes))
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """A million rings are ten million lists, none of them garbage: looking for some takes longer than reading does."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Feature]]:
@@ -200,8 +216,6 @@ def _name_key(keys: Sequence[str], named: str | None = None, path: Path | None =
 
 
 def _read_geojson(path: Path, named: str | None) -> Iterator[Feature]:
-    import shapely
-
     text = path.read_text(encoding="utf-8-sig")
     if not text.strip():
         return
@@ -217,32 +231,50 @@ def _read_geojson(path: Path, named: str | None) -> Iterator[Feature]:
     features = data.get("features", []) if data.get("type") == "FeatureCollection" else [data]
     if not isinstance(features, list):
         raise DataError("this is JSON, but not GeoJSON: the features are not a list", str(path))
-    n_without = 0
-    for number, feature in enumerate(features, 1):
-        where = f"feature {number}"
-        if not isinstance(feature, dict):
-            raise DataError(f"{where} has no geometry", str(path))
-        is_feature = feature.get("type") == "Feature"
-        properties = feature.get("properties") if is_feature else {}
-        if not isinstance(properties, dict):
-            properties = {}
-        geometry = feature.get("geometry") if is_feature else feature
-        if not isinstance(geometry, dict) or "type" not in geometry:
-            raise DataError(f"{where} has no geometry", str(path))
-        key = named if named in properties else _name_key(list(properties))
-        if named is not None and key != named:
-            key, n_without = None, n_without + 1
-        name = properties.get(key) if key is not None else feature.get("id") if named is None else None
-        if name is not None:
-            where = f"{where} (`{name}`)"
+    keys: dict[tuple[str, ...], str | None] = {}  # by the names of the properties, of which a file has few sets
+    for begin in range(0, len(features), AT_ONCE):
+        members = features[begin : begin + AT_ONCE]
+        wheres, names, columns = [], [], []
+        for number, feature in enumerate(members, begin + 1):
+            is_feature = isinstance(feature, dict) and feature.get("type") == "Feature"
+            geometry = feature.get("geometry") if is_feature else feature
+            if not isinstance(geometry, dict) or "type" not in geometry:
+                raise DataError(f"feature {number} has no geometry", str(path))
+            properties = feature.get("properties") if is_feature else {}
+            if not isinstance(properties, dict):
+                properties = {}
+            called = tuple(properties)
+            if called not in keys:
+                keys[called] = named if named in properties else None if named is not None else _name_key(called)
+            key = keys[called]
+            name = properties.get(key) if key is not None else feature.get("id") if named is None else None
+            wheres.append(f"feature {number}" if name is None else f"feature {number} (`{name}`)")
+            names.append(None if name is None else str(name))
+            columns.append({k: v for k, v in properties.items() if not isinstance(v, dict | list)})
+        geometries = [member["geometry"] if member.get("type") == "Feature" else member for member in members]
+        yield from map(Feature, _shapes(geometries, wheres, path), names, columns, wheres)
+    if named is not None and named not in keys.values() and features:
+        raise NoSuchColumnError(f"no feature has a property `{named}`, which is to be the name", str(path))
+
+
+def _shapes(geometries: list[dict[str, Any]], wheres: list[str], path: Path) -> Sequence[Any]:
+    """GeoJSON geometries as shapely's: all by one call, and one by one only to find which of them is none."""
+    import shapely
+
+    try:
+        together = json.dumps({"type": "GeometryCollection", "geometries": geometries})
+        parts: Sequence[Any] = shapely.get_parts(shapely.from_geojson(together))
+        if len(parts) == len(geometries):
+            return parts
+    except shapely.errors.GEOSException:
+        pass
+    shaped = []
+    for geometry, where in zip(geometries, wheres, strict=True):
         try:
-            shaped = shapely.from_geojson(json.dumps(geometry))
+            shaped.append(shapely.from_geojson(json.dumps(geometry)))
         except shapely.errors.GEOSException as error:
             raise DataError(f"{where} is not a geometry: {error}", str(path)) from None
-        plain = {k: v for k, v in properties.items() if not isinstance(v, dict | list)}
-        yield Feature(shaped, None if name is None else str(name), plain, where)
-    if named is not None and n_without == len(features) > 0:
-        raise NoSuchColumnError(f"no feature has a property `{named}`, which is to be the name", str(path))
+    return shaped
 
 
 _WKT = re.compile(
