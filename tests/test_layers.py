@@ -104,7 +104,8 @@ def test_the_errors_need_nothing() -> None:
 
 
 def test_the_kernels_see_only_arrays_and_each_other() -> None:
-    paths = [*(ROOT / "wayeb_py/kernels").glob("*.py"), *(ROOT / "wayeb_py").glob("spatial/*kernels.py")]
+    paths = [*(ROOT / "wayeb_py/kernels").glob("*.py")]
+    paths += [path for folder in ("spatial", "pairs") for path in (ROOT / "wayeb_py" / folder).glob("*kernels.py")]
     paths = [path for path in paths if path.name not in ("__init__.py", "cache.py")]
     kernels = [".".join(path.relative_to(ROOT).with_suffix("").parts) for path in paths]
     for path in paths:

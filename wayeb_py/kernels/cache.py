@@ -30,11 +30,11 @@ MACHINE_CODE = "_machine_code"  # the folder of it in a zip
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels; in a zip as well."""
-    from wayeb_py import kernels, spatial
+    from wayeb_py import kernels, pairs, spatial
 
     ours = [f"{kernels.__name__}.{module.name}" for module in pkgutil.iter_modules(kernels.__path__)]
-    places = [f"{spatial.__name__}.{module.name}" for module in pkgutil.iter_modules(spatial.__path__)]
-    return sorted(name for name in ours + places if name != __name__ and (name in ours or name.endswith("kernels")))
+    theirs = [f"{of.__name__}.{module.name}" for of in (spatial, pairs) for module in pkgutil.iter_modules(of.__path__)]
+    return sorted(name for name in ours + theirs if name != __name__ and (name in ours or name.endswith("kernels")))
 
 
 @cache

@@ -1,0 +1,115 @@
+"""The compiled loops that measure a pair: where both are by now, bearing, and how they approach each other.
+
+Approach is computed in a plane that is laid along the great circle between the two: each one's course is taken against
+the circle's own direction at its end, so that meridians which run together toward the poles turn nothing. `closing` is
+exact that way; of `cpa` and `tcpa` the curvature is missing, under 0.1 % of the distance for two that are 50 km apart
+and meet within 50 km. *Not taken*: one north for both (at 60 degrees north and 50 km it is off by 0.8 degrees);
+the nearest point of two great circles, which exists for two that sail side by side as well, a quarter of the earth on.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numba as nb
+import numpy as np
+
+from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i64
+from wayeb_py.pairs.grid_kernels import _direction
+from wayeb_py.spatial.kernels import EARTH_RADIUS_M, vector
+
+_READ = _read_only(f64)
+
+
+@nb.njit(nogil=True, inline="always")
+def _velocity(speed, course):  # type: ignore[no-untyped-def]
+    """Metres a second to the north and to the east; NaN where not known. What stands still needs no course."""
+    if speed == 0.0:
+        return 0.0, 0.0
+    if not (math.isfinite(speed) and math.isfinite(course)):
+        return np.nan, np.nan
+    turn = math.radians(course)
+    return speed * math.cos(turn), speed * math.sin(turn)
+
+
+@nb.njit(nogil=True, inline="always")
+def _toward(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
+    """The direction to another position, as its part to the north and to the east, of length 1; 0 if it is here."""
+    x, y, z = vector(other_lon, other_lat)
+    a, b = math.radians(lon), math.radians(lat)
+    sin_a, cos_a, sin_b, cos_b = math.sin(a), math.cos(a), math.sin(b), math.cos(b)
+    # The difference to here is taken first: of two that are near each other little is left, and it should be exact.
+    ox, oy, oz = vector(lon, lat)
+    dx, dy, dz = x - ox, y - oy, z - oz
+    north = -sin_b * cos_a * dx - sin_b * sin_a * dy + cos_b * dz
+    east = cos_a * dy - sin_a * dx
+    length = math.sqrt(north * north + east * east)
+    if length == 0.0:
+        return 0.0, 0.0
+    return north / length, east / length
+
+
+@_kernel(nb.void(_READ, _READ, _READ, _READ, _READ, f64[::1], f64[::1]))
+def project(lon, lat, speed, course, age_s, there_lon, there_lat):  # type: ignore[no-untyped-def]
+    """Where one is that went on by its course for so long, by the great circle; as it was if its motion is unknown."""
+    for row in range(lon.shape[0]):
+        there_lon[row], there_lat[row] = lon[row], lat[row]
+        angle = speed[row] * age_s[row] / EARTH_RADIUS_M
+        if not math.isfinite(angle) or not math.isfinite(course[row]) or angle == 0.0:
+            continue
+        x, y, z = vector(lon[row], lat[row])
+        ux, uy, uz = _direction(lon[row], lat[row], course[row])
+        cosine, sine = math.cos(angle), math.sin(angle)
+        x, y, z = x * cosine + ux * sine, y * cosine + uy * sine, z * cosine + uz * sine
+        there_lon[row] = math.degrees(math.atan2(y, x))
+        there_lat[row] = math.degrees(math.atan2(z, math.sqrt(x * x + y * y)))
+
+
+@_kernel(nb.void(_READ, _READ, _READ, _READ, f64[::1]))
+def bear(a_lon, a_lat, b_lon, b_lat, bearing):  # type: ignore[no-untyped-def]
+    """Degrees from a to b, 0 to 360; NaN where they are at one place."""
+    for row in range(a_lon.shape[0]):
+        north, east = _toward(a_lon[row], a_lat[row], b_lon[row], b_lat[row])
+        if north == 0.0 and east == 0.0:
+            bearing[row] = np.nan
+        else:
+            degrees = math.degrees(math.atan2(east, north))
+            if degrees < 0.0:
+                degrees += 360.0
+            bearing[row] = degrees if degrees < 360.0 else 0.0  # a hair west of north rounds to north
+
+
+@_kernel(nb.void(_READ, _READ, _READ, _READ, _READ, _READ, _READ, _READ, _READ, f64[::1], f64[::1], f64[::1]))
+def approach(  # type: ignore[no-untyped-def]
+    a_lon, a_lat, a_speed, a_course, b_lon, b_lat, b_speed, b_course, distance_m, closing, cpa_m, tcpa_s
+):
+    """How fast the distance shrinks, how near they come, and after how many seconds; now if that is in the past."""
+    for row in range(a_lon.shape[0]):
+        a_north, a_east = _velocity(a_speed[row], a_course[row])
+        b_north, b_east = _velocity(b_speed[row], b_course[row])
+        along_north, along_east = _toward(a_lon[row], a_lat[row], b_lon[row], b_lat[row])
+        back_north, back_east = _toward(b_lon[row], b_lat[row], a_lon[row], a_lat[row])
+        away = distance_m[row]
+        if (along_north == 0.0 and along_east == 0.0) or (back_north == 0.0 and back_east == 0.0):
+            away = 0.0
+            along_north, along_east, back_north, back_east = 1.0, 0.0, -1.0, 0.0
+        # Along the way from a to b, and to the right of it.
+        x = -(b_north * back_north + b_east * back_east) - (a_north * along_north + a_east * along_east)
+        y = (b_north * back_east - b_east * back_north) - (a_east * along_north - a_north * along_east)
+        square = x * x + y * y
+        closing[row] = -x if away > 0.0 else -math.sqrt(square)
+        after = 0.0
+        if square > 0.0:
+            after = max(0.0, -away * x / square)
+        elif square != square:
+            after = np.nan
+        tcpa_s[row] = after
+        cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
+
+
+@_kernel(*(nb.void(_read_only(t), t[::1], _read_only(i64), t[::1]) for t in (f64, i64)))
+def gather(values, kept, at, out):  # type: ignore[no-untyped-def]
+    """out[nth] = values[at[nth]], or kept[entity] where at[nth] is -1 - entity."""
+    for nth in range(at.shape[0]):
+        place = at[nth]
+        out[nth] = values[place] if place >= 0 else kept[-1 - place]
