@@ -17,8 +17,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.experiments import EXPERIMENTS
-from benchmarks.record import MISSING, RECORDS, newest_records
+from benchmarks.experiments.catalogue import EXPERIMENTS
+from benchmarks.harness.record import MISSING, RECORDS, newest_records
 
 app = typer.Typer(add_completion=False, no_args_is_help=False, pretty_exceptions_enable=False, rich_markup_mode=None)
 Quick = Annotated[bool, typer.Option("--quick", help="Small sizes: within 3 minutes, without names.")]
@@ -54,7 +54,7 @@ def run(
         print(f"==> [{number + 1}/{len(chosen)}] {entry.name}; {left}", flush=True)
         options = [] if size == "usual" else [f"--{size}"]
         options += ["--only", only] if only else []
-        status = subprocess.run([sys.executable, "-m", f"benchmarks.{entry.name}", *options]).returncode
+        status = subprocess.run([sys.executable, "-m", entry.module, *options]).returncode
         if status == MISSING:
             not_run.append(entry.name)
         elif status:
@@ -83,7 +83,7 @@ def report(
     records: Records = RECORDS,
 ) -> None:
     """One HTML page of the newest records: figures, tables, and how to repeat each."""
-    from benchmarks.report import write_report
+    from benchmarks.harness.report import write_report
 
     found = newest_records(records)
     if not found:
@@ -101,8 +101,8 @@ def compare(
     after: Annotated[Path, typer.Argument(metavar="B", help="The same, later.")],
 ) -> None:
     """What became slower from A to B beyond the noise; ends with 1 if something did."""
-    from benchmarks.compare import compare as compare_records
-    from benchmarks.compare import doubts, load
+    from benchmarks.harness.compare import compare as compare_records
+    from benchmarks.harness.compare import doubts, load
 
     for path in (before, after):
         if not path.exists():
@@ -133,8 +133,8 @@ def publish(
     records: Records = RECORDS,
 ) -> None:
     """Copy the newest records of the usual size to benchmarks/published, and write README's numbers from there."""
-    from benchmarks.published import RefusedError, left_out, write_readme
-    from benchmarks.published import publish as publish_records
+    from benchmarks.harness.readme_table import RefusedError, left_out, write_readme
+    from benchmarks.harness.readme_table import publish as publish_records
 
     try:
         for record in publish_records(names or [], disturbed, records):
@@ -149,7 +149,7 @@ def publish(
 @app.command()
 def readme() -> None:
     """Write README's numbers from benchmarks/published."""
-    from benchmarks.published import write_readme
+    from benchmarks.harness.readme_table import write_readme
 
     write_readme()
 

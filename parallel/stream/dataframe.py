@@ -12,7 +12,7 @@ moves with the batches and drops without saying so. State is one value a shard, 
 query's checkpoint: a batch that is tried again begins from the state that the batch before it committed.
 
 *Not taken*: rows grouped by entity (a state store entry and a Python call for each entity and batch); rows grouped by
-shard (`benchmarks/spark_stream.py` has it as what the rest is measured against: faster where places in files are asked
+shard (`wayeb bench spark_stream` has it as what the rest is measured against: faster where places in files are asked
 for, which cost a third, but ordered by time alone, so that ties and lateness depend on the shuffle);
 `transformWithState` (slower where it was tried, and what it adds, timers and several variables, one blob needs not).
 """

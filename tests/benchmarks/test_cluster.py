@@ -9,7 +9,7 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from benchmarks.cluster_model import (
+from benchmarks.experiments.spark.cluster_model import (
     THIS_MACHINE,
     Costs,
     Entities,

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.draw import LABELS, label_of, make_sheet, say
-from benchmarks.record import Figure, Record, read_record
+from benchmarks.harness.draw import LABELS, label_of, make_sheet, say
+from benchmarks.harness.record import Figure, Record, read_record
 
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.counted import Marks
-from benchmarks.instructions import read_counts
+from benchmarks.experiments.instructions import read_counts
+from benchmarks.experiments.instructions_work import Marks
 
 DUMP = """# callgrind format
 version: 1

@@ -14,12 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 import wayeb_py
-from benchmarks import peers
+from benchmarks import REPOSITORY
 from benchmarks.__main__ import app
-from benchmarks.measure import Experiment
-from benchmarks.peer_forms.answering import time_passes
-from benchmarks.peer_forms.form import TASKS, Form, MissingError, section
-from benchmarks.record import begin_record
+from benchmarks.experiments import peers
+from benchmarks.harness.measure import Experiment
+from benchmarks.harness.record import begin_record
+from benchmarks.peers.answering import time_passes
+from benchmarks.peers.form import TASKS, Form, MissingError, section
 from data.fleet import write_fleet
 
 FORMS = {form.name: form for form in peers.forms()}
@@ -119,7 +120,7 @@ def test_every_peer_says_what_it_writes_or_why_not() -> None:
 
 
 def test_ours_writes_one_line_a_pattern_and_names_them_as_the_tasks_do() -> None:
-    patterns = wayeb_py.compile(peers.ROOT / "benchmarks" / "peers.sre")
+    patterns = wayeb_py.compile(REPOSITORY / "benchmarks" / "inputs" / "peers.sre")
     assert set(patterns.names) == {name for names in TASKS.values() for name in names}
     assert FORMS["wayeb"].lines("Legs") == 1
 
@@ -148,7 +149,7 @@ def test_our_own_process_answers(tmp_path: Path) -> None:
         tasks = [f"{task}={','.join(patterns)}" for task, patterns in TASKS.items()]
         words = [str(tmp_path / "fleet.parquet"), str(tmp_path / name), "--budget-s", "0", "--tasks", *tasks]
         command = [*FORMS[name].start(), *words]
-        subprocess.run(command, check=True, cwd=peers.ROOT)
+        subprocess.run(command, check=True, cwd=REPOSITORY)
         report = json.loads((tmp_path / name / "report.json").read_text())
         assert all(len(report[task]["seconds"]) == 1 for task in TASKS)
         answers[name] = {task: peers.read_detections(tmp_path / name, task) for task in TASKS}
@@ -169,7 +170,10 @@ def test_only_is_for_the_peers_and_knows_their_names() -> None:
     refused = CliRunner().invoke(app, ["run", "latency", "--only", "duckdb"])
     assert refused.exit_code == 2
     ended = subprocess.run(
-        [sys.executable, "-m", "benchmarks.peers", "--only", "nonsense"], cwd=peers.ROOT, capture_output=True, text=True
+        [sys.executable, "-m", "benchmarks.experiments.peers", "--only", "nonsense"],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
     )
     assert ended.returncode == 2
     assert "no peer is called nonsense" in ended.stderr

@@ -6,9 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments import EXPERIMENTS
-from benchmarks.published import BEGIN, END, LINES, README, RefusedError, left_out, publish, section, write_readme
-from benchmarks.record import Bound, Record, Size, begin_record, newest_records
+from benchmarks.experiments.catalogue import EXPERIMENTS
+from benchmarks.harness.readme_table import (
+    BEGIN,
+    END,
+    LINES,
+    README,
+    RefusedError,
+    left_out,
+    publish,
+    section,
+    write_readme,
+)
+from benchmarks.harness.record import Bound, Record, Size, begin_record, newest_records
 
 
 def record(

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.compare import compare, doubts, load
-from benchmarks.experiments import EXPERIMENTS
-from benchmarks.measure import Experiment, repeat_in_turn
-from benchmarks.progress import Progress, left_s
-from benchmarks.record import Bound, Figure, Record, Size, begin_record, newest_records, read_record
-from benchmarks.report import write_report
+from benchmarks.experiments.catalogue import EXPERIMENTS
+from benchmarks.harness.compare import compare, doubts, load
+from benchmarks.harness.measure import Experiment, repeat_in_turn
+from benchmarks.harness.progress import Progress, left_s
+from benchmarks.harness.record import Bound, Figure, Record, Size, begin_record, newest_records, read_record
+from benchmarks.harness.report import write_report
 
 ROOT = Path(__file__).parents[2]
 
@@ -170,11 +170,11 @@ def test_records_of_different_sizes_are_not_compared(tmp_path: Path) -> None:
 
 def test_every_experiment_that_is_named_is_there_and_every_one_there_is_named() -> None:
     there = {
-        path.stem
-        for path in (ROOT / "benchmarks").glob("*.py")
-        if not path.stem.startswith("__") and "= start(" in path.read_text()
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (ROOT / "benchmarks").rglob("*.py")
+        if "= start(" in path.read_text()
     }
-    assert {entry.name for entry in EXPERIMENTS} == there
+    assert {entry.module for entry in EXPERIMENTS} == there
 
 
 def test_the_command_compares_and_refuses_what_is_not_there(tmp_path: Path) -> None:

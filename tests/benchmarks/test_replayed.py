@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from benchmarks.endless import PAUSE_S, SKIPPED, EndlessLog, RoundSchedule
-from benchmarks.highest import find_highest
-from benchmarks.ports_sea import N_IN_REACH, messages, port_patterns
-from benchmarks.replayed import Subject, expected_ids
-from benchmarks.steady import latency_s, offered_at_s, plans, steady
+from benchmarks.inputs.ports_sea import N_IN_REACH, messages, port_patterns
+from benchmarks.replays.endless_log import PAUSE_S, SKIPPED, EndlessLog, RoundSchedule
+from benchmarks.replays.highest_speed import find_highest
+from benchmarks.replays.steady_state import latency_s, offered_at_s, plans, steady
+from benchmarks.replays.watched_replay import Subject, expected_ids
 from wayeb_py.parallel.health.pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.replay import MAX, Schedule

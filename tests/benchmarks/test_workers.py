@@ -11,11 +11,11 @@ import pytest
 pytest.importorskip("pyspark")
 
 import wayeb_py
-from benchmarks.cluster_costs import fleet_patterns, parts_of_line
-from benchmarks.found import read_found
-from benchmarks.pattern_sets import first_of, replicated, write_sre
-from benchmarks.record import Figure, begin_record
-from benchmarks.workers import worker_counts
+from benchmarks.experiments.spark.cluster_costs import fleet_patterns, parts_of_line
+from benchmarks.experiments.spark.workers import worker_counts
+from benchmarks.harness.record import Figure, begin_record
+from benchmarks.harness.written_detections import read_found
+from benchmarks.inputs.pattern_sets import first_of, replicated, write_sre
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_the_first_patterns_are_one_of_each_kind() -> None:
 
 
 def fleet_patterns_of(name: str) -> list[str]:
-    return list(wayeb_py.compile(Path(__file__).parents[2] / "benchmarks" / name).names)
+    return list(wayeb_py.compile(Path(__file__).parents[2] / "benchmarks" / "inputs" / name).names)
 
 
 def test_a_line_through_two_points_has_no_part_below_nothing() -> None:

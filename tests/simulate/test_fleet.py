@@ -12,11 +12,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from benchmarks.events import SIX_PATTERNS, as_numpy
-from benchmarks.fleet_in_polars import FORMULATIONS, in_one_order
-from benchmarks.many_patterns import RowOf, detected_rows
-from benchmarks.pattern_sets import Part, forty_eight, thousand, write_sre
-from benchmarks.words import Words
+from benchmarks.experiments.many_patterns import RowOf, detected_rows
+from benchmarks.inputs.fleet_events import SIX_PATTERNS, as_numpy
+from benchmarks.inputs.pattern_sets import Part, forty_eight, thousand, write_sre
+from benchmarks.references.boundary_sets import Words
+from benchmarks.references.fleet_in_polars import FORMULATIONS, in_one_order
 from data.fleet import generate_fleet, read_injected, write_fleet
 
 ROOT = Path(__file__).parents[2]

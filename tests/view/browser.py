@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from selenium import webdriver
 
-from benchmarks.chromium import REMEDY, start_chromium
+from benchmarks.harness.chromium import REMEDY, start_chromium
 from tests.polling import poll
 
 

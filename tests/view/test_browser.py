@@ -16,7 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 import wayeb_py
-from benchmarks.made_scene import made_episodes, made_tracks
+from benchmarks.inputs.map_scene import made_episodes, made_tracks
 from tests.view.browser import Browser, browser  # noqa: F401 (a fixture)
 from wayeb_py.view.draw import draw_map
 from wayeb_py.view.found import Episode

@@ -1,0 +1,95 @@
+"""The experiments by name: what each shows and how long it takes on two cores, so that a run can say what remains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """An experiment; its module has its name."""
+
+    name: str
+    shows: str
+    usual_s: int
+    quick_s: int | None = None  # it may have no quick size
+    by_name: bool = False  # quickly only if it is named: all others together take three minutes
+    on_spark: bool = False
+
+    @property
+    def module(self) -> str:
+        return f"benchmarks.experiments.{'spark.' if self.on_spark else ''}{self.name}"
+
+    def seconds(self, size: str) -> int | None:
+        """None for the full size, which no one has timed."""
+        return None if size == "full" else self.quick_s if size == "quick" and self.quick_s else self.usual_s
+
+    def belongs_to(self, size: str) -> bool:
+        """Whether a run without names includes it."""
+        return size != "quick" or (self.quick_s is not None and not self.by_name)
+
+
+EXPERIMENTS = (
+    Entry("in_memory", "six patterns over columns in memory, against a numpy sum", 30, 10),
+    Entry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80, 5),
+    Entry("many_patterns", "48 and 1,000 distinct patterns, against six", 80, 8),
+    Entry("scaling", "cost against patterns, entities, events, window, share detected", 150, 8),
+    Entry("latency", "from an event offered to its detection out, in process", 30, 7),
+    Entry("start_up", "from the command to its first result", 15, 12),
+    Entry("resident_memory", "memory of a long run", 40, 3),
+    Entry("places", "220 ports for each, against 220 patterns", 60, 7),
+    Entry("spatial", "inside and near, against shapely", 90, 7),
+    Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
+    Entry(
+        "spark_batch",
+        "Spark: source scheme against one process, partition against window functions",
+        400,
+        43,
+        by_name=True,
+        on_spark=True,
+    ),
+    Entry(
+        "workers",
+        "Spark: recognition time against workers, by scheme, distinct and replicated patterns",
+        300,
+        25,
+        on_spark=True,
+    ),
+    Entry(
+        "cluster",
+        "Spark: throughput on up to 1,000 cores, simulated from costs measured here",
+        300,
+        33,
+        by_name=True,
+        on_spark=True,
+    ),
+    Entry(
+        "spark_stream",
+        "Spark: a stream recognised where it is read, against applyInPandasWithState",
+        300,
+        28,
+        by_name=True,
+        on_spark=True,
+    ),
+    Entry(
+        "back_pressure",
+        "Spark: back-pressure of 1 to 6 sources against recognisers, and the rate held",
+        660,
+        34,
+        by_name=True,
+        on_spark=True,
+    ),
+    Entry(
+        "ports_replayed",
+        "Spark: 220 ports, half a year in an hour, in half of one, and how much faster",
+        1200,
+        22,
+        by_name=True,
+        on_spark=True,
+    ),
+    Entry("stream_latency", "Spark: from an event offered to its detection out", 180, 26, on_spark=True),
+    Entry("peers", "side by side with other engines, detections compared", 900, 11),
+    Entry("kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, on_spark=True),
+    Entry("map_page", "a map of 50,000 points answers", 40, 15),
+    Entry("instructions", "instructions of the kernels by event, counted by valgrind: no noise", 80),
+)

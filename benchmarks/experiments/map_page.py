@@ -1,0 +1,75 @@
+"""The map page with 50,000 track points and 2,000 episodes in a real browser: a filter, an entity, a pan.
+
+Analysis: the page draws on a canvas without a graphics card here, so what counts is how much is drawn anew. The figure
+is a time and not a ratio, since it is what a reader feels.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+from pathlib import Path
+
+from benchmarks.harness.chromium import REMEDY, start_chromium
+from benchmarks.harness.measure import Bound, start
+from benchmarks.inputs.map_scene import SEED, made_episodes, made_tracks
+from wayeb_py.view.page import render_page
+from wayeb_py.view.scene import build_scene
+
+ROUNDS = {"quick": 3, "usual": 5, "full": 5}
+MOST_MS = 100
+ACTIONS = {
+    "a filter": "document.querySelectorAll('#patterns input')[3].click()",
+    "an entity": "document.querySelectorAll('#entities input')[0].click()",
+    "a pan": "wayebMap.view.x += (window.to = -(window.to ?? 40)) / wayebMap.view.scale",
+}
+MEASURE = """
+const act = new Function(arguments[0]);
+const canvas = document.getElementById("map");
+const once = () => {
+  const begin = performance.now();
+  act();
+  wayebMap.drawNow();
+  canvas.getContext("2d").getImageData(0, 0, 1, 1); // waits until it is really drawn
+  return performance.now() - begin;
+};
+// Every action undoes the one before; of each two the slower counts.
+const taken = Array.from({ length: 9 }, () => Math.max(once(), once()));
+return taken.sort((a, b) => a - b)[4];
+"""
+
+
+def main() -> None:
+    experiment = start("map_page", "50,000 track points and 2,000 episodes in headless Chromium", SEED)
+    tracks = made_tracks(100, 500)
+    scene, _ = build_scene("Large", tracks, made_episodes(tracks, 2_000, 25))
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder, "page.html")
+        page.write_text(render_page(scene), encoding="utf-8")
+        driver = start_chromium(Path(folder, "profile"))
+        if driver is None:
+            experiment.missing(REMEDY)
+        try:
+            driver.get(page.as_uri())
+            counts = driver.execute_script("return document.querySelector('#counts').textContent")
+            experiment.check("all points and episodes are shown", counts == "2,000 episodes, 100 entities")
+            experiment.check("nothing is thinned", scene["notes"] == [])
+            n_rounds = ROUNDS[experiment.size]
+            with experiment.watched():
+                taken_ms = {
+                    what: [float(driver.execute_script(MEASURE, action)) for _ in range(n_rounds)]
+                    for what, action in ACTIONS.items()
+                }
+        finally:
+            driver.quit()
+    for what, taken in taken_ms.items():
+        experiment.record.repeats_s[what] = [ms / 1e3 for ms in taken]
+        ms, low, high = statistics.median(taken), min(taken), max(taken)
+        experiment.row(action=what, ms=ms, low=low, high=high, repeats=n_rounds)
+        experiment.bound(Bound(f"{what}, median", ms, MOST_MS, "at most", "ms", low, high))
+    experiment.bars("The map page answers", "action", "ms", MOST_MS, "the bound")
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""The experiments that run on Spark, and the simulation of larger clusters."""

@@ -1,0 +1,1 @@
+"""What the experiments run on: events and patterns, made once or enumerated."""
