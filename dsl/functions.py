@@ -1,21 +1,209 @@
-"""The functions that every pattern may call: their names, and how a call looks, for messages."""
+"""The functions of the language, each declared once: its arguments, its result, what it needs, what it says.
+
+From here come how a call looks in messages, how many arguments it may have, which part of the tree it becomes, and the
+table in the language reference. The checker adds what is particular to a function's arguments (`semantics/calls.py`),
+the engine how it is evaluated, both by the function's name; tests hold the three to each other. A class for each function
+with methods for all of it was not taken: the language knows no evaluation.
+"""
 
 from __future__ import annotations
 
-USAGE: dict[str, str] = {
-    "abs": "abs(x)",
-    "min": "min(a, b)",
-    "max": "max(a, b)",
-    "angle": "angle(a, b)",
-    "prev": "prev(x)",
-    "elapsed": "elapsed()",
-    "moved": "moved()",
-    "held": "held(x)",
-    "hour": 'hour("Europe/Athens")',
-    "near": "near(coast, 300 m)",
-    "inside": "inside(fishing)",
-    "distance": "distance(p)",
-    "point": "point(-4.47, 48.38)",
-    "missing": "missing(x)",
-    "time": 'time("2016-01-12T13:00:00Z")',
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from wayeb_py.dsl import predicates as p
+from wayeb_py.dsl.units import DEGREES, HOURS, METRES, SECONDS, Unit
+
+Takes = Literal[
+    "number",
+    "value",
+    "value or predicate",
+    "bearing",
+    "degrees",
+    "zone",
+    "instant",
+    "places",
+    "areas",
+    "areas or lines",
+    "length",
+    "pattern",
+    "entity",
+]
+Gives = Literal["number", "same", "predicate", "time", "places"]
+Need = Literal["position", "previous event", "places", "other patterns", "several entities", "motion"]
+
+NUMBER_OF_MANY = 99
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """One way to call a function; a function of two ways, such as `distance`, is declared twice.
+
+    `becomes` is the part of the tree that it makes of its arguments; None where the checker works it out. In a pair a
+    function of one entity's event takes `a` or `b` first, which `whose` says of it: `both` where it may be left out.
+    """
+
+    name: str
+    usage: str
+    takes: tuple[Takes, ...]
+    gives: Gives
+    says: str
+    unit: Unit | None = None
+    needs: tuple[Need, ...] = ()
+    becomes: type[Any] | None = None
+    more: bool = False  # the last argument may come again and again
+    whose: Literal["", "one", "both"] = ""
+    otherwise: Mapping[int, str] = field(default_factory=dict)  # what is meant by another number of arguments
+
+    def accepts(self, n_arguments: int) -> bool:
+        """Whether it may be called with so many arguments."""
+        return len(self.takes) <= n_arguments <= (NUMBER_OF_MANY if self.more else len(self.takes))
+
+
+_OVER_SEVERAL = "of one event; what is computed over several must be a column of the events"
+
+FUNCTIONS: tuple[Function, ...] = (
+    Function("abs", "abs(x)", ("number",), "same", "x without its sign"),
+    Function(
+        "min",
+        "min(a, b)",
+        ("number", "number"),
+        "same",
+        "the least of two or more",
+        more=True,
+        otherwise={1: f"it is called as `min(a, b)`, {_OVER_SEVERAL}"},
+    ),
+    Function(
+        "max",
+        "max(a, b)",
+        ("number", "number"),
+        "same",
+        "the greatest of two or more",
+        more=True,
+        otherwise={1: f"it is called as `max(a, b)`, {_OVER_SEVERAL}"},
+    ),
+    Function(
+        "angle",
+        "angle(a, b)",
+        ("bearing", "bearing"),
+        "number",
+        "smallest difference of two bearings, 0 to 180",
+        DEGREES,
+    ),
+    Function(
+        "prev",
+        "prev(x)",
+        ("value",),
+        "same",
+        "x at the previous event; missing at the first",
+        needs=("previous event",),
+        becomes=p.Previous,
+        otherwise={2: "it is called as `prev(x)`; `prev(prev(x))` is the value two events before"},
+    ),
+    Function(
+        "elapsed",
+        "elapsed()",
+        (),
+        "number",
+        "time since the previous event; missing at the first",
+        SECONDS,
+        ("previous event",),
+        p.Elapsed,
+    ),
+    Function(
+        "moved",
+        "moved()",
+        (),
+        "number",
+        "great-circle distance from the previous event; missing at the first",
+        METRES,
+        ("position", "previous event"),
+        p.Moved,
+        whose="one",
+    ),
+    Function(
+        "held",
+        "held(x)",
+        ("value or predicate",),
+        "number",
+        "time since x took the value that it has now, or a predicate the truth value; 0 at the first event",
+        SECONDS,
+        ("previous event",),
+        p.Held,
+    ),
+    Function(
+        "hour",
+        'hour("Europe/Athens")',
+        ("zone",),
+        "number",
+        "hour of the day there, 0 to 24, of the event's time",
+        HOURS,
+        becomes=p.Hour,
+    ),
+    Function(
+        "near",
+        "near(coast, 300 m)",
+        ("places", "length"),
+        "predicate",
+        "the position is at most that far from one of them; inside an area it is 0 away",
+        needs=("position", "places"),
+        becomes=p.Near,
+        whose="both",
+        otherwise={1: "it is called as `near(coast, 300 m)`; how far away they are is `distance(coast)`"},
+    ),
+    Function(
+        "inside",
+        "inside(fishing)",
+        ("areas",),
+        "predicate",
+        "inside one of them; on the border counts as inside",
+        needs=("position", "places"),
+        becomes=p.Inside,
+        whose="both",
+        otherwise={2: "it is called as `inside(fishing)`; within a distance of them is `near(fishing, 300 m)`"},
+    ),
+    Function(
+        "distance",
+        "distance(p)",
+        ("places",),
+        "number",
+        "great-circle distance to the nearest of them",
+        METRES,
+        ("position", "places"),
+        p.Distance,
+        whose="one",
+    ),
+    Function("point", "point(-4.47, 48.38)", ("degrees", "degrees"), "places", "a place by its longitude and latitude"),
+    Function("missing", "missing(x)", ("value",), "predicate", "x is null or NaN", becomes=p.Missing),
+    Function("time", 'time("2016-01-12T13:00:00Z")', ("instant",), "time", "a moment"),
+)
+
+_BY_NAME: dict[str, tuple[Function, ...]] = {}
+for _function in FUNCTIONS:
+    _BY_NAME[_function.name] = (*_BY_NAME.get(_function.name, ()), _function)
+
+_BY_PART: dict[type[Any], Function] = {
+    function.becomes: function for function in FUNCTIONS if function.becomes is not None
 }
+
+USAGE: dict[str, str] = {name: ways[0].usage for name, ways in _BY_NAME.items()}
+"""How a call looks, for messages: that of the first way to call it."""
+
+
+def ways_to_call(name: str) -> tuple[Function, ...]:
+    """The declarations of a function; none where the language does not have it."""
+    return _BY_NAME.get(name, ())
+
+
+def function_of(part: Any) -> Function | None:
+    """The function that a part of the tree is a call of."""
+    if isinstance(part, p.Arithmetic):
+        return _BY_NAME.get(part.operator, (None,))[0]
+    return _BY_PART.get(type(part))
+
+
+def needs(part: Any, what: Need) -> bool:
+    """Whether a part of the tree needs the position, the previous event, …, itself and not by what it holds."""
+    function = _BY_PART.get(type(part))
+    return function is not None and what in function.needs

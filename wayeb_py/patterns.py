@@ -22,6 +22,7 @@ from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.functions import needs
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError, Diagnostic, Note, PatternError
 from wayeb_py.functions import UserFunction
@@ -352,7 +353,7 @@ def _attributes_of(regex: m.Regex, position: tuple[str, str] | None, lookups: se
     """The columns that a regex looks at: of what asks for the position, those of the position."""
     where = [m.Attribute(column, "number") for column in position or ()]
     for part in walk(regex):
-        if isinstance(part, m.Moved | m.Distance | m.Near | m.Inside):
+        if needs(part, "position"):
             yield from where
         elif isinstance(part, m.Attribute):
             name, dot, _ = part.name.partition(".")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, cast
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.foreign import FUNCTIONS, IN_PREFIX_FORM, PREFIX_HEADS
-from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.functions import USAGE, Function, ways_to_call
 from wayeb_py.dsl.semantics import quantities
 from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.semantics.scope import KIND_NAMES, text_at
@@ -20,51 +20,46 @@ from wayeb_py.errors import Span
 if TYPE_CHECKING:
     from wayeb_py.dsl.semantics.resolve import Resolver
 
-_Handler = Callable[["Resolver", t.Call, Sequence[Result]], Result]
+_Check = Callable[["Resolver", t.Call, Sequence[Result]], Result]
 
 
 def call(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     """The meaning of a call; `parts` are the results of its arguments, without the name of places."""
-    handler = _HANDLERS.get(node.function)
-    if handler is not None:
-        if not _counts(node):
-            return _wrong_count(r, node, USAGE[node.function])
-        return handler(r, node, parts)
+    ways = ways_to_call(node.function)
+    if ways:
+        way = next((way for way in ways if way.accepts(len(node.arguments))), None)
+        if way is None:
+            return _wrong_count(r, node, ways[0].usage, ways[0].otherwise)
+        return _CHECKS[way.name](r, node, parts) if way.name in _CHECKS else _plain(r, node, way)
     signature = r.scope.functions.get(node.function)
     if signature is None:
         return _unknown(r, node, parts)
     return _user_call(r, node, parts, signature)
 
 
-_COUNTS: dict[str, tuple[int, int]] = {
-    "abs": (1, 1), "min": (2, 99), "max": (2, 99), "angle": (2, 2), "prev": (1, 1), "elapsed": (0, 0), "moved": (0, 0),
-    "held": (1, 1), "hour": (1, 1), "near": (2, 2), "inside": (1, 1), "distance": (1, 1), "point": (2, 2),
-    "missing": (1, 1), "time": (1, 1),
-}  # fmt: skip
+def _plain(r: Resolver, node: t.Call, way: Function) -> Result:
+    """A call whose declaration says everything: it has no arguments."""
+    if "position" in way.needs and not _has_position(r, node):
+        return WRONG
+    assert way.becomes is not None
+    return Valued(way.becomes(), "number", way.unit, strict=True)
 
 
-# What is meant by a call with another number of arguments.
-_COUNTED_OTHERWISE = {
-    ("prev", 2): "it is called as `prev(x)`; `prev(prev(x))` is the value two events before",
-    ("near", 1): "it is called as `near(coast, 300 m)`; how far away they are is `distance(coast)`",
-    ("inside", 2): "it is called as `inside(fishing)`; within a distance of them is `near(fishing, 300 m)`",
-    (
-        "max",
-        1,
-    ): "it is called as `max(a, b)`, of one event; what is computed over several must be a column of the events",
-    (
-        "min",
-        1,
-    ): "it is called as `min(a, b)`, of one event; what is computed over several must be a column of the events",
-}
+_CHECKS: dict[str, _Check] = {}
+"""What checks the arguments of a call, and makes its meaning of them; by the name of the function."""
 
 
-def _counts(node: t.Call) -> bool:
-    low, high = _COUNTS[node.function]
-    return low <= len(node.arguments) <= high
+def checks(*names: str) -> Callable[[_Check], _Check]:
+    """Says of which functions this checks the calls."""
+
+    def note(check: _Check) -> _Check:
+        _CHECKS.update(dict.fromkeys(names, check))
+        return check
+
+    return note
 
 
-def _wrong_count(r: Resolver, node: t.Call, usage: str) -> Wrong:
+def _wrong_count(r: Resolver, node: t.Call, usage: str, otherwise: Mapping[int, str] | None = None) -> Wrong:
     given = len(node.arguments)
     words = "no arguments" if given == 0 else "1 argument" if given == 1 else f"{given} arguments"
     r.report.error(
@@ -72,7 +67,7 @@ def _wrong_count(r: Resolver, node: t.Call, usage: str) -> Wrong:
         f"`{node.function}` needs arguments" if given == 0 else f"`{node.function}` cannot take {words}",
         node.span,
         f"called with {words}",
-        _COUNTED_OTHERWISE.get((node.function, given), f"it is called as `{usage}`"),
+        (otherwise or {}).get(given, f"it is called as `{usage}`"),
     )
     return WRONG
 
@@ -141,6 +136,7 @@ def _numbers(r: Resolver, node: t.Call, parts: Sequence[Result]) -> list[Valued]
     return values if len(values) == len(parts) else None
 
 
+@checks("abs")
 def _abs(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     values = _numbers(r, node, parts)
     if values is None:
@@ -151,6 +147,7 @@ def _abs(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Valued(m.Arithmetic("abs", (value.value,)), "number", value.unit, value.strict)
 
 
+@checks("min", "max")
 def _min_or_max(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     values = _numbers(r, node, parts)
     if values is None:
@@ -174,6 +171,7 @@ def _min_or_max(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return first
 
 
+@checks("angle")
 def _angle(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     values = _numbers(r, node, parts)
     if values is None:
@@ -196,6 +194,7 @@ def _angle(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
 # The entity's past.
 
 
+@checks("prev")
 def _prev(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     value = quantities.as_value(r, parts[0], node.arguments[0], "given to `prev`")
     if value is None:
@@ -207,6 +206,7 @@ def _prev(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Valued(m.Previous(value.value, value.kind), value.kind, value.unit, value.strict, looks_up=value.looks_up)
 
 
+@checks("held")
 def _held(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     if isinstance(parts[0], Predicated):
         if isinstance(parts[0].predicate, m.Always | m.Never):
@@ -218,10 +218,7 @@ def _held(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return WRONG if value is None else Valued(m.Held(value.value), "number", SECONDS, strict=True)
 
 
-def _elapsed(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
-    return Valued(m.Elapsed(), "number", SECONDS, strict=True)
-
-
+@checks("hour")
 def _hour(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     zone = node.arguments[0]
     if not isinstance(zone, t.Text):
@@ -241,6 +238,7 @@ def _hour(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Valued(m.Hour(zone.value), "number", HOURS)
 
 
+@checks("missing")
 def _missing(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     value = quantities.as_value(r, parts[0], node.arguments[0], "missing")
     if value is None:
@@ -249,6 +247,7 @@ def _missing(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Predicated(m.Missing(value.value), placed_unless=is_position)
 
 
+@checks("time")
 def _time(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     written = node.arguments[0]
     instant = read_instant(written.value) if isinstance(written, t.Text) else None
@@ -304,6 +303,7 @@ def _places(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Placed | None
     return None
 
 
+@checks("near")
 def _near(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     places = _places(r, node, parts)
     positioned = _has_position(r, node)
@@ -344,6 +344,7 @@ def _near(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Predicated(m.Near(places.places, distance_m), ((r.source, node.span),), placed=True)
 
 
+@checks("inside")
 def _inside(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     places = _places(r, node, parts)
     positioned = _has_position(r, node)
@@ -363,6 +364,7 @@ def _inside(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Predicated(m.Inside(places.places), ((r.source, node.span),), placed=True)
 
 
+@checks("distance")
 def _distance(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     places = _places(r, node, parts)
     if not _has_position(r, node) or places is None:
@@ -370,10 +372,7 @@ def _distance(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     return Valued(m.Distance(places.places), "number", METRES, strict=True, looks_up=True)
 
 
-def _moved(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
-    return Valued(m.Moved(), "number", METRES, strict=True) if _has_position(r, node) else WRONG
-
-
+@checks("point")
 def _point(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
     values = _numbers(r, node, parts)
     if values is None:
@@ -395,10 +394,3 @@ def _point(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
             r.report.error(r.source, f"a {name} is from -{limit} to {limit}", argument.span, "out of range", hint)
             return WRONG
     return Placed(m.Point(*degrees), None)
-
-
-_HANDLERS: dict[str, _Handler] = {
-    "abs": _abs, "min": _min_or_max, "max": _min_or_max, "angle": _angle, "prev": _prev, "elapsed": _elapsed,
-    "moved": _moved, "held": _held, "hour": _hour, "near": _near, "inside": _inside, "distance": _distance,
-    "point": _point, "missing": _missing, "time": _time,
-}  # fmt: skip

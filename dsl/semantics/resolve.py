@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.functions import USAGE
+from wayeb_py.dsl.functions import USAGE, ways_to_call
 from wayeb_py.dsl.height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.semantics import calls, letters, quantities
 from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
@@ -26,7 +26,6 @@ MAX_SIZE = 200_000
 
 _REGEXES = (t.Sequence, t.Intersection, t.Union, t.Complement, t.Iteration, t.Skip)
 _HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)+")
-_PLACE_CALLS = frozenset(["near", "inside", "distance"])
 
 
 class Resolver:
@@ -97,7 +96,8 @@ class Resolver:
         if isinstance(node, t.Call):
             if node.function not in USAGE and node.function not in self.scope.functions:
                 return ()  # what an unknown function would make of its arguments, nobody knows
-            if node.function in _PLACE_CALLS and parts and isinstance(parts[0], t.Name):
+            takes_places = any("places" in way.needs for way in ways_to_call(node.function))
+            if takes_places and parts and isinstance(parts[0], t.Name):
                 return parts[1:]  # its call looks it up among the knowledge
         return parts
 

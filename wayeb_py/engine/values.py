@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from wayeb_py.compiler.axes import Pair, Subject, atoms_of, axis_for, subject_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.functions import function_of
 from wayeb_py.engine.columns import Column, to_float
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import EventsError
@@ -112,22 +113,15 @@ class Values:
         return known
 
     def _compute(self, subject: Subject, chunk: Chunk) -> Column:
+        function = function_of(subject)
+        if function is not None and function.name in EVALUATED:
+            return EVALUATED[function.name](self, subject, chunk)
         match subject:
             case m.Attribute(name):
                 own = chunk.columns.get(name)
                 return own if own is not None else self._looked_up(subject, chunk)
-            case m.Elapsed():
-                return Column("number", chunk.elapsed, per_unit=chunk.ticks_per_s, has_never=True)
-            case m.Previous(operand):
-                return self._previous(subject, self.column(operand, chunk), chunk)
-            case m.Held(operand):
-                if isinstance(operand, m.Predicate):
-                    return self._held(subject, Column("bool", self.holds(operand, chunk).view(np.uint8)), chunk)
-                return self._held(subject, self.column(operand, chunk), chunk)
             case m.Arithmetic():
                 return Column("number", self._calculate(subject, chunk), own=np.float64)
-            case m.Hour(zone):
-                return Column("number", _hour_of_day(chunk.ts, chunk.ticks_per_s, zone), own=np.float64)
             case m.FunctionCall(name, operands, kind):
                 operand_columns = [self.column(operand, chunk) for operand in operands]
                 return self.functions[name].apply(operand_columns, len(chunk.ts), kind)
@@ -138,20 +132,9 @@ class Values:
             case m.PredicateCall(name, operands):
                 operand_columns = [self.column(operand, chunk) for operand in operands]
                 return self.functions[name].apply(operand_columns, len(chunk.ts), None)
-            case m.Moved():
-                return self._moved(subject, chunk)
-            case m.Distance(to):
-                return Column("number", self.places(to).distance(*self.position(chunk)), own=np.float64)
-            case m.Near(places, distance_m):
-                near = self.places(places).near(*self.position(chunk), float(distance_m))
-                return Column("bool", near.view(np.uint8))
-            case m.Inside(places):
-                return Column("bool", self.places(places).inside(*self.position(chunk)).view(np.uint8))
-            case m.PlaceColumn():
-                raise AssertionError("a column of the row that `for each` is at has no value of its own")
             case _ if isinstance(subject, m.Predicate):
                 return Column("bool", self.holds(subject, chunk).astype(np.uint8))
-        raise AssertionError(f"a {type(subject).__name__} is not a value of one entity's event")
+        raise AssertionError(f"a {type(subject).__name__} has no value at one entity's event")
 
     def places(self, places: m.Places | m.Point) -> PlaceIndex:
         """What a pattern names, as an index."""
@@ -241,7 +224,8 @@ class Values:
     def _memory(self, value: m.Value) -> Memory:
         return self.memories.setdefault(value, Memory())
 
-    def _previous(self, value: m.Previous, column: Column, chunk: Chunk) -> Column:
+    def _previous(self, value: m.Previous, chunk: Chunk) -> Column:
+        column = self.column(value.operand, chunk)
         memory = self._memory(value)
         n = len(chunk.ts)
         if column.values.dtype == object:
@@ -287,6 +271,22 @@ class Values:
             chunk.computed[("lookup", name)] = found
         return table.column(column, found, attribute.kind)
 
+    def _elapsed(self, value: m.Elapsed, chunk: Chunk) -> Column:
+        return Column("number", chunk.elapsed, per_unit=chunk.ticks_per_s, has_never=True)
+
+    def _hour(self, value: m.Hour, chunk: Chunk) -> Column:
+        return Column("number", _hour_of_day(chunk.ts, chunk.ticks_per_s, value.zone), own=np.float64)
+
+    def _distance(self, value: m.Distance, chunk: Chunk) -> Column:
+        return Column("number", self.places(value.to).distance(*self.position(chunk)), own=np.float64)
+
+    def _near(self, asked: m.Near, chunk: Chunk) -> Column:
+        near = self.places(asked.places).near(*self.position(chunk), float(asked.distance_m))
+        return Column("bool", near.view(np.uint8))
+
+    def _inside(self, asked: m.Inside, chunk: Chunk) -> Column:
+        return Column("bool", self.places(asked.places).inside(*self.position(chunk)).view(np.uint8))
+
     def _moved(self, value: m.Moved, chunk: Chunk) -> Column:
         from wayeb_py.spatial import kernels as spatial_kernels
 
@@ -299,7 +299,11 @@ class Values:
         spatial_kernels.measure(lon, lat, lon_before, lat_before, distance_m)
         return Column("number", distance_m, own=np.float64)
 
-    def _held(self, value: m.Held, column: Column, chunk: Chunk) -> Column:
+    def _held(self, value: m.Held, chunk: Chunk) -> Column:
+        if isinstance(value.operand, m.Predicate):
+            column = Column("bool", self.holds(value.operand, chunk).view(np.uint8))
+        else:
+            column = self.column(value.operand, chunk)
         memory = self._memory(value)
         if column.kind == "text":
             bits = memory.intern(column)
@@ -324,6 +328,20 @@ class Values:
             held,
         )
         return Column("number", held, per_unit=chunk.ticks_per_s)
+
+
+EVALUATED: dict[str, Callable[[Values, Any, Chunk], Column]] = {
+    "elapsed": Values._elapsed,
+    "prev": Values._previous,
+    "held": Values._held,
+    "moved": Values._moved,
+    "hour": Values._hour,
+    "distance": Values._distance,
+    "near": Values._near,
+    "inside": Values._inside,
+}
+"""How a function of the language is evaluated, by the name that `dsl/functions.py` declares. Arithmetic (`abs`, `angle`
+…) has one place for all its operators, and `missing` is a cell of an axis."""
 
 
 def _reduce(function: Callable[[F64, F64], F64], operands: list[F64]) -> F64:
