@@ -1,9 +1,9 @@
 """The functions of the language, each declared once: its arguments, its result, what it needs, what it says.
 
 From here come how a call looks in messages, how many arguments it may have, which part of the tree it becomes, and the
-table in the language reference. The checker adds what is particular to a function's arguments (`semantics/calls.py`),
-the engine how it is evaluated, both by the function's name; tests hold the three to each other. A class for each function
-with methods for all of it was not taken: the language knows no evaluation.
+table in the language reference. The checker adds what is particular to the arguments of a function
+(`semantics/calls.py`), the engine how it is evaluated, both by its name; tests hold the three to each other. A class
+for each function with methods for all of it was not taken: the language knows no evaluation.
 """
 
 from __future__ import annotations
