@@ -138,6 +138,11 @@ def test_nobody_imports_a_layer_under_its_bare_name(layer: str) -> None:
     assert bare == []
 
 
+@pytest.mark.parametrize("layer", ["dsl", "wayeb_py", "parallel"])
+def test_nothing_changes_the_recursion_limit_which_is_the_whole_process_s(layer: str) -> None:
+    assert [path for path in files_of(layer) if "setrecursionlimit" in path.read_text(encoding="utf-8")] == []
+
+
 HEAVY = ("pyspark", "pandas", "polars")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import sys
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -331,6 +332,25 @@ def test_a_reading_takes_letters_from_the_left_and_right_of_an_intersection() ->
     assert readings.matches(regex, 0, 2)
     assert not readings.matches(regex, 0, 1)
     assert [read.event for read in readings.read(regex, 0, 2)] == [0, 1, 0, 1]
+
+
+@pytest.mark.parametrize("at", [20, 30])
+def test_a_pattern_may_be_higher_than_the_stack_is_deep(at: int) -> None:
+    body = "(fast)"
+    for _ in range(80):  # five levels each
+        body = f"(({body} ; any*) & !((slow) ; (slow)) | (slow))"
+    table = events(speed="60 70 2 80")
+    expected = why(body, at, table)
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(300)
+    try:
+        found = why(body, at, table)
+        assert sys.getrecursionlimit() == 300
+    finally:
+        sys.setrecursionlimit(before)
+    assert found == expected
+    assert found.detected
+    assert found.events[-1].letters or found.events[-1].passed
 
 
 def test_the_table_shows_a_row_an_event_and_the_one_that_stopped_it() -> None:

@@ -9,9 +9,7 @@ patterns are simulated on whose deterministic one is too large.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -52,17 +50,6 @@ class Nfa:
     @property
     def n_states(self) -> int:
         return int(self.accepting.shape[0])
-
-
-@contextmanager
-def deep_recursion() -> Iterator[None]:
-    """Room for the passes below, whose depth is that of a sequence of letters; Python frames need no C stack."""
-    before = sys.getrecursionlimit()
-    sys.setrecursionlimit(max(before, 200_000))
-    try:
-        yield
-    finally:
-        sys.setrecursionlimit(before)
 
 
 class Derivatives:

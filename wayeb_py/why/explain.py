@@ -24,7 +24,6 @@ import pyarrow as pa
 
 from wayeb_py.compiler.alphabet import axes_of, truth_table
 from wayeb_py.compiler.axes import Axis, Pair, Subject, atoms_of, coarsen, subject_of
-from wayeb_py.compiler.derivatives import deep_recursion
 from wayeb_py.compiler.describe import (
     amount_text,
     cells_text,
@@ -142,10 +141,9 @@ class Explainer:
     def _read(self, begin: int, end: int, is_whole: bool) -> list[Read]:
         holds = {predicate: held[begin:end].tolist() for predicate, held in self._holds.items()}
         readings = Readings(holds, end - begin)
-        with deep_recursion():
-            if is_whole:
-                return readings.read(self.pattern.regex, 0, end - begin)
-            return readings.read_beginning(self.pattern.regex, 0, end - begin) or []
+        if is_whole:
+            return readings.read(self.pattern.regex, 0, end - begin)
+        return readings.read_beginning(self.pattern.regex, 0, end - begin) or []
 
     def _seen_event(self, row: int, reads: list[Read]) -> SeenEvent:
         letters = [read.as_ for read in reads if isinstance(read.as_, m.Letter)]

@@ -6,14 +6,21 @@ intersection are `~` and `&`. That is slower than the automaton by orders of mag
 one match.
 
 A complement has no letters to point at: its events are read as lying between, and the complement stands for them.
+
+A regex may be 500 levels high, more than Python's stack takes: where one part waits for another it yields it to `_run`,
+which keeps those that wait in a list. Raising the recursion limit would do for one thread, and change it for all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias, TypeVar, cast
 
 from wayeb_py.dsl import meaning as m
+
+T = TypeVar("T")
+Steps: TypeAlias = Generator["Steps[Any]", Any, T]
 
 ANY = m.Letter(m.Always())
 EVERYTHING = m.Iteration(ANY, 0, None)
@@ -39,48 +46,57 @@ class Readings:
 
     def matches(self, regex: m.Regex, begin: int, end: int) -> bool:
         """Whether the events from `begin` up to before `end` are in the regex."""
-        return bool(self.ends(regex, begin) >> end & 1)
+        return bool(_run(self._ends_of(regex, begin)) >> end & 1)
 
-    def ends(self, regex: m.Regex, begin: int) -> int:
+    def read(self, regex: m.Regex, begin: int, end: int) -> list[Read]:
+        """One way of reading the events, which must match."""
+        return _run(self._read(regex, begin, end))
+
+    def read_beginning(self, regex: m.Regex, begin: int, end: int) -> list[Read] | None:
+        """One way of reading the events as the beginning of a match; None where they are none."""
+        return _run(self._read_beginning(regex, begin, end))
+
+    # ---- ends of matches
+
+    def _ends_of(self, regex: m.Regex, begin: int) -> Steps[int]:
         """The bits of all ends of matches that start at `begin`."""
         key = (id(regex), begin)
         known = self._ends.get(key)
         if known is None:
-            known = self._ends[key] = self._find_ends(regex, begin)
+            known = self._ends[key] = yield self._find_ends(regex, begin)
         return known
 
-    def _find_ends(self, regex: m.Regex, begin: int) -> int:
+    def _find_ends(self, regex: m.Regex, begin: int) -> Steps[int]:
         match regex:
             case m.Letter(predicate):
                 return 1 << begin + 1 if begin < self._n and self._holds[predicate][begin] else 0
             case m.Sequence(parts):
                 reached = 1 << begin
                 for part in parts:
-                    reached = self._step(part, reached)
+                    reached = yield from self._step(part, reached)
                 return reached
             case m.Union(parts):
                 found = 0
                 for part in parts:
-                    found |= self.ends(part, begin)
+                    found |= yield from self._ends_of(part, begin)
                 return found
             case m.Intersection(parts):
                 found = self._all_from(begin)
                 for part in parts:
-                    found &= self.ends(part, begin)
+                    found &= yield from self._ends_of(part, begin)
                 return found
             case m.Complement(body):
-                return self._all_from(begin) & ~self.ends(body, begin)
+                return self._all_from(begin) & ~(yield from self._ends_of(body, begin))
             case m.Iteration(m.Letter(predicate), at_least, at_most):
                 return self._letters_in_a_row(predicate, begin, at_least, at_most)
             case m.Iteration(body, at_least, at_most):
                 found = 0
-                needed = self._needed(body, begin, at_least)
-                for number, layer in enumerate(self._layers(body, begin, at_most)):
-                    if number >= needed:
-                        found |= layer
+                needed = yield from self._needed(body, begin, at_least)
+                for layer in (yield from self._layers(body, begin, at_most))[needed:]:
+                    found |= layer
                 return found
             case _:
-                return self.ends(self._spell_out(regex), begin)
+                return (yield from self._ends_of(self._spell_out(regex), begin))
 
     def _letters_in_a_row(self, predicate: m.Predicate, begin: int, at_least: int, at_most: int | None) -> int:
         """The ends of a letter's repetitions, without a step for each: most iterations are of one letter."""
@@ -95,24 +111,24 @@ class Readings:
     def _all_from(self, begin: int) -> int:
         return (1 << self._n + 1) - (1 << begin)
 
-    def _step(self, regex: m.Regex, reached: int) -> int:
+    def _step(self, regex: m.Regex, reached: int) -> Steps[int]:
         after = 0
         for position in _bits(reached):
-            after |= self.ends(regex, position)
+            after |= yield from self._ends_of(regex, position)
         return after
 
-    def _layers(self, body: m.Regex, begin: int, at_most: int | None) -> Iterator[int]:
+    def _layers(self, body: m.Regex, begin: int, at_most: int | None) -> Steps[list[int]]:
         """Where 0, 1, 2 … repetitions end, until nothing new can come of more."""
+        layers: list[int] = []
         layer, before = 1 << begin, 0
-        number = 0
-        while layer and layer != before and (at_most is None or number <= at_most):
-            yield layer
-            before, layer = layer, self._step(body, layer)
-            number += 1
+        while layer and layer != before and (at_most is None or len(layers) <= at_most):
+            layers.append(layer)
+            before, layer = layer, (yield from self._step(body, layer))
+        return layers
 
-    def _needed(self, body: m.Regex, begin: int, at_least: int) -> int:
+    def _needed(self, body: m.Regex, begin: int, at_least: int) -> Steps[int]:
         """How many repetitions there must be: none, where the body may be empty."""
-        return 0 if self.matches(body, begin, begin) else at_least
+        return 0 if (yield from self._ends_of(body, begin)) >> begin & 1 else at_least
 
     def _spell_out(self, policy: m.SkipAny | m.SkipNext) -> m.Sequence:
         """A policy as the sequence that defines it."""
@@ -130,92 +146,119 @@ class Readings:
 
     # ---- from ends to readings
 
-    def read(self, regex: m.Regex, begin: int, end: int) -> list[Read]:
-        """One way of reading the events, which must match."""
+    def _read(self, regex: m.Regex, begin: int, end: int) -> Steps[list[Read]]:
         match regex:
             case m.Letter():
                 return [Read(begin, regex)]
             case m.Sequence(parts):
-                return self._read_parts(parts, begin, end)
+                return (yield from self._read_parts(parts, begin, end))
             case m.Union(parts):
-                return self.read(next(part for part in parts if self.matches(part, begin, end)), begin, end)
+                for part in parts:
+                    if (yield from self._ends_of(part, begin)) >> end & 1:
+                        return (yield self._read(part, begin, end))
+                raise ValueError("no part of the union matches")
             case m.Intersection(parts):
-                return [read for part in parts for read in self.read(part, begin, end)]
+                ways = []
+                for part in parts:
+                    ways.append((yield self._read(part, begin, end)))
+                return [read for way in ways for read in way]
             case m.Complement():
                 return [Read(event, regex) for event in range(begin, end)]
             case m.Iteration(m.Letter() as letter):
                 return [Read(event, letter) for event in range(begin, end)]
             case m.Iteration(body, at_least, at_most):
-                return self._read_repetitions(body, begin, end, at_least, at_most)
+                return (yield from self._read_repetitions(body, begin, end, at_least, at_most))
             case _:
-                return self.read(self._spell_out(regex), begin, end)
+                return (yield self._read(self._spell_out(regex), begin, end))
 
-    def _read_parts(self, parts: tuple[m.Regex, ...], begin: int, end: int) -> list[Read]:
+    def _read_parts(self, parts: tuple[m.Regex, ...], begin: int, end: int) -> Steps[list[Read]]:
         layers = [1 << begin]
         for part in parts:
-            layers.append(self._step(part, layers[-1]))
+            layers.append((yield from self._step(part, layers[-1])))
+        return (yield from self._read_back(list(zip(parts, layers, strict=False)), end))
+
+    def _read_repetitions(
+        self, body: m.Regex, begin: int, end: int, at_least: int, at_most: int | None
+    ) -> Steps[list[Read]]:
+        needed = yield from self._needed(body, begin, at_least)
+        layers = yield from self._layers(body, begin, at_most)
+        fewest = next((n for n, layer in enumerate(layers) if n >= needed and layer >> end & 1), len(layers) - 1)
+        return (yield from self._read_back([(body, layer) for layer in layers[:fewest]], end))
+
+    def _read_back(self, parts: list[tuple[m.Regex, int]], end: int) -> Steps[list[Read]]:
+        """Reads parts that follow one another, each with where it may begin, from the last to the first."""
         found: list[list[Read]] = []
-        for part, layer in zip(reversed(parts), reversed(layers[:-1]), strict=True):
-            start = next(position for position in _bits(layer) if position <= end and self.matches(part, position, end))
-            found.append(self.read(part, start, end))
-            end = start
+        for part, layer in reversed(parts):
+            for start in _bits(layer):
+                if start <= end and (yield from self._ends_of(part, start)) >> end & 1:
+                    found.append((yield self._read(part, start, end)))
+                    end = start
+                    break
         return [read for reads in reversed(found) for read in reads]
 
-    def _read_repetitions(self, body: m.Regex, begin: int, end: int, at_least: int, at_most: int | None) -> list[Read]:
-        layers: list[int] = []
-        needed = self._needed(body, begin, at_least)
-        for number, layer in enumerate(self._layers(body, begin, at_most)):
-            layers.append(layer)
-            if number >= needed and layer >> end & 1:
-                break
-        found: list[list[Read]] = []
-        for layer in reversed(layers[:-1]):
-            start = next(position for position in _bits(layer) if position <= end and self.matches(body, position, end))
-            found.append(self.read(body, start, end))
-            end = start
-        return [read for reads in reversed(found) for read in reads]
-
-    def read_beginning(self, regex: m.Regex, begin: int, end: int) -> list[Read] | None:
-        """One way of reading the events as the beginning of a match; None where they are none."""
+    def _read_beginning(self, regex: m.Regex, begin: int, end: int) -> Steps[list[Read] | None]:
         if begin == end:
             return []
         match regex:
             case m.Letter():
-                return [Read(begin, regex)] if end == begin + 1 and self.matches(regex, begin, end) else None
+                matches = end == begin + 1 and (yield from self._ends_of(regex, begin)) >> end & 1
+                return [Read(begin, regex)] if matches else None
             case m.Sequence(parts):
-                return self._beginning_of_parts(parts, begin, end)
+                return (yield from self._beginning_of_parts(parts, begin, end))
             case m.Union(parts):
-                ways = (self.read_beginning(part, begin, end) for part in parts)
-                return next((way for way in ways if way is not None), None)
+                for part in parts:
+                    way = yield self._read_beginning(part, begin, end)
+                    if way is not None:
+                        return way
+                return None
             case m.Intersection(parts):
-                all_ways = [self.read_beginning(part, begin, end) for part in parts]
-                if any(way is None for way in all_ways):
-                    return None
-                return [read for way in all_ways for read in way or []]
+                reads: list[Read] = []
+                for part in parts:
+                    way = yield self._read_beginning(part, begin, end)
+                    if way is None:
+                        return None
+                    reads += way
+                return reads
             case m.Complement():
                 return [Read(event, regex) for event in range(begin, end)]
             case m.Iteration(body, _, at_most):
                 reached = 0
-                for layer in self._layers(body, begin, at_most):
+                for layer in (yield from self._layers(body, begin, at_most)):
                     reached |= layer
-                for position in reversed(list(_bits(reached))):
-                    rest = self.read_beginning(body, position, end) if position <= end else None
+                for position in reversed([p for p in _bits(reached) if p <= end]):
+                    rest = yield self._read_beginning(body, position, end)
                     if rest is not None:
-                        return [*self._read_repetitions(body, begin, position, 0, at_most), *rest]
+                        return [*(yield from self._read_repetitions(body, begin, position, 0, at_most)), *rest]
                 return None
             case _:
-                return self.read_beginning(self._spell_out(regex), begin, end)
+                return (yield self._read_beginning(self._spell_out(regex), begin, end))
 
-    def _beginning_of_parts(self, parts: tuple[m.Regex, ...], begin: int, end: int) -> list[Read] | None:
+    def _beginning_of_parts(self, parts: tuple[m.Regex, ...], begin: int, end: int) -> Steps[list[Read] | None]:
         layers = [1 << begin]
         for part in parts:
-            layers.append(self._step(part, layers[-1]))
+            layers.append((yield from self._step(part, layers[-1])))
         for number in reversed(range(len(parts))):  # as far as it goes
             for position in reversed([p for p in _bits(layers[number]) if p <= end]):
-                rest = self.read_beginning(parts[number], position, end)
+                rest = yield self._read_beginning(parts[number], position, end)
                 if rest is not None:
-                    return [*self._read_parts(parts[:number], begin, position), *rest]
+                    return [*(yield from self._read_parts(parts[:number], begin, position)), *rest]
         return None
+
+
+def _run(first: Steps[T]) -> T:
+    """The value of steps that yield the steps whose value they wait for: their depth is that of a list here."""
+    waiting: list[Steps[Any]] = [first]
+    value: Any = None
+    while waiting:
+        try:
+            next_steps = waiting[-1].send(value)
+        except StopIteration as done:
+            waiting.pop()
+            value = done.value
+        else:
+            waiting.append(next_steps)
+            value = None
+    return cast(T, value)
 
 
 def _bits(number: int) -> Iterator[int]:
