@@ -469,6 +469,18 @@ def test_a_run_over_nothing_says_that_its_input_is_empty(wayeb: Wayeb, tmp_path:
     assert ended.err.splitlines()[0] == "events      0  the input is empty: there was not one to read"
 
 
+def test_a_quiet_run_over_nothing_says_so_too(wayeb: Wayeb, tmp_path: Path) -> None:
+    (tmp_path / "nothing.csv").write_text("")
+    ended = wayeb("run", "fleet.sre", "--data", "nothing.csv", "--out", "d.csv", "--quiet")
+    assert ended == Ended(0, "", "warning: no events: the input is empty: there was not one to read\n")
+
+
+def test_a_run_that_selects_nothing_does_not_call_its_input_empty(wayeb: Wayeb, tmp_path: Path) -> None:
+    (tmp_path / "old.csv").write_text("id,ts,speed\n1,0,5\n")
+    ended = wayeb("run", "fleet.sre", "--data", "old.csv", "--out", "d.csv", "--time-unit", "s", "--since", "1970-01-02")
+    assert ended.err.splitlines()[0] == "events      0  the input has none between --since and --until"
+
+
 def test_the_summary_tells_everything_that_was_not_as_usual() -> None:
     summary = Summary(
         events=1_000,

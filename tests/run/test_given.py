@@ -97,10 +97,16 @@ def test_a_file_is_given_with_the_column_that_is_the_name(wayeb: Wayeb, column: 
     Path("library/each.sre").write_text(
         LIBRARY.partition("areas")[0] + "pattern Call for each p in port := (distance(p) < 5 km)\n"
     )
-    Path("index.csv").write_text("Number,Main Port Name,Longitude,Latitude\n7,Kiel,10,54\n8,Elsewhere,11,54\n")
+    Path("index.csv").write_text("Number,Region Name,Main Port Name,Longitude,Latitude\n7,B,Kiel,10,54\n8,B,Elsewhere,11,54\n")
     run = ("run", "library/each.sre", "--data", "sea.csv", "--out", "d.csv", "-q", "--places")
     assert wayeb(*run, f"port=index.csv name {column}").code == 0
     assert Path("d.csv").read_text().splitlines()[1].startswith("Call,Kiel,1,")
+    ended = wayeb(*run, "port=index.csv")
+    assert (ended.code, ended.err.splitlines()[0]) == (
+        3,
+        "the places of `port` have no name, and a pattern asks for places by their names",
+    )
+    assert "say which one it is: `--places 'port=index.csv name \"COLUMN\"'`" in ended.err
     assert wayeb(*run, "port=index.csv name Number").code == 0
     assert Path("d.csv").read_text().splitlines()[1].startswith("Call,7,1,")
     assert wayeb(*run, "port=index.csv name Nummer").code == 3

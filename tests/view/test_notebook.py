@@ -87,6 +87,18 @@ def test_a_recogniser_takes_a_lazy_frame(patterns: wayeb_py.Patterns) -> None:
             "the column `speed` holds values of different kinds: float, str",
             'df["speed"] = pandas.to_numeric(df["speed"], errors="coerce")',
         ),
+        (
+            pd.DataFrame(COLUMNS | {"speed": ["fast"] * 6}),
+            "the column `speed` is text, and the pattern uses it as number",
+            "convert the column, or change the pattern",
+        ),
+        (
+            pd.DataFrame({**COLUMNS, "speed": None, "sped": 1.0}).drop(columns="speed"),
+            "the events have no column `speed`",
+            "did you mean `sped`?",
+        ),
+        ({}, "the events have no column `", "the events have no columns"),
+        ([], "the events have no column `", "the events have no columns"),
         ("events.parquet", "`events.parquet` is a path, and a table is expected", "read_table"),
         (Path("events.csv"), "`events.csv` is a path, and a table is expected", "wayeb run"),
         (COLUMNS | {"speed": [1.0, "a", 2, 3, 4, 5]}, "the events cannot become a table", "values of one kind"),
@@ -101,6 +113,13 @@ def test_what_is_not_taken_says_what_to_do(patterns: wayeb_py.Patterns, events: 
 
 
 # ---- what comes back
+
+
+def test_no_detections_have_all_columns(patterns: wayeb_py.Patterns, detections: wayeb_py.Detections) -> None:
+    none = patterns.recognise(pd.DataFrame(COLUMNS).iloc[:1])
+    assert len(none) == 0
+    assert list(none.to_pandas().columns) == list(detections.to_pandas().columns)
+    assert list(pl.DataFrame(none).columns) == list(pl.DataFrame(detections).columns)
 
 
 def test_detections_are_rows(detections: wayeb_py.Detections) -> None:

@@ -7,7 +7,7 @@ recogniser and changes with every chunk; the patterns do not.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from math import floor
 from typing import Any
 
@@ -382,15 +382,17 @@ def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:
         place = schema.get_field_index(need.column)
         if place < 0:
             near = get_close_matches(need.column, schema.names, n=1)
-            hint = f"did you mean `{near[0]}`?" if near else f"the events have: {', '.join(schema.names)}"
+            present = f"the events have: {', '.join(schema.names)}" if schema.names else "the events have no columns"
+            hint = f"did you mean `{near[0]}`?" if near else present
             raise EventsError(f"the events have no column `{need.column}`", need.diagnostic, hint)
         field = schema.field(place)
         kind = kind_of(field.type)
         wanted = need.kind
         if need.role == "attribute" and wanted is not None and kind != wanted and not pa.types.is_null(field.type):
+            message = f"the column `{need.column}` is {kind or field.type}, and the pattern uses it as {wanted}"
             raise EventsError(
-                f"the column `{need.column}` is {kind or field.type}, and the pattern uses it as {wanted}",
-                need.diagnostic,
+                message,
+                None if need.diagnostic is None else replace(need.diagnostic, message=message),
                 f"the events have `{need.column}` as {field.type}: convert the column, or change the pattern",
             )
         if need.role == "order" and kind not in ("number", "time") and not pa.types.is_null(field.type):

@@ -29,7 +29,7 @@ def as_table(events: Any, needed: Collection[str] | None = None) -> pa.Table:
     if home == "pyspark":
         raise EventsError(
             "these events are a data frame of Spark's",
-            hint="call `wayeb_py.parallel.batch.dataframe(df, patterns)`, which leaves them where they are",
+            hint="call `wayeb_py.parallel.recognise(df, patterns)`, which leaves them where they are",
         )
     if isinstance(events, str | os.PathLike):
         raise EventsError(
@@ -57,10 +57,9 @@ def _converted(convert: Callable[[], pa.Table], events: Any) -> pa.Table:
 
 
 def _from_pandas(frame: Any, needed: Collection[str] | None) -> pa.Table:
-    if needed is not None:
-        frame = frame[[column for column in frame.columns if column in needed]]
+    others = [] if needed is None else [column for column in frame.columns if column not in needed]
     try:
-        return pa.Table.from_pandas(frame)
+        table = pa.Table.from_pandas(frame.drop(columns=others))
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         name = next((name for name, column in frame.items() if not _converts(column)), None)
         if name is None:
@@ -71,6 +70,10 @@ def _from_pandas(frame: Any, needed: Collection[str] | None) -> pa.Table:
             hint=f'make them alike first: `df["{name}"] = pandas.to_numeric(df["{name}"], errors="coerce")` for '
             f'numbers, `df["{name}"] = df["{name}"].astype("string")` for text',
         ) from error
+    if needed is not None and set(needed) - set(table.column_names):
+        for name in others:  # empty, for the message that tells which columns there are instead
+            table = table.append_column(str(name), pa.nulls(len(table)))
+    return table
 
 
 def _converts(column: Any) -> bool:

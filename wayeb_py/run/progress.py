@@ -57,12 +57,18 @@ def shown(visible: bool, console: Console | None = None) -> Iterator[Callable[[P
         yield tell
 
 
-def render_summary(summary: Summary) -> str:
+def why_nothing(is_selected: bool) -> str:
+    """Why a run read no event at all; `is_selected` where --since or --until may have left them out."""
+    if is_selected:
+        return "the input has none between --since and --until"
+    return "the input is empty: there was not one to read"
+
+
+def render_summary(summary: Summary, is_selected: bool = False) -> str:
     """The run in a few lines: events, entities, detections by pattern, rows set aside and why."""
     pace = f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"
-    nothing = summary.events == 0 and not summary.aside
     lines = [
-        ("events", f"{summary.events:,}", "the input is empty: there was not one to read" if nothing else pace),
+        ("events", f"{summary.events:,}", why_nothing(is_selected) if summary.read_nothing else pace),
         ("entities", f"{summary.entities:,}", ""),
         ("detections", f"{sum(summary.detections.values()):,}", ""),
         *((f"  {name}", f"{count:,}", "") for name, count in summary.detections.items()),

@@ -74,6 +74,11 @@ class Summary:
     engine: str | None = None  # where it ran and why, if there was a choice
 
     @property
+    def read_nothing(self) -> bool:
+        """Whether there was not one row to read: neither an event nor one to set aside."""
+        return self.events == 0 and not self.aside
+
+    @property
     def events_per_s(self) -> float:
         return self.events / self.seconds if self.seconds > 0 else 0.0
 

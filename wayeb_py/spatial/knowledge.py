@@ -164,9 +164,14 @@ class Knowledge:
         if nameless:
             listed = ", ".join(nameless[:MOST_LISTED]) + (", …" if len(nameless) > MOST_LISTED else "")
             which = f"place {listed} of `{name}` has" if len(nameless) == 1 else f"places {listed} of `{name}` have"
+            if len(nameless) == len(names) > 1:
+                which = f"the places of `{name}` have"
+            where = f"--places '{name}={Path(path).name} name \"COLUMN\"'" if self.declared[name].given else (
+                'from "…" name "COLUMN"'
+            )
             raise DataError(
                 f"{which} no name, and a pattern asks for places by their names", path,
-                hint='give the file a column or a property `name`, or say which one it is: `from "…" name "COLUMN"`',
+                hint=f"give the file a column or a property `name`, or say which one it is: `{where}`",
             )  # fmt: skip
 
     def path_of(self, known: m.Knowledge | m.Lookup) -> Path:

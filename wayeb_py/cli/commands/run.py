@@ -130,6 +130,7 @@ def run_patterns(
         patterns, left_out = leave_out(patterns, data)
     unit = patterns.meaning.stream.time_unit
     since_s, until_s = read_instant(since, unit), read_instant(until, unit)
+    is_selected = since_s is not None or until_s is not None
     from wayeb_py.run import progress, runner
 
     shared: Any = {"episodes": episodes, "since_s": since_s, "until_s": until_s, "max_bad": limit, "aside": aside}
@@ -150,7 +151,9 @@ def run_patterns(
         stream = sys.stderr if out == "-" else sys.stdout
         print(json.dumps(summary.to_json(), ensure_ascii=False, indent=2), file=stream)
     elif not quiet:
-        print(progress.render_summary(summary), file=sys.stderr)
+        print(progress.render_summary(summary, is_selected), file=sys.stderr)
+    elif summary.read_nothing:
+        print(f"warning: no events: {progress.why_nothing(is_selected)}", file=sys.stderr)
     for warning in summary.warnings:
         print(f"warning: {visible(str(warning))}", file=sys.stderr)
 
