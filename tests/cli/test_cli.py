@@ -477,7 +477,8 @@ def test_a_quiet_run_over_nothing_says_so_too(wayeb: Wayeb, tmp_path: Path) -> N
 
 def test_a_run_that_selects_nothing_does_not_call_its_input_empty(wayeb: Wayeb, tmp_path: Path) -> None:
     (tmp_path / "old.csv").write_text("id,ts,speed\n1,0,5\n")
-    ended = wayeb("run", "fleet.sre", "--data", "old.csv", "--out", "d.csv", "--time-unit", "s", "--since", "1970-01-02")
+    run = ("run", "fleet.sre", "--data", "old.csv", "--out", "d.csv", "--time-unit", "s")
+    ended = wayeb(*run, "--since", "1970-01-02")
     assert ended.err.splitlines()[0] == "events      0  the input has none between --since and --until"
 
 

@@ -97,7 +97,8 @@ def test_a_file_is_given_with_the_column_that_is_the_name(wayeb: Wayeb, column: 
     Path("library/each.sre").write_text(
         LIBRARY.partition("areas")[0] + "pattern Call for each p in port := (distance(p) < 5 km)\n"
     )
-    Path("index.csv").write_text("Number,Region Name,Main Port Name,Longitude,Latitude\n7,B,Kiel,10,54\n8,B,Elsewhere,11,54\n")
+    header = "Number,Region Name,Main Port Name,Longitude,Latitude"
+    Path("index.csv").write_text(f"{header}\n7,B,Kiel,10,54\n8,B,Elsewhere,11,54\n")
     run = ("run", "library/each.sre", "--data", "sea.csv", "--out", "d.csv", "-q", "--places")
     assert wayeb(*run, f"port=index.csv name {column}").code == 0
     assert Path("d.csv").read_text().splitlines()[1].startswith("Call,Kiel,1,")
