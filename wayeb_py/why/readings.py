@@ -155,7 +155,8 @@ class Readings:
             case m.Union(parts):
                 for part in parts:
                     if (yield from self._ends_of(part, begin)) >> end & 1:
-                        return (yield self._read(part, begin, end))
+                        way: list[Read] = yield self._read(part, begin, end)
+                        return way
                 raise ValueError("no part of the union matches")
             case m.Intersection(parts):
                 ways = []
@@ -169,7 +170,7 @@ class Readings:
             case m.Iteration(body, at_least, at_most):
                 return (yield from self._read_repetitions(body, begin, end, at_least, at_most))
             case _:
-                return (yield self._read(self._spell_out(regex), begin, end))
+                return (yield from self._read(self._spell_out(regex), begin, end))
 
     def _read_parts(self, parts: tuple[m.Regex, ...], begin: int, end: int) -> Steps[list[Read]]:
         layers = [1 << begin]
@@ -207,7 +208,7 @@ class Readings:
                 return (yield from self._beginning_of_parts(parts, begin, end))
             case m.Union(parts):
                 for part in parts:
-                    way = yield self._read_beginning(part, begin, end)
+                    way: list[Read] | None = yield self._read_beginning(part, begin, end)
                     if way is not None:
                         return way
                 return None
@@ -231,7 +232,7 @@ class Readings:
                         return [*(yield from self._read_repetitions(body, begin, position, 0, at_most)), *rest]
                 return None
             case _:
-                return (yield self._read_beginning(self._spell_out(regex), begin, end))
+                return (yield from self._read_beginning(self._spell_out(regex), begin, end))
 
     def _beginning_of_parts(self, parts: tuple[m.Regex, ...], begin: int, end: int) -> Steps[list[Read] | None]:
         layers = [1 << begin]
