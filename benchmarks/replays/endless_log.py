@@ -104,13 +104,13 @@ class EndlessLog(ReplayLog):
             self._schedules[partition] = RoundSchedule(due_s, self._began_s, self.speed, self.span_s)
         return self._schedules[partition]
 
-    def read(self, stretch: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        n_round = self._rows[stretch.partition]
-        start = stretch.start
-        while start < stretch.end:
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        n_round = self._rows[offsets.partition]
+        start = offsets.start
+        while start < offsets.end:
             number, within = divmod(start, n_round)
-            end = min(stretch.end, (number + 1) * n_round)
-            part = OffsetRange(stretch.partition, within, within + end - start)
+            end = min(offsets.end, (number + 1) * n_round)
+            part = OffsetRange(offsets.partition, within, within + end - start)
             for block in super().read(part, wanted, schema):
                 block.batches = [_later(batch, wanted.time.name, number * self.span_s) for batch in block.batches]
                 yield block

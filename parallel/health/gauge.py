@@ -1,8 +1,8 @@
-"""Stands between a log and whoever plans batches: knows what was offered and taken, and for how long the log waited.
+"""What a log offers and what batches take become the time for which the log waited, in a small file.
 
-Planning happens in a process of Spark's that nobody else can ask, so what is known goes to a small file that `health`
-reads. A log with a clock of its own (`ReplayLog`) is told what is taken, and its clock stands while its buffer is
-full; of any other it is seen when its events arrived.
+The gauge lives where batches are planned, a process of Spark's that nobody else can ask: so it writes what it knows to
+a file that `view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock stands
+while the log's buffer is full; of any other log it sees when events arrived.
 """
 
 from __future__ import annotations
@@ -12,9 +12,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from wayeb_py.parallel.health.pressure import Capacity, LivePressure, SourceState, read_states, write_states
+from wayeb_py.parallel.health.pressure import (
+    Capacity,
+    LivePressure,
+    SourceState,
+    offsets_taken,
+    read_states,
+    write_states,
+)
 from wayeb_py.parallel.logs.log import Log, Offsets
-from wayeb_py.parallel.logs.replay import ReplayLog
 
 FOLDER = "health"  # beside the checkpoint
 FILE = "gauge.json"
@@ -34,13 +40,13 @@ class Gauge:
 
     def __init__(self, log: Log, options: GaugeOptions, clock_s: Callable[[], float] = time.monotonic) -> None:
         self._log, self._options, self._clock_s = log, options, clock_s
-        self._replay = log if isinstance(log, ReplayLog) else None
+        self._clock = log.clock
         self._live = LivePressure(options.capacity)
         self._written_s = -WRITE_EVERY_S
 
     @property
     def states(self) -> Mapping[str, SourceState]:
-        return self._live.states if self._replay is None else self._replay.states
+        return self._live.states if self._clock is None else self._clock.states
 
     def offered(self, taken: Offsets, frozen: Offsets | None = None) -> Offsets:
         """How far the log goes now; everything below `taken` is in batches that were planned before.
@@ -48,10 +54,10 @@ class Gauge:
         A log that is `frozen` ends there from the start, and whatever its clock says.
         """
         if frozen is not None:
-            self._replay = None
+            self._clock = None
         now_s = self._clock_s()
-        if self._replay is not None:
-            offered = self._replay.offer(now_s, taken)
+        if self._clock is not None:
+            offered = self._clock.offer(now_s, taken)
         else:
             offered = self._log.latest() if frozen is None else frozen
             self._live.look(self._clock_s(), offered, taken)
@@ -61,9 +67,9 @@ class Gauge:
 
     def planned(self, end: Offsets) -> None:
         """A batch has been planned that ends there."""
-        if self._replay is not None:
+        if self._clock is not None:
             for partition, offset in end.items():
-                self._replay.take(partition, offset)
+                self._clock.take(partition, offset)
         else:
             self._live.take(end)
         self._write(self._clock_s())
@@ -78,11 +84,10 @@ def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeOptions:
     file = folder / FOLDER / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
-    return GaugeOptions(file, log.capacity if isinstance(log, ReplayLog) else capacity)
+    return GaugeOptions(file, capacity if log.clock is None else log.clock.capacity)
 
 
 def has_ended(log: Log, gauge: GaugeOptions) -> bool:
-    """Whether a replay has offered everything, and all of it has been taken; other logs go on for ever."""
-    if not isinstance(log, ReplayLog):
-        return False
-    return {partition: state.taken for partition, state in read_states(gauge.file).items()} == log.ends()
+    """Whether batches have taken everything that there will ever be; only a log that ends, a replay, comes to that."""
+    ends = log.ends()
+    return ends is not None and offsets_taken(read_states(gauge.file)) == ends

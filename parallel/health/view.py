@@ -26,8 +26,7 @@ from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
 from wayeb_py.parallel.health.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
-from wayeb_py.parallel.logs.log import Log, Offsets
-from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.logs.log import Log, Offsets, SourceClock
 
 WINDOW_S = 30.0
 
@@ -205,13 +204,18 @@ class Health:
             up=int(up),
         )
 
+    @property
+    def _source_clock(self) -> SourceClock | None:
+        return None if self.frozen else self.log.clock
+
     def _states(self, now_s: float | None = None) -> dict[str, SourceState]:
         """The sources as they were written last, carried on to a time."""
         states = read_states(self.folder / FILE)
         if now_s is None or not states:
             return states
-        if isinstance(self.log, ReplayLog) and not self.frozen:
-            return {source: self.log.at(state, source, now_s) for source, state in states.items()}
+        clock = self._source_clock
+        if clock is not None:
+            return {source: clock.at(state, source, now_s) for source, state in states.items()}
         seen_s, arrived = self._arrived
         for source, state in states.items():
             arrivals = Arrivals(state.at_s, state.offered)
@@ -249,8 +253,8 @@ class Health:
         newest_s = max(self.totals.levels.get("last_s", {}).values(), default=None)
         if newest_s is None:
             return None
-        if isinstance(self.log, ReplayLog) and not self.frozen:
-            return self.log.behind_s(states, newest_s)
+        if self._source_clock is not None:
+            return self._source_clock.behind_s(states, newest_s)
         return max(0.0, time.time() - newest_s)  # the task that saw it may have a clock that is a little fast
 
 

@@ -54,7 +54,7 @@ from wayeb_py.parallel.logs.file_ranges import (
 )
 from wayeb_py.parallel.logs.file_rows import read_piece
 from wayeb_py.parallel.logs.journal import Journal, render_journal
-from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange, Offsets
+from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 from wayeb_py.parallel.recovery.mending import CHOICE
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
@@ -87,7 +87,7 @@ _journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for
 _loading = threading.Lock()
 
 
-class FolderLog:
+class FolderLog(Log):
     """The files of a folder as a log; `journal` is a file of our own that the driver writes and all read."""
 
     def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str]) -> None:

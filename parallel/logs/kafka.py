@@ -32,7 +32,7 @@ from wayeb_py.files.ndjson import guess_types, read_each, read_objects, read_typ
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import joined_schema
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic, is_passing
-from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange, Offsets
+from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -68,7 +68,7 @@ class Messages:
 
 
 @dataclass(frozen=True, slots=True)
-class KafkaLog:
+class KafkaLog(Log):
     """The log that a topic is."""
 
     topic: KafkaTopic

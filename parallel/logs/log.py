@@ -1,23 +1,30 @@
 """A stream's source as a log: partitions of events that have offsets, and can be read again from any of them.
 
-What can be read again needs no buffer of ours: the state after an offset is a function of the log up to it, so a
-range that was lost in the middle is read once more, from the state of its start.
+A stream keeps no buffer of what it reads: the state after an offset is a function of the log up to it, so a task that
+dies in the middle of a range reads the range once more, from the state of its start.
 
-All events of an entity are in one partition, in the order of their arrival; whoever writes the log sees to it. A log
+All events of an entity are in one partition, in the order of their arrival: the writer of the log guarantees it. A log
 of one partition always keeps that promise.
+
+A source of one's own is a subclass of `Log`: six methods it must have, the others have an answer that fits a log which
+is filled from elsewhere and never ends. *Not taken*: asking a log what it is (`isinstance`, `hasattr`), which left a
+source of one's own without what ours could do.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
+
+if TYPE_CHECKING:
+    from wayeb_py.parallel.health.pressure import Capacity, SourceState
 
 Offsets = dict[str, int]  # by partition; the offset of the next event
 
@@ -35,8 +42,35 @@ class NoEventsError(DataError):
     """There is something to read, but nothing in it is an event, so it tells no types; better may come."""
 
 
+class SourceClock(Protocol):
+    """The clock of a log that offers its events by a timetable, and stands still while its buffer is full."""
+
+    @property
+    def capacity(self) -> Capacity:
+        """How much the log offers ahead of the recogniser."""
+
+    @property
+    def states(self) -> Mapping[str, SourceState]:
+        """The partitions by this copy of the clock; none before it has been started."""
+
+    def offer(self, now_s: float, taken: Mapping[str, int]) -> Offsets:
+        """How far the log goes at a time, with so much taken from it; the first call starts the clock."""
+
+    def take(self, partition: str, offset: int) -> None:
+        """A batch has been planned that ends there."""
+
+    def at(self, state: SourceState, partition: str, now_s: float) -> SourceState:
+        """A state that another process wrote, seen at a later time."""
+
+    def due(self) -> Offsets:
+        """How far the log would go by now if its clock had never stood still."""
+
+    def behind_s(self, states: Mapping[str, SourceState], newest_s: float) -> float | None:
+        """How far an event's time is behind the timetable; None where the timetable has no times."""
+
+
 class Log(Protocol):
-    """A partitioned log. It is pickled: the driver asks how far it goes, the executors read ranges of it.
+    """A partitioned log. Spark pickles it: the driver asks how far it goes, the executors read ranges of it.
 
     The same range always gives the same events in the same order. Offsets count events, bad ones among them.
     """
@@ -62,35 +96,27 @@ class Log(Protocol):
         """The events of a range in the order of their offsets, and what could not be read among them."""
 
     def forget(self, before: Offsets) -> None:
-        """What is below these offsets will not be asked for again."""
+        """The stream will not ask again for what is below these offsets."""
 
+    # What a log need not have.
 
-class Identified(Protocol):
-    """A log that can be told from another of the same name."""
+    def ends(self) -> Offsets | None:
+        """Where each partition ends for good; None where more may come."""
+        return None
+
+    @property
+    def clock(self) -> SourceClock | None:
+        """The clock by which the log offers its events; None where others fill it whenever they like."""
+        return None
 
     def identity(self) -> dict[str, str]:
-        """Facts that stay the same as long as offsets mean the same, each under the words for it."""
+        """What tells this log from another of its name: facts that stay the same as long as offsets mean the same."""
+        return {}
 
-
-def settle(log: Log) -> None:
-    """Waits for what is in a log already and can only be read in a moment, where it knows of such things."""
-    if hasattr(log, "settle"):
-        log.settle()
-
-
-def identity_of(log: Log | Identified) -> dict[str, str]:
-    """What tells a log from others of its name; nothing where it does not say."""
-    return log.identity() if hasattr(log, "identity") else {}
-
-
-class Recorded(Protocol):
-    """A log that keeps a record of its own in the checkpoint, which offsets mean nothing without."""
+    def settle(self) -> None:
+        """Waits for what is in the log already and can only be read in a moment."""
+        return
 
     def refuse_lost(self, taken: Offsets) -> None:
-        """Raises DataError where the record is damaged, or ends before what was read; looks at nothing else."""
-
-
-def refuse_lost(log: Log | Recorded, taken: Offsets) -> None:
-    """Raises DataError where what a log's offsets mean is not known any more."""
-    if hasattr(log, "refuse_lost"):
-        log.refuse_lost(taken)
+        """Raises DataError where the checkpoint has lost what the log's offsets mean; looks at nothing else."""
+        return

@@ -21,7 +21,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block, Selection, TimeRange, arrange
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health.pressure import Capacity, SourceState, pass_time, take
-from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 from wayeb_py.parallel.logs.replay_store import read_rows, read_store, to_block
 
 CAPACITY = Capacity(seconds=10.0)
@@ -68,7 +68,7 @@ class Schedule:
         return offset
 
 
-class ReplayLog:
+class ReplayLog(Log):
     """A `Log` over a store that `store_events` made; see `pressure` for its clock."""
 
     def __init__(self, folder: Path, speed: float = 1.0, capacity: Capacity | None = None) -> None:
@@ -97,6 +97,11 @@ class ReplayLog:
         return {"the data set": self._digest}
 
     # The clock.
+
+    @property
+    def clock(self) -> ReplayLog:
+        """The log itself."""
+        return self
 
     def schedule(self, partition: str) -> Schedule:
         """When the events of a partition are due."""

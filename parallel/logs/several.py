@@ -1,7 +1,7 @@
 """Several logs become one: their partitions side by side, each under the number of its log.
 
 All events of an entity are in one partition, as in any log; which of the logs has it does not matter. Where an entity
-may come from several of them, the stream has to be repartitioned by entity (`stream_schemes`), and a lateness says how
+may come from several of them, the stream has to be repartitioned by entity (`spread`), and a lateness says how
 long one source may lag behind another.
 """
 
@@ -15,10 +15,10 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.arrow_types import plain
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets, identity_of, refuse_lost, settle
+from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 
-class SeveralLogs:
+class SeveralLogs(Log):
     """A log of logs; partition `0/west` is partition `west` of the first."""
 
     def __init__(self, logs: Sequence[Log]) -> None:
@@ -34,7 +34,7 @@ class SeveralLogs:
 
     def identity(self) -> dict[str, str]:
         """What tells each of the logs from others of its name."""
-        facts = [(number, identity_of(log)) for number, log in enumerate(self.logs)]
+        facts = [(number, log.identity()) for number, log in enumerate(self.logs)]
         return {f"{what} (source {number})": value for number, own in facts for what, value in own.items()}
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
@@ -62,7 +62,7 @@ class SeveralLogs:
 
     def settle(self) -> None:
         for log in self.logs:
-            settle(log)
+            log.settle()
 
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
         log, partition = self._find(offsets.partition)
@@ -74,7 +74,7 @@ class SeveralLogs:
 
     def refuse_lost(self, taken: Offsets) -> None:
         for number, log in enumerate(self.logs):
-            refuse_lost(log, _own(number, taken))
+            log.refuse_lost(_own(number, taken))
 
     def _joined(self, offsets: Sequence[Offsets]) -> Offsets:
         return {f"{number}/{name}": offset for number, own in enumerate(offsets) for name, offset in own.items()}

@@ -15,7 +15,7 @@ from pathlib import Path
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import load_totals
-from wayeb_py.parallel.logs.log import Log, refuse_lost
+from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.ledger import Entry, Ledger
 from wayeb_py.parallel.recovery.mending import CHOICE, Known, put_right, survey
@@ -43,7 +43,7 @@ def recover(
     written = sink.last(stream_id) if isinstance(sink, Replaceable) else -1
     known = survey(ledger.spark, kept, _traces(folder), manifest.spread.get("n_shards", 0), written)
     _refuse_unknown_version(known, manifest, folder)
-    refuse_lost(log, known.taken)
+    log.refuse_lost(known.taken)
     entries = put_right(ledger.spark, kept, known)
     for note in known.notes:
         say(note)

@@ -25,8 +25,7 @@ from pyspark.sql.types import StructType
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
-from wayeb_py.parallel.logs.log import OffsetRange, Offsets, settle
-from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream import failpoints
@@ -118,14 +117,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802
         log = self._options.context.log
-        settle(log)
-        self._target = log.ends() if isinstance(log, ReplayLog) else log.latest()
+        log.settle()
+        ends = log.ends()
+        self._target = log.latest() if ends is None else ends
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
         """How far the log goes: what the batches' end offsets lag behind; a replay that had to wait, its schedule."""
         log = self._options.context.log
-        if isinstance(log, ReplayLog) and self._target is None:
-            return {"at": log.due()}
+        if log.clock is not None and self._target is None:
+            return {"at": log.clock.due()}
         return {"at": log.latest()}
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802
@@ -176,8 +176,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def _has_ended(self, at: Offsets) -> bool:
         """Whether nothing more will come in this run."""
-        log = self._options.context.log
-        return self._target is not None or (isinstance(log, ReplayLog) and at == log.ends())
+        return self._target is not None or at == self._options.context.log.ends()
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         before, after = Offset.from_json(start), Offset.from_json(end)

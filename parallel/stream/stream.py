@@ -28,8 +28,7 @@ from wayeb_py.files.set_aside import BadLimit
 from wayeb_py.parallel.health.failure import as_error
 from wayeb_py.parallel.health.gauge import gauge_of, has_ended
 from wayeb_py.parallel.health.pressure import Capacity
-from wayeb_py.parallel.logs.log import Log, NoEventsError, identity_of, settle
-from wayeb_py.parallel.logs.replay import ReplayLog
+from wayeb_py.parallel.logs.log import Log, NoEventsError
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.recovery.ledger import Entry, Ledger
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
@@ -149,7 +148,7 @@ def stream(
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
     _mind_functions(patterns, checkpoint, no_pickle, say)
-    manifest = begin(log.name, patterns, episodes, identity_of(log))
+    manifest = begin(log.name, patterns, episodes, log.identity())
     known = checkpoint.read()
     ledger = Ledger(checkpoint.folder)
     entries: tuple[Entry, ...] = ()
@@ -182,7 +181,7 @@ def stream(
         _begin_version(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
         ledger.begin(manifest.to_json(), entries)
         context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
-        ends = final and (once or isinstance(log, ReplayLog))
+        ends = final and (once or log.ends() is not None)
         gauge = gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows))
         options = SourceOptions(
             context,
@@ -272,7 +271,7 @@ def _sample(
     """The types of the first events, waited for unless only what is there now is read."""
     told: set[float] = set()
     if once:
-        settle(log)
+        log.settle()
     while True:
         try:
             sampled = log.schema(wanted)

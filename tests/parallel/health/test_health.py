@@ -36,7 +36,7 @@ from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.screen import draw
 from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
 from wayeb_py.parallel.health.view import Health, View
-from wayeb_py.parallel.logs.log import Offsets
+from wayeb_py.parallel.logs.log import Log, Offsets
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.stream.sinks import Batch
@@ -63,7 +63,7 @@ def counted(partition: str = "0", **facts: Any) -> dict[str, Any]:
     return plain | facts
 
 
-class LiveLog:
+class LiveLog(Log):
     """A log that somebody else fills."""
 
     name = "live"
