@@ -22,8 +22,8 @@ from tests.cases import TIME
 from tests.oracle import Answer, Cell, Detection, Episode
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.engine import entity_recogniser
-from wayeb_py.engine.recogniser import Counts
 from wayeb_py.engine.stepping import steppers
+from wayeb_py.tally import Tally
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class Found:
 
     detections: list[Detection] = field(default_factory=list)
     episodes: list[Episode] = field(default_factory=list)
-    counts: Counts | None = None
+    counts: Tally | None = None
 
 
 def assert_equal(found: Found, answer: Answer) -> None:

@@ -166,10 +166,10 @@ def _recognised_in_place(taken: DataFrame, shared: Broadcast[JobSpec]) -> DataFr
         events = Replayed(pack(_conformed(batch, spec.schema)) for batch in batches)
         output, aside = spec.output(0, None), AsideLog()
         try:
-            account = recognise_events(spec, None, lambda: open_events(events), output, aside)
+            tally = recognise_events(spec, None, lambda: open_events(events), output, aside)
         finally:
             events.close()
-        yield from finish(0, account, output, aside, accounts=True)
+        yield from finish(0, tally, output, aside, accounts=True)
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for parcel in parcels(batches):

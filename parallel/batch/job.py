@@ -12,7 +12,7 @@ import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.clean import losses
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
@@ -32,7 +31,7 @@ from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plans import Plan, make_plan
-from wayeb_py.parallel.batch.task import Account, JobSpec, SetAside
+from wayeb_py.parallel.batch.task import JobSpec, SetAside, TaskTally
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.spark.interruption import Interruption
@@ -41,7 +40,7 @@ from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
-from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input
+from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input, summarise
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -168,9 +167,9 @@ class _Job:
             tell = partial(self._tell, job_context)
             with watched(context, interruption, job_context.errors, tell):
                 frame = self.plan.start(self.spark, job_context).persist()
-                sent, account = self._recognise(frame)
+                sent, tally = self._recognise(frame)
             with watched(context, interruption, job_context.errors, lambda: None):
-                summary = self._conclude(account, _Others(frame, sent))
+                summary = self._conclude(tally, _Others(frame, sent))
         except DataError as error:
             self.sink.discard()
             if self.aside.n_bad:  # too many bad rows are best understood by looking at them
@@ -185,7 +184,7 @@ class _Job:
                 job_context.spec.unpersist()
         return summary
 
-    def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], Account]:
+    def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], TaskTally]:
         """Runs everything; what tasks count comes at once, of the rest where it is and how much."""
         from pyspark.sql import functions as f
 
@@ -193,24 +192,24 @@ class _Job:
         n_bytes = f.length("payload").alias("n_bytes")
         rows = frame.select("kind", "split", "number", n_bytes, counted.alias("counted")).collect()
         sent: dict[str, list[_Sent]] = {}
-        total = Account()
+        total = TaskTally()
         for row in rows:
             if row.kind == "counts":
-                total.add(Account.from_parcel(Parcel("counts", row.split, 0, bytes(row.counted))))
+                total.add(TaskTally.from_parcel(Parcel("counts", row.split, 0, bytes(row.counted))))
             else:
                 sent.setdefault(row.kind, []).append(_Sent(row.split, row.number, row.n_bytes))
         return sent, total
 
-    def _conclude(self, account: Account, others: _Others) -> Summary:
-        self.aside.add_block(Block(n_rows=account.rows))
+    def _conclude(self, tally: TaskTally, others: _Others) -> Summary:
+        self.aside.add_block(Block(n_rows=tally.rows))
         for parcel in others.of("aside"):
             self._set_aside(SetAside.from_parcel(parcel))
         self.aside.settle()
         self._refuse_scattered(others)
         kind: Any = "episodes" if self.spec.episodes else "detections"
         self.sink.write(unpack(parcel.payload) for parcel in others.of(kind))
-        summary = self._summarise(account)
-        self.sink.commit(account, summary)
+        summary = self._summarise(tally)
+        self.sink.commit(tally, summary)
         self.aside.commit()
         return summary
 
@@ -247,25 +246,12 @@ class _Job:
             hint="use --scheme partition, or partition the files by entity once: wayeb data convert",
         )
 
-    def _summarise(self, account: Account) -> Summary:
-        return Summary(
-            events=account.events,
-            entities=account.entities,
-            detections={name: account.detections.get(name, 0) for name in self.patterns.names},
-            episodes=account.episodes if self.spec.episodes else None,
-            aside=dict(self.aside.reasons),
-            unreadable={name: asdict(unreadable) for name, unreadable in self.aside.unreadable.items()},
-            duplicates=account.duplicates,
-            cleaned=account.cleaned,
-            warnings=losses(account.cleaned, account.events, self.patterns.meaning.stream.clean),
-            sorted_on_disk=account.sorted,
-            recognition_s=account.recognition_s,
-            aside_file=str(self.aside.path) if self.aside.path is not None and self.aside.reasons else None,
-            notes=list(self.patterns.knowledge.notes),
-            out=None if self.out is None else str(self.out),
-            engine=f"spark: {self.plan}",
-            seconds=time.perf_counter() - self.began_s,  # with the manifest still to be written
-        )
+    def _summarise(self, tally: TaskTally) -> Summary:
+        summary = summarise(tally, self.patterns, self.aside, self.out, self.spec.episodes)
+        summary.sorted_on_disk, summary.recognition_s = tally.sorted, tally.recognition_s
+        summary.engine = f"spark: {self.plan}"
+        summary.seconds = time.perf_counter() - self.began_s  # with the manifest still to be written
+        return summary
 
     def _tell(self, job_context: schemes.JobContext) -> None:
         if self.on_progress is not None:

@@ -19,7 +19,7 @@ from wayeb_py.files.render import plain_table
 from wayeb_py.files.sort import sort_events
 from wayeb_py.files.write import STDOUT, Output, Target, find_target, means_folder, open_output
 from wayeb_py.parallel.batch.output_folder import OutputFolder
-from wayeb_py.parallel.batch.task import Account, JobSpec
+from wayeb_py.parallel.batch.task import JobSpec, TaskTally
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.run.runner import Positions, Summary
 
@@ -60,8 +60,8 @@ class FolderSink:
         for _ in tables:
             raise AssertionError("detections for a folder went to the driver")
 
-    def commit(self, account: Account, summary: Summary) -> None:
-        parts = account.parts or self._nothing()
+    def commit(self, tally: TaskTally, summary: Summary) -> None:
+        parts = tally.parts or self._nothing()
         self._folder.commit(parts, {"version": __version__, "by": self._by, "summary": asdict(summary)})
 
     def _nothing(self) -> dict[str, int]:
@@ -92,7 +92,7 @@ class FileSink:
         for batch in sort_events(batches, self._schema, time_column):
             self._output.write(pa.Table.from_batches([batch]).cast(self._schema))
 
-    def commit(self, account: Account, summary: Summary) -> None:
+    def commit(self, tally: TaskTally, summary: Summary) -> None:
         self._output.commit()
 
     def discard(self) -> None:

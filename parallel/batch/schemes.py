@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 
 from wayeb_py.parallel.batch.splits import Split
-from wayeb_py.parallel.batch.task import Account, AsideLog, JobSpec, entities_parcel, finish, recognise_events
+from wayeb_py.parallel.batch.task import AsideLog, JobSpec, TaskTally, entities_parcel, finish, recognise_events
 from wayeb_py.parallel.spark.task_errors import Errors, Raised
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
 from wayeb_py.parallel.wire.shuffle import NUMBER_BITS, Packer, Routing, open_events
@@ -77,8 +77,8 @@ def source(spark: SparkSession, job_context: JobContext, splits: Sequence[Split]
         reader = splits[task].open(wanted, spec.schema, spec.time_range)
         output, aside = spec.output(task, wanted.time_unit), AsideLog()
         keys: list[pa.Array] = []
-        account = recognise_events(spec, None, lambda: job_context.reading(reader, aside), output, aside, keys)
-        yield from finish(task, account, output, aside, accounts=True)
+        tally = recognise_events(spec, None, lambda: job_context.reading(reader, aside), output, aside, keys)
+        yield from finish(task, tally, output, aside, accounts=True)
         yield entities_parcel(task, keys)
 
     return _parcels(spark, len(splits), run, job_context)
@@ -92,8 +92,8 @@ def pattern(spark: SparkSession, job_context: JobContext, everything: Split, n_g
         wanted = spec.wanted(group)
         reader = everything.open(wanted, spec.schema_of(wanted), spec.time_range)
         output, aside = spec.output(group, wanted.time_unit), AsideLog()
-        account = recognise_events(spec, group, lambda: job_context.reading(reader, aside), output, aside)
-        yield from finish(group, account, output, aside, accounts=group == 0)
+        tally = recognise_events(spec, group, lambda: job_context.reading(reader, aside), output, aside)
+        yield from finish(group, tally, output, aside, accounts=group == 0)
 
     return _parcels(spark, n_groups, run, job_context)
 
@@ -111,7 +111,7 @@ def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Spl
             yield from packer.add(batch)
         yield from packer.finish()
         yield from aside.parcels(accounts, task << NUMBER_BITS)
-        yield Account(rows=aside.n_rows).to_parcel(accounts)
+        yield TaskTally(rows=aside.n_rows).to_parcel(accounts)
 
     return shuffled(_parcels(spark, len(splits), read, job_context), job_context.spec, job_context.errors, routing)
 
@@ -127,10 +127,10 @@ def shuffled(parcels: DataFrame, shared: Broadcast[JobSpec], errors: Errors | Ra
         unit = spec.patterns_of(None).meaning.stream.time_unit
         output, aside = spec.output(target, unit), AsideLog()
         try:
-            account = recognise_events(spec, shard.group, lambda: open_events(events), output, aside)
+            tally = recognise_events(spec, shard.group, lambda: open_events(events), output, aside)
         finally:
             events.close()
-        yield from finish(target, account, output, aside, accounts=shard.group in (None, 0))
+        yield from finish(target, tally, output, aside, accounts=shard.group in (None, 0))
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))

@@ -9,9 +9,8 @@ from __future__ import annotations
 import json
 import pickle
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,6 +26,7 @@ from wayeb_py.parallel.spark.bundle import open_patterns
 from wayeb_py.parallel.wire.parcel import Parcel, pack
 from wayeb_py.parallel.wire.spool import Spool
 from wayeb_py.patterns import Patterns
+from wayeb_py.tally import Tally
 
 ASIDE_ROWS = 5_000  # in a parcel
 
@@ -62,38 +62,26 @@ class JobSpec:
 
 
 @dataclass(slots=True)
-class Account:
-    """What a task, or a part of one, did; sums up to a run's summary."""
+class TaskTally(Tally):
+    """What a task, or a part of one, did; the tallies of all tasks add up to the run's."""
 
-    rows: int = 0  # read, those set aside among them
-    events: int = 0
-    entities: int = 0
-    duplicates: int = 0
-    cleaned: dict[str, int] = field(default_factory=dict)
-    detections: dict[str, int] = field(default_factory=dict)
-    episodes: int = 0
     sorted: bool = False
     recognition_s: float = 0.0  # of a processor; without reading, packing and writing
     parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the output folder
 
     def to_parcel(self, task: int) -> Parcel:
-        return Parcel("counts", task, 0, json.dumps(asdict(self)).encode())
+        return Parcel("counts", task, 0, json.dumps(self.to_json()).encode())
 
     @classmethod
-    def from_parcel(cls, parcel: Parcel) -> Account:
-        return cls(**json.loads(parcel.payload))
+    def from_parcel(cls, parcel: Parcel) -> TaskTally:
+        return cls.from_json(json.loads(parcel.payload))
 
-    def add(self, other: Account) -> None:
-        self.rows += other.rows
-        self.events += other.events
-        self.entities += other.entities
-        self.duplicates += other.duplicates
-        self.cleaned = dict(Counter(self.cleaned) + Counter(other.cleaned))
-        self.detections = dict(Counter(self.detections) + Counter(other.detections))
-        self.episodes += other.episodes
-        self.sorted |= other.sorted
-        self.recognition_s += other.recognition_s
-        self.parts |= other.parts
+    def add(self, other: Tally) -> None:
+        Tally.add(self, other)  # a dataclass with slots is a class of its own, which `super()` does not know
+        if isinstance(other, TaskTally):
+            self.sorted |= other.sorted
+            self.recognition_s += other.recognition_s
+            self.parts |= other.parts
 
 
 @dataclass(slots=True)
@@ -151,7 +139,7 @@ def recognise_events(
     output: TaskOutput,
     aside: AsideLog,
     keys: list[pa.Array] | None = None,
-) -> Account:
+) -> TaskTally:
     """Recognises what `read` gives, once more from its start if it is in disorder; the keys are told if asked for."""
     stream = spec.patterns_of(group).meaning.stream
     assert stream.time is not None
@@ -164,9 +152,9 @@ def recognise_events(
         aside.forget()
         schema = spec.schema_of(spec.wanted(group))
         events = sort_events((batch.select(schema.names) for batch in read()), schema, stream.time, stream.order)
-        account = _attempt(spec, group, events, "sorted", output, aside, keys)
-        account.sorted = True
-        return account
+        tally = _attempt(spec, group, events, "sorted", output, aside, keys)
+        tally.sorted = True
+        return tally
 
 
 def _attempt(
@@ -177,16 +165,18 @@ def _attempt(
     output: TaskOutput,
     aside: AsideLog,
     keys: list[pa.Array] | None,
-) -> Account:
+) -> TaskTally:
     episodes = spec.episodes
     recogniser = Recogniser(spec.patterns_of(group), order=order, episodes=episodes)
-    account = Account()
-    found: Counter[str] = Counter()
+    tally = TaskTally()
+
+    n_episodes = 0
 
     def take(detections: Any) -> None:
-        found.update(detections.counts())
+        nonlocal n_episodes
+        tally.detections.update(detections.counts())
         table = detections.episodes() if episodes else detections.to_arrow()
-        account.episodes += table.num_rows if episodes else 0
+        n_episodes += table.num_rows if episodes else 0
         output.write(_conform(table, spec.found))
         aside.add_refused(recogniser)
 
@@ -194,15 +184,14 @@ def _attempt(
     for batch in batches:
         began_s = time.thread_time()
         detections = recogniser.feed(batch)
-        account.recognition_s += time.thread_time() - began_s
+        tally.recognition_s += time.thread_time() - began_s
         take(detections)
     take(recogniser.finish())
-    counts = recogniser.counts
-    account.events, account.entities, account.duplicates = counts.events, counts.entities, counts.duplicates
-    account.cleaned, account.detections = dict(counts.cleaned), dict(found)
+    tally.episodes = n_episodes
+    tally.add(recogniser.counts)
     if keys is not None:
         keys.append(recogniser.entities.keys())
-    return account
+    return tally
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
@@ -216,20 +205,21 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def finish(task: int, account: Account, output: TaskOutput, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
-    """Everything that a task has to tell, its account last: what is without one has not happened.
+def finish(task: int, tally: TaskTally, output: TaskOutput, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
+    """Everything that a task has to tell, its tally last: the driver ignores a task without one.
 
-    Of several tasks that see the same events with different patterns, one accounts for the events.
+    Of several tasks that see the same events with different patterns, one `accounts` for the events.
     """
     yield from output.finish()
-    account.parts = output.parts if isinstance(output, PartOutput) else {}
+    tally.parts = output.parts if isinstance(output, PartOutput) else {}
     if accounts:
-        account.rows = aside.n_rows
+        tally.rows = aside.n_rows
         yield from aside.parcels(task)
     else:
-        account.events = account.entities = account.duplicates = 0
-        account.cleaned = {}
-    yield account.to_parcel(task)
+        own = TaskTally(sorted=tally.sorted, recognition_s=tally.recognition_s, parts=tally.parts)
+        own.add(tally.of_patterns())
+        tally = own
+    yield tally.to_parcel(task)
 
 
 def entities_parcel(task: int, keys: list[pa.Array]) -> Parcel:

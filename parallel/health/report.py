@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import sys
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,7 +60,7 @@ class Report:
         self._told_fault: tuple[str, float] | None = None  # what could not be done, and when it was said
         self._query: StreamingQuery | None = None
         self._written_s = 0.0
-        self._told_s = time.monotonic()
+        self._told_s = self.health.clock.steady_s()
         self._silent: set[str] = set()
         self._woken, self._ended = threading.Event(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name="wayeb-report", daemon=True)
@@ -102,6 +101,9 @@ class Report:
             self._woken.clear()
             self._try(self._look)
 
+    def _since_told_s(self) -> float:
+        return self.health.clock.steady_s() - self._told_s
+
     def _look(self) -> None:
         self._time_batches()
         self.health.ask_log()
@@ -112,7 +114,7 @@ class Report:
         try:
             act()
         except Exception as error:
-            told, now_s = self._told_fault, time.monotonic()
+            told, now_s = self._told_fault, self.health.clock.steady_s()
             if told is None or told[0] != str(error) or now_s - told[1] >= TELL_AGAIN_S:
                 self._told_fault = str(error), now_s
                 with suppress(Exception):  # the log may be what cannot be written
@@ -138,16 +140,18 @@ class Report:
         new_batch = view.batch != self._batch
         self._batch = view.batch
         if new_batch:
-            self._told_s = time.monotonic()
+            self._told_s = self.health.clock.steady_s()
         if self._screen is not None:
             self._screen.show(view)
         elif not self.reporting.quiet and new_batch:
             self.lines.tell_batch(view)
-        elif not self.reporting.quiet and view.lag_events and time.monotonic() - self._told_s >= LONG_BATCH_S:
-            self._told_s = time.monotonic()
+        elif (
+            not self.reporting.quiet and view.lag_events and self._since_told_s() >= LONG_BATCH_S
+        ):
+            self._told_s = self.health.clock.steady_s()
             self.lines.tell_batch(view, "since then a batch is running")
-        if self._file is not None and (new_batch or time.monotonic() - self._written_s >= LEAST_OFTEN_S):
-            self._written_s = time.monotonic()
+        if self._file is not None and (new_batch or self.health.clock.steady_s() - self._written_s >= LEAST_OFTEN_S):
+            self._written_s = self.health.clock.steady_s()
             self._file.write(view)
         self._tell_of_silence(view)
 

@@ -20,8 +20,9 @@ from wayeb_py.parallel.recovery.sealed_json import seal, unseal
 FILE = "totals.json"
 
 # What a count says of a partition or group is a level, where the last one holds, or else it is added up.
-_LEVELS = ("entities", "held", "state_bytes")
-_NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside")  # what is set aside is counted by reason
+_LEVELS = ("entities", "state_bytes")
+# What is set aside is counted by reason, and no stream reads an input that a run has read before.
+_NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before")
 _GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 
 

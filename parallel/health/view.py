@@ -14,7 +14,6 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -22,6 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
 from wayeb_py.parallel.health.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
@@ -108,7 +108,7 @@ class Health:
     afresh: bool = False  # nothing is gone on with
     frozen: bool = False  # what is there at the start is read, and nothing else; no clock decides
     window_s: float = WINDOW_S
-    clock_s: Callable[[], float] = time.monotonic
+    clock: Clock = SYSTEM
     latest: Callable[[], Offsets] | None = None  # how far a live log goes, if it may be asked besides the planning
     totals: Totals = field(init=False)
     last_batch_s: float | None = None
@@ -123,7 +123,7 @@ class Health:
         self.totals = Totals() if self.afresh else load_totals(self.folder)
         waited, watched = (self.totals.sums.get(name, {}) for name in ("source_waited_s", "source_watched_s"))
         self._carried = {source: (waited.get(source, 0.0), watched[source]) for source in watched}
-        self._began_s = self.clock_s()
+        self._began_s = self.clock.steady_s()
 
     def started(self) -> None:
         """The stream has been started, perhaps again."""
@@ -152,7 +152,7 @@ class Health:
         """Asks a live log how far it goes, so that the middle of a long batch is seen; it may take its time."""
         if self.latest is not None:
             with contextlib.suppress(WayebError):  # whoever reads the log will say so
-                self._arrived = self.clock_s(), self.latest()
+                self._arrived = self.clock.steady_s(), self.latest()
 
     def close(self) -> None:
         """Keeps what was counted."""
@@ -165,7 +165,7 @@ class Health:
             return self._look(up)
 
     def _look(self, up: bool) -> View:
-        now_s = self.clock_s()
+        now_s = self.clock.steady_s()
         states = self._states(now_s)
         done = self.totals.levels.get("end", {})
         look = _Look(
@@ -187,7 +187,7 @@ class Health:
             if name not in ("source_waited_s", "source_watched_s")
         }
         return View(
-            at=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            at=datetime.fromtimestamp(self.clock.wall_s(), UTC).isoformat(timespec="milliseconds"),
             batch=self.totals.batch,
             sources=sources,
             sums={name: dict(of_label) for name, of_label in sums.items()},
@@ -249,13 +249,13 @@ class Health:
         )
 
     def _event_time_lag_s(self, states: Mapping[str, SourceState]) -> float | None:
-        """How far the newest recognised event is behind: a replay's schedule, or the wall's clock."""
+        """How far the newest recognised event is behind: a replay's schedule, or the wall clock."""
         newest_s = max(self.totals.levels.get("last_s", {}).values(), default=None)
         if newest_s is None:
             return None
         if self._source_clock is not None:
             return self._source_clock.behind_s(states, newest_s)
-        return max(0.0, time.time() - newest_s)  # the task that saw it may have a clock that is a little fast
+        return max(0.0, self.clock.wall_s() - newest_s)  # the task that saw it may have a clock that is a little fast
 
 
 def _resident_bytes() -> int:

@@ -24,7 +24,6 @@ from __future__ import annotations
 
 import os
 import threading
-import time
 from bisect import bisect_right
 from collections.abc import Container, Iterator, Sequence
 from contextlib import suppress
@@ -34,6 +33,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.block import Block
 from wayeb_py.files.discover import EventFile, partitions_of, told_by_name
@@ -78,10 +78,6 @@ class _Waited:
     same_since_s: float
     holds: bool = False  # whether others wait for it
 
-    @property
-    def waited_s(self) -> float:
-        return time.monotonic() - self.since_s
-
 
 _journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single piece
 _loading = threading.Lock()
@@ -90,8 +86,8 @@ _loading = threading.Lock()
 class FolderLog(Log):
     """The files of a folder as a log; `journal` is a file of our own that the driver writes and all read."""
 
-    def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str]) -> None:
-        self.folder, self.journal = Path(folder).absolute(), Path(journal).absolute()
+    def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str], clock: Clock = SYSTEM) -> None:
+        self.folder, self.journal, self._clock = Path(folder).absolute(), Path(journal).absolute(), clock
         self._waited: dict[str, _Waited] = {}  # by path: files of which something is there and not taken
         self._look = 0
         self._seen: dict[str, tuple[int, float]] = {}  # by path: inode, and when its facts are asked for again
@@ -205,7 +201,7 @@ class FolderLog(Log):
 
     def forget(self, before: Offsets) -> None:
         """Notes which files may be removed; the journal gives up those that were, if it has become long."""
-        now_s = time.monotonic()
+        now_s = self._clock.steady_s()
         if now_s - self._done_written_s >= DONE_EVERY_S:
             self._done_written_s = now_s
             self._note_done(before)
@@ -334,7 +330,7 @@ class FolderLog(Log):
             except NotQuiet:
                 pieces = []
                 waited = self._wait_for(path, stat)
-                waited.holds = waited.waited_s < HELD_S
+                waited.holds = self._clock.steady_s() - waited.since_s < HELD_S
                 if waited.holds:
                     held.add(partition)
             except Unfinished as reason:
@@ -345,8 +341,11 @@ class FolderLog(Log):
                 last = pieces[-1]
             if last is not None and (last.n_bytes == stat.st_size or last.fault is not None):
                 self._waited.pop(path, None)
-                again_s = max(0.0, time.time() - stat.st_mtime) / 60
-                self._seen[path] = inode, time.monotonic() + min(again_s, GROWING_S if is_growing(file) else WHOLE_S)
+                again_s = max(0.0, self._clock.wall_s() - stat.st_mtime) / 60
+                self._seen[path] = (
+                    inode,
+                    self._clock.steady_s() + min(again_s, GROWING_S if is_growing(file) else WHOLE_S),
+                )
             elif stat.st_size:
                 self._wait_for(path, stat)
         # A file that was read to its end may go: only `read` knows whether somebody still asks for it.
@@ -354,7 +353,7 @@ class FolderLog(Log):
 
     def _wait_for(self, path: str, stat: os.stat_result) -> _Waited:
         """Keeps in mind since when a file is there, and since when it is as it is."""
-        facts, now_s = (stat.st_size, stat.st_mtime_ns), time.monotonic()
+        facts, now_s = (stat.st_size, stat.st_mtime_ns), self._clock.steady_s()
         waited = self._waited.get(path)
         if waited is None:
             waited = self._waited[path] = _Waited(self._look, now_s, facts, now_s)
@@ -365,10 +364,10 @@ class FolderLog(Log):
     def _quiet_s(self, path: str, stat: os.stat_result) -> float:
         """For how long nobody has added to the file: by its times, or as long as we have seen it so."""
         # A time that is set may lie ahead of our clock. The time of the last change of any kind cannot be set.
-        by_clock_s = time.time() - min(stat.st_mtime, stat.st_ctime)
+        by_clock_s = self._clock.wall_s() - min(stat.st_mtime, stat.st_ctime)
         waited = self._waited.get(path)
         is_same = waited is not None and waited.facts == (stat.st_size, stat.st_mtime_ns)
-        return max(by_clock_s, time.monotonic() - waited.same_since_s if waited is not None and is_same else 0.0)
+        return max(by_clock_s, self._clock.steady_s() - waited.same_since_s if waited is not None and is_same else 0.0)
 
     def _give_up(
         self,
@@ -384,23 +383,23 @@ class FolderLog(Log):
             return []
         waited = self._wait_for(path, stat)
         waited.holds = False
-        if max(waited.waited_s, self._quiet_s(path, stat)) < UNFINISHED_S:
+        if max(self._clock.steady_s() - waited.since_s, self._quiet_s(path, stat)) < UNFINISHED_S:
             return []
         return [faulty(partition, path, start, stat, str(reason))]
 
     def settle(self) -> None:
         """Waits for files that are there and may be added to, as far as others wait for them: not for long."""
-        until_s = time.monotonic() + HELD_S
+        until_s = self._clock.steady_s() + HELD_S
         self.latest()
-        while any(waited.holds for waited in self._waited.values()) and time.monotonic() < until_s:
-            time.sleep(QUIET_S / 8)
+        while any(waited.holds for waited in self._waited.values()) and self._clock.steady_s() < until_s:
+            self._clock.sleep(QUIET_S / 8)
             self.latest()
 
     def _due(self) -> list[tuple[str, int, os.stat_result]]:
         """Path below the folder, inode and facts of the event files that have to be looked at, in their order."""
         if not self.folder.is_dir():
             raise DataError("the folder to read from does not exist", str(self.folder))
-        now_s = time.monotonic()
+        now_s = self._clock.steady_s()
         there: dict[str, tuple[int, float]] = {}
         due: list[tuple[str, int, os.stat_result]] = []
         for path, entry in _listed(str(self.folder), "", self._seen):

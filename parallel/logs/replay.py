@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +71,13 @@ class Schedule:
 class ReplayLog(Log):
     """A `Log` over a store that `store_events` made; see `pressure` for its clock."""
 
-    def __init__(self, folder: Path, speed: float = 1.0, capacity: Capacity | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        speed: float = 1.0,
+        capacity: Capacity | None = None,
+        clock_s: Callable[[], float] = time.monotonic,
+    ) -> None:
         if capacity is None:
             capacity = CAPACITY_AT_MAX if speed == MAX else CAPACITY
         elif speed == MAX and capacity.seconds is not None:
@@ -82,7 +88,7 @@ class ReplayLog(Log):
         stored = read_store(folder)
         if stored is None:
             raise DataError("there is no replay", str(folder))
-        self.folder, self.speed, self.capacity = folder, speed, capacity
+        self.folder, self.speed, self.capacity, self._clock_s = folder, speed, capacity, clock_s
         self._ends = {str(partition): rows for partition, rows in enumerate(stored.rows)}
         self._began_s, self._name, self._digest = stored.began_s, stored.name, stored.digest
         self._schedules: dict[str, Schedule] = {}
@@ -174,7 +180,7 @@ class ReplayLog(Log):
 
     def latest(self) -> Offsets:
         """What has been offered so far, by the clock of this copy; where no clock runs, where the data set ends."""
-        return self.offer(time.monotonic(), {}) if self.states else self.ends()
+        return self.offer(self._clock_s(), {}) if self.states else self.ends()
 
     def ends(self) -> Offsets:
         """Where the data set ends."""

@@ -9,7 +9,6 @@ that come of them. Nothing is kept between two ranges, so nothing has to be rest
 from __future__ import annotations
 
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -20,8 +19,10 @@ from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.by_shard import epoch_parcel
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
+from wayeb_py.parallel.stream.task_result import count_block, task_counts
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, pack_lines
+from wayeb_py.tally import Tally
 
 
 def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterator[Parcel]:
@@ -30,18 +31,13 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
     offsets, version = spec.offsets, context.version(spec.after.version)
     wanted = version.wanted(0)
     packer = Packer(wanted.key.name, n_shards, spec.split)
-    n_rows = 0
-    bad: Counter[str] = Counter()
-    unreadable: Counter[str] = Counter()
+    tally = Tally()
     aside = bytearray()
     with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0))) as blocks:
         for block in blocks:
-            n_rows += block.n_rows
+            count_block(tally, block)
             for row in block.aside:
                 aside += render_aside(row)
-                bad[row.reason] += 1
-            for column, one in block.unreadable.items():
-                unreadable[column] += one.count
             for batch in block.batches:
                 for parcel in packer.add(batch):
                     failpoints.reach("read:yield")
@@ -54,25 +50,8 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
         yield epoch_parcel(shard, spec.after, spec.planned_s[1])
     if aside:
         yield Parcel("aside", 0, spec.split, pack_lines(aside))
-    counts = {
-        "partition": offsets.partition,
-        "group": 0,
-        "rows": n_rows,
-        "events": 0,  # the shards count what becomes of them
-        "detections": {},
-        "episodes": 0,
-        "late": 0,
-        "duplicates": 0,
-        "bad": dict(bad),
-        "unreadable": dict(unreadable),
-        "cleaned": {},
-        "entities": 0,
-        "first_s": None,
-        "last_s": None,
-        "start": offsets.start,
-        "end": offsets.end,
-        **asdict(waits),
-    }
+    # The shards count what becomes of the events.
+    counts = task_counts(offsets.partition, 0, tally) | {"start": offsets.start, "end": offsets.end} | asdict(waits)
     yield Parcel("counts", 0, spec.split, json.dumps(counts).encode())
 
 

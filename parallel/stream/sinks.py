@@ -21,6 +21,7 @@ from wayeb_py.files.render import render_ndjson
 from wayeb_py.files.write import ParquetOutput, WholeFile, make_folder, telling_faults
 from wayeb_py.parallel.recovery.mending import last_batch, put_away
 from wayeb_py.parallel.stream import failpoints
+from wayeb_py.tally import Tally
 
 
 class Batch:
@@ -38,6 +39,13 @@ class Batch:
         self.aside = aside  # NDJSON
         self.counts = list(counts)  # one a partition and group
         self._parts = [partial(_itself, found)] if found is not None else list(parts)
+
+    def tally(self) -> Tally:
+        """What its tasks counted, together."""
+        total = Tally()
+        for counted in self.counts:
+            total.add(Tally.from_json(counted))
+        return total
 
     @property
     def has_found(self) -> bool:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import base64
 import pickle
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -23,6 +22,7 @@ from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPart
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
@@ -102,8 +102,8 @@ class StreamSource(DataSource):
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """Plans batches in the driver, and reads their ranges in the executors."""
 
-    def __init__(self, options: SourceOptions) -> None:
-        self._options = options
+    def __init__(self, options: SourceOptions, clock: Clock = SYSTEM) -> None:
+        self._options, self._clock = options, clock
         self._target: Offsets | None = None  # frozen: what is beyond it is for the next run
         self._gauge = None if options.gauge is None else Gauge(options.context.log, options.gauge)
 
@@ -138,7 +138,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
-        epoch, now_s = before.epoch, time.time()
+        epoch, now_s = before.epoch, self._clock.wall_s()
         tick = self._tick(before, now_s, has_events, is_behind=any(at[p] < latest[p] for p in latest))
         if has_events:
             after = Offset(at, Epoch(self._options.version, tick, epoch.ended_at), clock_s=int(now_s))

@@ -12,12 +12,11 @@ import logging
 import signal
 import threading
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
@@ -44,6 +43,7 @@ from wayeb_py.parallel.stream.tolerance import Tolerance
 from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
+from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,51 +65,26 @@ class Watcher(Protocol):
 
 
 @dataclass(slots=True)
-class StreamSummary:
+class StreamSummary(Tally):
     """What a run of a stream did, over the batches that it wrote."""
 
     batches: int = 0
-    rows: int = 0
-    events: int = 0
-    entities: int = 0  # in the state
-    aged_entities: int = 0  # that have left it
-    detections: Counter[str] = field(default_factory=Counter)
-    episodes: int | None = None
-    late: int = 0
-    duplicates: int = 0
-    bad: Counter[str] = field(default_factory=Counter)
-    unreadable: Counter[str] = field(default_factory=Counter)
-    cleaned: Counter[str] = field(default_factory=Counter)
     state_bytes: int = 0
     last_event_s: float | None = None
     seconds: float = 0.0
     end: str = ""  # why it ended
     _levels: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
 
-    def add(self, batch: Batch) -> None:
+    def take(self, batch: Batch) -> None:
         """Adds what a batch has counted."""
         self.batches += 1
+        self.add(batch.tally())
         for counts in batch.counts:
-            self.rows += counts["rows"]
-            self.events += counts["events"]
-            self.late += counts["late"]
-            self.duplicates += counts["duplicates"]
-            self.aged_entities += counts.get("aged_entities", 0)
-            for name in ("detections", "bad", "unreadable", "cleaned"):
-                getattr(self, name).update(counts[name])
-            if self.episodes is not None:
-                self.episodes += counts["episodes"]
-            place = (counts["partition"], counts["group"])
-            self._levels[place] = (counts["entities"], counts.get("state_bytes", 0))
-            if counts["last_s"] is not None:
+            self._levels[counts["partition"], counts["group"]] = counts["entities"], counts.get("state_bytes", 0)
+            if counts.get("last_s") is not None:
                 self.last_event_s = max(counts["last_s"], self.last_event_s or counts["last_s"])
         self.entities = sum(entities for entities, _ in self._levels.values())
         self.state_bytes = sum(n_bytes for _, n_bytes in self._levels.values())
-
-    def to_json(self) -> dict[str, Any]:
-        """The summary as JSON can hold it."""
-        names = [field.name for field in fields(self) if not field.name.startswith("_")]
-        return {name: dict(v) if isinstance(v := getattr(self, name), Counter) else v for name in names}
 
 
 def stream(
@@ -364,7 +339,7 @@ class _Run:
             self.sink.write(batch)
             self.overflow.clear()
             failpoints.reach("sink:after")
-            self.summary.add(batch)
+            self.summary.take(batch)
             for watcher in self.watchers:
                 watcher.took(batch)
             failpoints.reach("counted")

@@ -3,23 +3,22 @@
     block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (packed NDJSON) · counts (JSON)
 
 Counts are of this result alone, whatever the recogniser has seen before: added up over the results that were
-committed they are exact, however often one was repeated. `entities`, `held` and `state_bytes` are levels, not
-increments: the last one of a partition and group holds.
+committed they are exact, however often Spark repeated a task. `entities` and `state_bytes` are levels, not increments:
+the last one of a partition and group holds.
 
-Where several groups of patterns read the same events, only the first tells of events, late and bad ones.
+Where several groups of patterns read the same events, only the first counts events, late and bad ones.
 """
 
 from __future__ import annotations
 
 import json
 import time
-from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.detections import Detections
 from wayeb_py.engine.columns import column_of, ticks_of
 from wayeb_py.engine.eviction import AHEAD_S
@@ -29,6 +28,7 @@ from wayeb_py.files.set_aside import kind_of, render_aside
 from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack, pack_lines
 from wayeb_py.patterns import Patterns
+from wayeb_py.tally import Tally
 
 PARCEL_ROWS = 1 << 16
 MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
@@ -42,22 +42,41 @@ def most_an_event(patterns: Patterns) -> int:
     return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)
 
 
+def count_block(tally: Tally, block: Block) -> None:
+    """Counts what was read, and what could not be."""
+    tally.rows += block.n_rows
+    tally.bad.update(kind_of(row.reason) for row in block.aside)
+    for column, unreadable in block.unreadable.items():
+        tally.unreadable[column] += unreadable.count
+
+
+def task_counts(partition: str, group: int, tally: Tally) -> dict[str, Any]:
+    """What a task counted, as it travels to the driver; besides, it may tell of times and of places in the log."""
+    return {"partition": partition, "group": group, **tally.to_json(), "set_aside": tally.set_aside}
+
+
 class TaskResult:
     """Feeds a recogniser and packs what comes of it; `split` tells the parcels of one result from another's."""
 
-    def __init__(self, recogniser: Recogniser, partition: str, group: int, split: int, episodes: bool) -> None:
+    def __init__(
+        self,
+        recogniser: Recogniser,
+        partition: str,
+        group: int,
+        split: int,
+        episodes: bool,
+        clock: Clock = SYSTEM,
+    ) -> None:
         self.recogniser = recogniser
         self.partition, self.group, self.split, self.episodes = partition, group, split, episodes
         self.recognise_s = 0.0
-        self.n_events_seen = 0  # rows that were no faults
-        self._before = replace(recogniser.counts, cleaned=dict(recogniser.counts.cleaned))
-        self._found: Counter[str] = Counter()
-        self._n_episodes = self._n_rows = 0
-        self._bad: Counter[str] = Counter()
-        self._unreadable: Counter[str] = Counter()
+        self._clock = clock
+        self._before = recogniser.counts.copy()
+        self._tally = Tally()  # of what the recogniser does not count itself
+        self._n_episodes = 0
         self._tables: list[pa.Table] = []
         self._aside = bytearray()
-        self._number = self._n_aside = 0
+        self._number = 0
         self._n_ahead = 0
         self._most, self._n_found = most_an_event(recogniser.patterns), 0
         self._first_s: float | None = None
@@ -65,11 +84,9 @@ class TaskResult:
 
     def feed(self, block: Block) -> Iterator[Parcel]:
         """The parcels that are full after some more events."""
-        self._n_rows += block.n_rows
+        count_block(self._tally, block)
         for row in block.aside:
             self._set_aside(row)
-        for column, unreadable in block.unreadable.items():
-            self._unreadable[column] += unreadable.count
         for batch in block.batches:
             self._see_times(batch)
             for some in self._cut(batch):
@@ -94,7 +111,7 @@ class TaskResult:
     def take(self, detections: Detections) -> Iterator[Parcel]:
         """The parcels that are full after what the recogniser gave without being fed: at its end, or for silence."""
         counts = detections.counts()
-        self._found.update(counts)
+        self._tally.detections.update(counts)
         self._n_found += sum(counts.values())
         table = detections.episodes() if self.episodes else detections.to_arrow()
         if table.num_rows:
@@ -117,44 +134,24 @@ class TaskResult:
 
     def counts(self) -> dict[str, Any]:
         """What was counted in this result."""
-        now, before = self.recogniser.counts, self._before
+        tally = self.recogniser.counts.since(self._before)
+        tally.add(self._tally)
+        tally.episodes = self._n_episodes
         leads = self.group == 0
-        cleaned = {reason: n - before.cleaned.get(reason, 0) for reason, n in now.cleaned.items()}
-        return {
-            "partition": self.partition,
-            "group": self.group,
-            "rows": self._n_rows if leads else 0,
-            "events": now.events - before.events if leads else 0,
-            "detections": dict(self._found),
-            "episodes": self._n_episodes,
-            "late": now.late - before.late if leads else 0,
-            "set_aside": self._n_aside,
-            "ahead": self._n_ahead if leads else 0,
-            "duplicates": now.duplicates - before.duplicates if leads else 0,
-            "bad": dict(self._bad) if leads else {},
-            "unreadable": dict(self._unreadable) if leads else {},
-            "cleaned": {reason: n for reason, n in cleaned.items() if n} if leads else {},
-            "entities": now.entities if leads else 0,
-            "new_entities": now.entities - before.entities + now.aged - before.aged if leads else 0,
-            "aged_entities": now.aged - before.aged if leads else 0,
-            "first_s": self._first_s,
-            "last_s": self._last_s,
-            "recognise_s": self.recognise_s,
-        }
+        times = {"first_s": self._first_s, "last_s": self._last_s, "recognise_s": self.recognise_s}
+        counted = task_counts(self.partition, self.group, tally if leads else tally.of_patterns())
+        return counted | {"ahead": self._n_ahead if leads else 0} | times
 
     def _set_aside(self, row: AsideRow) -> None:
         if self.group == 0:
             self._aside += render_aside(row)
-            self._n_aside += 1
-            if row.reason != "late":
-                self._bad[kind_of(row.reason)] += 1
 
     def _see_times(self, batch: pa.RecordBatch) -> None:
         stream = self.recogniser.patterns.meaning.stream
         assert stream.time is not None
         ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
         if len(ticks.values):
-            now = time.time() * ticks.per_unit
+            now = self._clock.wall_s() * ticks.per_unit
             first, last = ticks.values.min(), ticks.values.max()
             if last > now:  # such a time tells nothing of how far the stream is, and would hide all others for years
                 self._n_ahead += int((ticks.values > now + AHEAD_S * ticks.per_unit).sum())

@@ -6,7 +6,6 @@ repeated when the stream is started again with a greater limit, or dies of it ag
 
 from __future__ import annotations
 
-from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,14 +36,12 @@ class Tolerance:
         """Raises DataError if there are too many with this batch."""
         if batch.number <= self.batch:
             return
-        reasons: Counter[str] = Counter()
-        for counts in batch.counts:
-            reasons.update(counts["bad"])
-            self.n_rows += counts["rows"]
+        tally = batch.tally()
         self.batch = batch.number
-        self.n_bad += reasons.total()
+        self.n_rows += tally.rows
+        self.n_bad += tally.bad.total()
         if not self.limit.allows(self.n_bad, self.n_rows):
-            often, _ = max(reasons.items(), key=lambda reason: reason[1], default=("", 0))
+            often, _ = max(tally.bad.items(), key=lambda reason: reason[1], default=("", 0))
             raise DataError(
                 f"{self.n_bad:,} of {self.n_rows:,} rows cannot be read, more than --max-bad allows ({self.limit}); "
                 f"lately most often: {often}",

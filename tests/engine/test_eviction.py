@@ -74,12 +74,12 @@ def test_ageing_changes_no_detection_and_no_episode(seed: int, limits: Limits) -
         if dice.random() < 0.3:
             counts = ageing.counts
             ageing = wayeb_py.Recogniser(patterns, episodes=True, saved=ageing.save())
-            ageing.counts.aged, ageing.counts.events = counts.aged, counts.events
+            ageing.counts.aged_entities, ageing.counts.events = counts.aged_entities, counts.events
         most = max(most, ageing.counts.entities)
     found.append(ageing.finish())
     assert rows([part.to_arrow() for part in found]) == rows([part.to_arrow() for part in expected])
     assert rows([part.episodes() for part in found]) == rows([part.episodes() for part in expected])
-    assert ageing.counts.aged > 10
+    assert ageing.counts.aged_entities > 10
     assert most < whole.counts.entities
     assert ageing.counts.events == whole.counts.events
 

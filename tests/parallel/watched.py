@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import wayeb_py
+from wayeb_py.clock import Clock
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
@@ -24,8 +25,10 @@ PATTERNS = wayeb_py.compile('stream s { key id time ts in s }\npattern P := (v >
 WANTED = Wanted.from_needs(PATTERNS.needs, "s")
 
 
-def log_of(folder: Path) -> FolderLog:
-    """The folder's log as a driver, or after a restart, or an executor would have it."""
+def log_of(folder: Path, clock: Clock | None = None) -> FolderLog:
+    """The folder's log as a driver, or after a restart, or an executor would have it; or with another clock."""
+    if clock is not None:
+        return FolderLog(folder, folder.parent / "journal.ndjson", clock)
     log: FolderLog = pickle.loads(pickle.dumps(FolderLog(folder, folder.parent / "journal.ndjson")))
     return log
 

@@ -8,9 +8,7 @@ any cuts gives the same detections. The loops work off a batch in chunks that fi
 
 from __future__ import annotations
 
-import dataclasses
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -43,32 +41,13 @@ from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels import arrival
 from wayeb_py.patterns import Patterns
+from wayeb_py.tally import NO_KEY, NO_TIME, Tally
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
 
 CHUNK_ROWS = 1 << 16
 Aside = list[tuple[str, pa.RecordBatch]]  # (reason, rows); the caller takes them out
-
-
-@dataclass(slots=True)
-class Counts:
-    """What has been fed so far."""
-
-    events: int = 0  # recognised
-    detections: int = 0
-    late: int = 0
-    recognised_before: int = 0  # by the run whose state this one goes on from
-    duplicates: int = 0
-    without_key: int = 0
-    without_time: int = 0
-    entities: int = 0  # in the state
-    aged: int = 0  # that have left the state
-    cleaned: dict[str, int] = dataclasses.field(default_factory=dict)  # values, by what was wrong with them
-
-    @property
-    def set_aside(self) -> int:
-        return self.late + self.recognised_before + self.without_key + self.without_time
 
 
 class EntityRecogniser:
@@ -84,12 +63,12 @@ class EntityRecogniser:
         episodes: bool = False,
         workers: int = 1,
         own_input: bool = False,
-        counts: Counts | None = None,
+        counts: Tally | None = None,
         aside: Aside | None = None,
     ) -> None:
         self.patterns = patterns
         self.order = order
-        self.counts = Counts() if counts is None else counts
+        self.counts = Tally() if counts is None else counts
         self.aside: Aside = [] if aside is None else aside
         self._joiner = EpisodeJoiner() if episodes else None
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
@@ -176,7 +155,7 @@ class EntityRecogniser:
         after = self._bind(bound.schema)
         if bound.cleaner is not None and after.cleaner is not None:
             after.cleaner.counts = bound.cleaner.counts
-        self.counts.aged += int(aged.sum())
+        self.counts.aged_entities += int(aged.sum())
         if self._changes is not None:
             self._changes.forget()
         return Detections(result.to_arrow(), episodes), ~aged
@@ -265,11 +244,11 @@ class EntityRecogniser:
         assert bound is not None
         key, time = batch.column(bound.key), batch.column(bound.time)
         if key.null_count or has_null_word(key):
-            batch = self._set_aside(batch, pc.is_null(plain(key)), "missing key", "without_key")
+            batch = self._set_aside(batch, pc.is_null(plain(key)), NO_KEY)
             time = batch.column(bound.time)
         ticks = ticks_of(column_of(time, bound.time), bound.time_unit, bound.time)
         if ticks.missing is not None:
-            batch = self._set_aside(batch, pa.array(ticks.missing != 0), "missing time", "without_time")
+            batch = self._set_aside(batch, pa.array(ticks.missing != 0), NO_TIME)
             ticks = ticks_of(column_of(batch.column(bound.time), bound.time), bound.time_unit, bound.time)
         if batch.num_rows == 0:
             return None
@@ -297,11 +276,11 @@ class EntityRecogniser:
             self.counts.late += len(late)
             self.aside.append(("late", late.batch))
 
-    def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str, counter: str) -> pa.RecordBatch:
+    def _set_aside(self, batch: pa.RecordBatch, mask: pa.Array, reason: str) -> pa.RecordBatch:
         bad = batch.filter(mask)
         if not bad.num_rows:
             return batch
-        setattr(self.counts, counter, getattr(self.counts, counter) + bad.num_rows)
+        self.counts.bad[reason] += bad.num_rows
         self.aside.append((reason, bad))
         return batch.filter(pc.invert(mask))
 
@@ -321,7 +300,7 @@ class EntityRecogniser:
         as_read = rows
         if bound.cleaner is not None:
             rows = bound.cleaner.clean(rows)
-            self.counts.cleaned = dict(bound.cleaner.counts)
+            self.counts.cleaned = bound.cleaner.counts.copy()
         columns = bound.columns(rows)
         orders = None if bound.order_column is None or self.order == "arrival" else bound.orders_of(rows)
         parts: list[Part] = []
@@ -332,9 +311,7 @@ class EntityRecogniser:
             self.repeats.learn(as_read, bound.last_ts)
         if not parts:
             return bound.no_detections
-        table = bound.detection_table(join_parts(parts, bound), rows)
-        self.counts.detections += table.num_rows
-        return table
+        return bound.detection_table(join_parts(parts, bound), rows)
 
     def _step(
         self,

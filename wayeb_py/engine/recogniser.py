@@ -16,18 +16,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.detections import Detections
-from wayeb_py.engine.entity_recogniser import Aside, Counts, EntityRecogniser
+from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.saved import state
 from wayeb_py.engine.saved.operators import OperatorState, entity_state, is_list, pack_operators, unpack_operators
 from wayeb_py.engine.tables import as_table
 from wayeb_py.errors import DataError
 from wayeb_py.patterns import Patterns
+from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
     from wayeb_py.engine.entities import Entities
-
-__all__ = ["Counts", "Recogniser"]
 
 I32 = npt.NDArray[np.int32]
 
@@ -54,7 +53,7 @@ class Recogniser:
         own_input: bool = False,
     ) -> None:
         self.patterns = patterns
-        self.counts = Counts()
+        self.counts = Tally()  # detections are the caller's to count
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
         self._entities = EntityRecogniser(

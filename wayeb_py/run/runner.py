@@ -35,8 +35,9 @@ from wayeb_py.files.state_folder import StateFolder
 from wayeb_py.files.write import Output, Target, find_target, open_output
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.recogniser import Counts, Recogniser
+    from wayeb_py.engine.recogniser import Recogniser
     from wayeb_py.patterns import Patterns
+    from wayeb_py.tally import Tally
 
 Phase = Literal["starting Spark", "recognising", "sorting", "recognising, sorted"]
 
@@ -252,8 +253,9 @@ class _Job:
         finally:
             output.discard()
             aside.discard()
-        summary = self._summarise(recogniser, aside, found, n_episodes)
-        summary.notes += look_back(self.patterns, first, summary.events, found)
+        recogniser.counts.detections, recogniser.counts.episodes = found, n_episodes
+        summary = summarise(recogniser.counts, self.patterns, aside, self.target.path, self.episodes)
+        summary.notes += [*_rerun_note(recogniser.counts), *look_back(self.patterns, first, summary.events, found)]
         return summary
 
     def _open_output(self, may_restart: bool) -> Output:
@@ -274,25 +276,6 @@ class _Job:
         table = detections.episodes()
         output.write(table)
         return int(table.num_rows)
-
-    def _summarise(self, recogniser: Recogniser, aside: Aside, found: Counter[str], n_episodes: int) -> Summary:
-        from wayeb_py.engine.clean import losses
-
-        counts = recogniser.counts
-        return Summary(
-            events=counts.events,
-            entities=counts.entities,
-            detections={name: found[name] for name in self.patterns.names},
-            episodes=n_episodes if self.episodes else None,
-            aside=dict(aside.reasons),
-            unreadable={name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
-            duplicates=counts.duplicates,
-            cleaned=dict(counts.cleaned),
-            warnings=losses(counts.cleaned, counts.events, self.patterns.meaning.stream.clean),
-            notes=[*self.patterns.knowledge.notes, *_rerun_note(counts)],
-            out=None if self.target.path is None else str(self.target.path),
-            aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
-        )
 
     # ---- where the events come from
 
@@ -324,7 +307,27 @@ class _Job:
             self.on_progress(Progress(phase, n_events, n_bytes, total))
 
 
-def _rerun_note(counts: Counts) -> Iterator[str]:
+def summarise(tally: Tally, patterns: Patterns, aside: Aside, out: Path | None, episodes: bool) -> Summary:
+    """What was counted, by whichever engine, as a summary."""
+    from wayeb_py.engine.clean import losses
+
+    return Summary(
+        events=tally.events,
+        entities=tally.entities,
+        detections={name: tally.detections[name] for name in patterns.names},
+        episodes=tally.episodes if episodes else None,
+        aside=dict(aside.reasons),
+        unreadable={name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
+        duplicates=tally.duplicates,
+        cleaned=dict(tally.cleaned),
+        warnings=losses(tally.cleaned, tally.events, patterns.meaning.stream.clean),
+        notes=list(patterns.knowledge.notes),
+        out=None if out is None else str(out),
+        aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
+    )
+
+
+def _rerun_note(counts: Tally) -> Iterator[str]:
     """Says that an input had nothing new, which is what a night that is run twice looks like."""
     n_old = counts.late + counts.recognised_before
     if counts.recognised_before and not counts.events:

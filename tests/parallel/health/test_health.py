@@ -22,6 +22,7 @@ from rich.console import Console
 
 import wayeb_py
 from tests.polling import poll
+from wayeb_py import clock as clocks
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
@@ -157,7 +158,7 @@ def test_totals_that_cannot_be_read_say_so(tmp_path: Path) -> None:
 def watched(tmp_path: Path, ends: Offsets, capacity: int = 100) -> tuple[LiveLog, Gauge, Health, Clock]:
     log, clock = LiveLog(ends), Clock()
     options = GaugeOptions(tmp_path / gauge.FILE, Capacity(events=capacity))
-    health = Health(log, tmp_path, options.capacity, clock_s=clock, latest=log.latest)
+    health = Health(log, tmp_path, options.capacity, clock=clocks.Clock(steady_s=clock), latest=log.latest)
     health.started()
     return log, Gauge(log, options, clock), health, clock
 

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.parallel.watched import blocks, log_of, pack, quieten, read_ids, write, write_lines
+from wayeb_py.clock import Clock
 from wayeb_py.files import lines
 from wayeb_py.parallel.logs import folder as folder_log
 
@@ -54,17 +55,16 @@ def test_a_compressed_file_that_is_written_for_long_does_not_hold_up_others_for_
     assert read_ids(log) == [1, 2]
 
 
-def test_who_reads_once_waits_until_a_compressed_file_is_quiet(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_reads_once_waits_until_a_compressed_file_is_quiet(folder: Path) -> None:
     write(folder / "b.parquet", [1])
     pack(folder / "a.ndjson.gz", [2])
-    log = log_of(folder)
     naps: list[float] = []
 
     def nap(seconds: float) -> None:
         naps.append(seconds)
         quieten(folder / "a.ndjson.gz")
 
-    monkeypatch.setattr(time, "sleep", nap)
+    log = log_of(folder, Clock(sleep=nap))
     log.settle()
     assert len(naps) == 1
     assert log.latest() == {"": 2}
@@ -73,31 +73,23 @@ def test_who_reads_once_waits_until_a_compressed_file_is_quiet(folder: Path, mon
     assert len(naps) == 1
 
 
-class Clock:
-    """A clock that goes on when it is told to; the wall's can be behind."""
+class Hands:
+    """A clock that goes on when it is told to; that of the wall can be behind."""
 
     def __init__(self) -> None:
         self.now_s, self.behind_s = time.monotonic(), 0.0
         self._offset_s = time.time() - self.now_s
-
-    def monotonic(self) -> float:
-        return self.now_s
-
-    def time(self) -> float:
-        return self.now_s + self._offset_s - self.behind_s
+        self.clock = Clock(lambda: self.now_s + self._offset_s - self.behind_s, lambda: self.now_s)
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    clock = Clock()
-    monkeypatch.setattr(time, "monotonic", clock.monotonic)
-    monkeypatch.setattr(time, "time", clock.time)
-    return clock
+def hands() -> Hands:
+    return Hands()
 
 
 @pytest.mark.parametrize("name", ["a.ndjson.gz", "a.ndjson", "a.csv"])
 def test_a_file_from_the_future_is_read_once_it_was_quiet_before_our_eyes(
-    folder: Path, clock: Clock, name: str
+    folder: Path, hands: Hands, name: str
 ) -> None:
     if name == "a.csv":
         (folder / name).write_text("id,ts,v,k\n1,0,1,a\n2,0,1,a")
@@ -107,44 +99,44 @@ def test_a_file_from_the_future_is_read_once_it_was_quiet_before_our_eyes(
         pack(folder / name, [1, 2])
     ahead_s = time.time() + 86_400
     os.utime(folder / name, (ahead_s, ahead_s))
-    clock.behind_s = 86_400.0  # and the time of the last change lies ahead as well
-    log = log_of(folder)
+    hands.behind_s = 86_400.0  # and the time of the last change lies ahead as well
+    log = log_of(folder, hands.clock)
     before = log.latest().get("", 0)
     assert before < 2
-    clock.now_s += 1
+    hands.now_s += 1
     assert log.latest().get("", 0) == before
-    clock.now_s += 31
+    hands.now_s += 31
     assert log.latest() == {"": 2}
     assert read_ids(log) == [1, 2]
 
 
-def test_a_time_of_modification_ahead_of_the_clock_does_not_hold_up_who_looks_once(folder: Path, clock: Clock) -> None:
+def test_a_time_of_modification_ahead_of_the_clock_does_not_hold_up_who_looks_once(folder: Path, hands: Hands) -> None:
     pack(folder / "a.ndjson.gz", [1, 2])
     os.utime(folder / "a.ndjson.gz", (time.time() + 86_400, time.time() + 86_400))
-    clock.now_s += 60
-    assert log_of(folder).latest() == {"": 2}
+    hands.now_s += 60
+    assert log_of(folder, hands.clock).latest() == {"": 2}
 
 
-def test_a_file_that_was_told_of_is_read_when_it_is_mended(folder: Path, clock: Clock) -> None:
+def test_a_file_that_was_told_of_is_read_when_it_is_mended(folder: Path, hands: Hands) -> None:
     write(folder / "whole.parquet", [7, 8])
     content = (folder / "whole.parquet").read_bytes()
     (folder / "a.parquet").write_bytes(content[:-20])
     (folder / "b.csv").write_bytes("id,ts\n1,2\n".encode("utf-16"))
-    log = log_of(folder)
+    log = log_of(folder, hands.clock)
     assert log.latest() == {"": 3}
-    clock.now_s += 61
+    hands.now_s += 61
     assert log.latest() == {"": 4}
     with open(folder / "a.parquet", "ab") as file:
         file.write(content[-20:-10])
     with open(folder / "b.csv", "ab") as file:
         file.write("3,4\n".encode("utf-16-le"))
-    clock.now_s += 61
-    assert log.latest() == log_of(folder).latest() == {"": 4}, "it was told of once"
+    hands.now_s += 61
+    assert log.latest() == log_of(folder, hands.clock).latest() == {"": 4}, "it was told of once"
     (folder / "a.parquet").write_bytes(content)
     (folder / "b.csv").write_text("id,ts,v,k\n9,0,1,a\n")
-    clock.now_s += 61
+    hands.now_s += 61
     assert log.latest() == {"": 7}
-    for again in (log, log_of(folder)):
+    for again in (log, log_of(folder, hands.clock)):
         assert read_ids(again) == [7, 8, 7, 8, 9]
         assert [Path(row.file or "").name for block in blocks(again) for row in block.aside] == ["b.csv", "a.parquet"]
 

@@ -230,7 +230,6 @@ def test_garbage_is_what_nothing_goes_back_to(tmp_path: Path) -> None:
 
 def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
     monkeypatch.setattr(keeping, "WHOLE_AT", 100.0)
     found: list[Any] = []
     for name, dies in (("lives", False), ("dies", True)):
@@ -240,7 +239,9 @@ def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest
         patterns = wayeb_py.compile(TEXT.format(head="lateness 50 s"))
         dice = np.random.default_rng(2)
         pq.write_table(events(0), source / "000.parquet")
-        stream = Chained(tmp_path / name / "checkpoint", source, patterns, idle_s=60.0, ends=False, episodes=True)
+        stream = Chained(
+            tmp_path / name / "checkpoint", source, patterns, lambda: clock[0], idle_s=60.0, ends=False, episodes=True
+        )
         for number in range(1, 12):
             end = stream.plan()
             stream.commit(end, list(stream.parcels(end)))

@@ -272,15 +272,12 @@ def late(lateness: str = "100 s") -> wayeb_py.Patterns:
     return wayeb_py.compile(f"stream s {{ key id time ts in s lateness {lateness} }}\n{FAST}")
 
 
-def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_long(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_long(tmp_path: Path) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1, 2, 2], "ts": [0, 1, 0, 1], "v": [60, 60, 60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
+    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
 
     def step() -> dict[str, Any]:
         end = stream.plan()
@@ -308,20 +305,15 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
     assert stream.plan() == stream.offset, "there is nobody left to be given up"
 
 
-def wait_at(monkeypatch: pytest.MonkeyPatch, clock: list[float]) -> None:
-    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
-
-
 @pytest.mark.parametrize(("before_s", "after_s"), [(60.0, 3600.0), (3600.0, 60.0)])
 def test_how_long_a_silence_has_to_be_may_change_with_a_restart(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, before_s: float, after_s: float
+    tmp_path: Path, before_s: float, after_s: float
 ) -> None:
     clock = [1_000_000.0]
-    wait_at(monkeypatch, clock)
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [0, 1], "v": [60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=before_s, ends=False)
+    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=before_s, ends=False)
     stream.run()
     stream.options["idle_s"] = after_s
     stream.restart()
@@ -341,15 +333,12 @@ def test_how_long_a_silence_has_to_be_may_change_with_a_restart(
     assert [row[1] for row in rows(stream.found.tables)] == [1]
 
 
-def test_nobody_is_silent_whose_events_are_in_the_log_after_a_downtime(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_nobody_is_silent_whose_events_are_in_the_log_after_a_downtime(tmp_path: Path) -> None:
     clock = [1_000_000.0]
-    wait_at(monkeypatch, clock)
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1, 2], "ts": [10, 11, 10], "v": [60, 60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
+    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
     stream.run()
     clock[0] += 10_000
     stream.restart()
@@ -363,30 +352,25 @@ def test_nobody_is_silent_whose_events_are_in_the_log_after_a_downtime(
     assert [(row[1], row[2]) for row in rows(stream.found.tables)] == [(1, 10), (1, 11)]
 
 
-def test_one_clock_from_the_future_takes_nothing_from_the_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    wait_at(monkeypatch, [100_000.0])
+def test_one_clock_from_the_future_takes_nothing_from_the_others(tmp_path: Path) -> None:
     source = tmp_path / "events"
     source.mkdir()
     names = [1, 2, 7, 8, 9, 1, 2]
     times = [90_000, 90_000, 4_000_000_000, 4_000_000_001, 4_000_000_002, 90_010, 90_011]
     pq.write_table(pa.table({"id": names, "ts": times, "v": [60] * 7}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, wayeb_py.compile(STREAM + FAST, forget_after_s=3600))
+    patterns = wayeb_py.compile(STREAM + FAST, forget_after_s=3600)
+    stream = Chained(tmp_path / "checkpoint", source, patterns, wall_s=lambda: 100_000.0)
     stream.run(1)
     assert [row[1] for row in rows(stream.found.tables)] == [1, 2]
     assert stream.found.total("aged_entities") == 0
 
 
-def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(tmp_path: Path) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr("wayeb_py.parallel.stream.source.time.time", lambda: clock[0])
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [10, 11], "v": [60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), idle_s=60.0, ends=False)
+    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
     stream.run()
     clock[0] += 100
     stream.run()

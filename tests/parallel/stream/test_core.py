@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from tests.cases import Case
 from tests.engine.test_corpus import CASES, answer_of, job_of
 from tests.engines import Found, assert_equal, detections_of, episodes_of
 from tests.parallel.chain import Chained
-from wayeb_py.engine.recogniser import Counts
+from wayeb_py.tally import NO_KEY, Tally
 
 
 def write_cut(table: pa.Table, folder: Path, dice: random.Random) -> None:
@@ -48,7 +49,7 @@ def test_every_case_of_the_corpus_is_found_in_a_chained_stream(name: str, tmp_pa
     single, joined = (chained(case, tmp_path / str(episodes), episodes) for episodes in (False, True))
     found = single.found
     n_bad = sum(sum(counts["bad"].values()) for counts in found.counts)
-    counts = Counts(late=found.total("late"), duplicates=found.total("duplicates"), without_key=n_bad)
+    counts = Tally(late=found.total("late"), duplicates=found.total("duplicates"), bad=Counter({NO_KEY: n_bad}))
     detections = detections_of((t.drop_columns("detection_id") for t in found.tables), single.patterns)
     assert_equal(Found(detections, episodes_of(joined.found.tables), counts), answer_of(case))
 

@@ -236,7 +236,7 @@ def test_a_scheme_gives_the_detections_of_one_process(
     counts = recogniser.counts
     summary = StreamSummary()
     for number, told in sorted(counted.items()):
-        summary.add(Batch(number, counts=told))
+        summary.take(Batch(number, counts=told))
     assert (summary.rows, summary.events, summary.late) == (1600, counts.events, counts.late)
     assert (sum(summary.bad.values()), summary.entities) == (counts.without_key, counts.entities)
     assert [line.startswith(f"scheme {scheme}, ") for line in said] == [True, True]

@@ -330,8 +330,8 @@ def test_a_summary_adds_up_what_batches_counted() -> None:
         "state_bytes": 100, "first_s": 1.0, "last_s": 9.0,
     }  # fmt: skip
     summary = StreamSummary()
-    summary.add(Batch(0, counts=[counts, counts | {"partition": "b", "last_s": None}]))
-    summary.add(Batch(1, counts=[counts | {"entities": 4, "last_s": 7.0}]))
+    summary.take(Batch(0, counts=[counts, counts | {"partition": "b", "last_s": None}]))
+    summary.take(Batch(1, counts=[counts | {"entities": 4, "last_s": 7.0}]))
     told = summary.to_json()
     assert (told["batches"], told["rows"], told["events"], told["late"]) == (2, 15, 12, 3)
     assert (told["entities"], told["state_bytes"], told["last_event_s"]) == (7, 200, 9.0)

@@ -1,0 +1,23 @@
+"""The clocks of a process, passed in where something depends on them, so that a test turns its own hands.
+
+`wall_s` is the time of day, which others set and which may jump; `steady_s` only grows, and is good for durations
+alone. The time of events is neither: it comes with the events.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Clock:
+    """Two clocks in seconds, the first since 1970, and a way to wait."""
+
+    wall_s: Callable[[], float] = time.time
+    steady_s: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+
+
+SYSTEM = Clock()
