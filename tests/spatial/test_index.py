@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import geodesy
-from wayeb_py.spatial import reach
+from wayeb_py.spatial import reach, reach_kernels
 from wayeb_py.spatial.index import PlaceIndex
 from wayeb_py.spatial.reach import Reach
 from wayeb_py.spatial.shapes import shapes_of
@@ -126,6 +126,71 @@ def test_cells_that_would_list_too_much_are_not_made(monkeypatch: pytest.MonkeyP
     crowded = index_of(*ways)
     assert np.array_equal(crowded.near(lon, lat, 1000.0), expected)
     assert crowded._reaches == {1000.0: None}
+
+
+@pytest.mark.parametrize("way", [(0.3, 0.2), (0.0, 0.3), (0.3, 0.0)])
+def test_the_work_for_edges_side_by_side_is_bounded_and_the_answers_are_the_same(
+    way: tuple[float, float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Edges a metre apart: the fewer steps are allowed, the coarser are the cells, until there are none."""
+    dice = np.random.default_rng(3)
+    across = np.array([1e-5, 0.0]) if way[0] == 0.0 else np.array([0.0, 1e-5])
+    starts = np.array([10.0, 45.0]) + np.arange(60)[:, None] * across
+    index = index_of(*(shapely.LineString([start, start + way]) for start in starts))
+    at = starts[dice.integers(0, 60, 3000)] + dice.uniform(-0.1, 1.1, (3000, 1)) * way
+    lon, lat = columns(at + dice.normal(size=(3000, 2)) / 500)
+    expected = index.distance(lon, lat) <= 100.0
+    assert 0.05 < expected.mean() < 0.95
+    judge_cells, n_steps = reach_kernels.judge_cells, 0
+
+    def counted(*arguments: Any) -> int:
+        nonlocal n_steps
+        more = int(judge_cells(*arguments))
+        n_steps += more
+        return more
+
+    monkeypatch.setattr(reach_kernels, "judge_cells", counted)
+    monkeypatch.setattr(reach, "STEPS_BY_PIECE", 0)
+    n_cells = []
+    for most in (1 << 24, 1 << 20, 1 << 17, 100):
+        monkeypatch.setattr(reach, "STEPS_ANYHOW", most)
+        n_steps = 0
+        try:
+            cells = Reach(index._tree.arrays, 100.0)
+        except reach.TooDense:
+            n_cells.append(0)
+        else:
+            near = np.zeros(len(lon), dtype=np.uint8)
+            cells.mark(lon, lat, near)
+            assert near.view(np.bool_).tolist() == expected.tolist()
+            n_cells.append(len(cells.arrays[2]))
+        # One cell may be under way when the last step is made: it looks at every node of the tree at most twice.
+        assert n_steps <= most + 2 * len(index._tree.boxes)
+    assert n_cells == sorted(n_cells, reverse=True)
+    assert n_cells[0] > n_cells[-1] == 0
+
+
+def test_cells_that_would_list_too_much_are_coarser(monkeypatch: pytest.MonkeyPatch) -> None:
+    dice = np.random.default_rng(6)
+    ways = [shapely.LineString([(0, nth * 1e-5), (0.3, nth * 1e-5)]) for nth in range(100)]
+    index = index_of(*ways)
+    lon, lat = columns(dice.uniform(-0.01, 0.31, (3000, 2)) * [1.0, 0.03])
+    expected = index.distance(lon, lat) <= 100.0
+    assert 0.05 < expected.mean() < 0.95
+    n_listed = []
+    for most in (1 << 26, 50_000, 10_000):
+        monkeypatch.setattr(reach, "MOST_LISTED", most)
+        try:
+            cells = Reach(index._tree.arrays, 100.0)
+        except reach.TooDense:
+            n_listed.append(0)
+            continue
+        near = np.zeros(len(lon), dtype=np.uint8)
+        cells.mark(lon, lat, near)
+        assert near.view(np.bool_).tolist() == expected.tolist()
+        n_listed.append(len(cells.arrays[5]))
+        assert n_listed[-1] <= most
+    assert n_listed[0] > 50_000 >= n_listed[1] > n_listed[2] == 0
 
 
 lon_anywhere = st.one_of(st.floats(-180, 180), st.sampled_from([-180.0, 180.0, 0.0, 179.9999, -179.9999]))

@@ -147,14 +147,18 @@ def box_square(qx, qy, qz, boxes, node):  # type: ignore[no-untyped-def]
 def nearest(  # type: ignore[no-untyped-def]
     qx, qy, qz, best, enough, boxes, level_first, leaf, ends, lonlat, bend, stack_level, stack_nth, stack_square
 ):
-    """The chord to the nearest piece if it is below `best`, else `best`; any chord up to `enough` ends the search."""
-    top = 0
+    """The chord to the nearest piece if it is below `best`, else `best`; any chord up to `enough` ends the search.
+
+    Also how many nodes of the tree were looked at.
+    """
+    top, n_steps = 0, 0
     stack_level[0] = level_first.shape[0] - 2
     stack_nth[0] = 0
     stack_square[0] = 0.0
     while top >= 0:
         level, nth, square = stack_level[top], stack_nth[top], stack_square[top]
         top -= 1
+        n_steps += 1
         if square >= best * best:
             continue
         if level == 0:
@@ -163,7 +167,7 @@ def nearest(  # type: ignore[no-untyped-def]
                 if chord < best:
                     best = chord
                     if best <= enough:
-                        return best
+                        return best, n_steps
             continue
         below = level_first[level - 1]
         first, second = 2 * nth, 2 * nth + 1
@@ -180,7 +184,7 @@ def nearest(  # type: ignore[no-untyped-def]
         if first_square < best * best:
             top += 1
             stack_level[top], stack_nth[top], stack_square[top] = level - 1, first, first_square
-    return best
+    return best, n_steps
 
 
 TREE = (matrix, i64[::1], i64, matrix, matrix, f64[::1])
@@ -199,12 +203,11 @@ def distances(lon, lat, boxes, level_first, leaf, ends, lonlat, bend, distance_m
             distance_m[row] = np.inf
         else:
             qx, qy, qz = vector(lon[row], lat[row])
-            distance_m[row] = metres(
-                nearest(
-                    qx, qy, qz, 2.5, 0.0, boxes, level_first, leaf, ends, lonlat, bend,
-                    stack_level, stack_nth, stack_square,
-                )
+            chord, _ = nearest(
+                qx, qy, qz, 2.5, 0.0, boxes, level_first, leaf, ends, lonlat, bend,
+                stack_level, stack_nth, stack_square,
             )  # fmt: skip
+            distance_m[row] = metres(chord)
 
 
 @_kernel(nb.void(_read_only(f64), _read_only(f64), *TREE, f64, u8[::1]))
@@ -217,7 +220,7 @@ def are_near(lon, lat, boxes, level_first, leaf, ends, lonlat, bend, reach_m, ne
     for row in range(lon.shape[0]):
         if near[row] == 0 and ends.shape[0] > 0 and is_position(lon[row], lat[row]):
             qx, qy, qz = vector(lon[row], lat[row])
-            chord = nearest(
+            chord, _ = nearest(
                 qx, qy, qz, beyond, enough, boxes, level_first, leaf, ends, lonlat, bend,
                 stack_level, stack_nth, stack_square,
             )  # fmt: skip

@@ -1,12 +1,17 @@
 """Pieces and a distance become cells in lon/lat: within reach, out of reach, or with the pieces that decide.
 
-Cells are judged level by level, all of a level in one call; those that few pieces decide, or that are small against
-the distance, are not divided any more. One such grid is made for each distance that a pattern names, unless so many
-pieces lie beside each other that listing them would take more memory than it saves time.
+One call judges all cells of a level; a cell that few pieces decide, or that is small against the distance, is not
+divided any more. Each distance that a pattern names has a grid of its own.
+
+Thousands of edges a metre apart are within reach of one cell, however small it is. So the work is bounded, by counts
+and never by a clock: one file gives the same cells everywhere. A level that would take too many steps in the tree of
+the pieces is left out; so is the finest level of cells that would list too many pieces; and where not even the coarsest
+cells can be made, each position asks the tree. Whichever answers, the answer is the same.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import ceil, cos, degrees, radians, sqrt
 
 import numpy as np
@@ -17,7 +22,10 @@ from wayeb_py.spatial.kernels import EARTH_RADIUS_M
 from wayeb_py.spatial.lattice import lay_out_nodes
 
 F64 = npt.NDArray[np.float64]
+I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+U8 = npt.NDArray[np.uint8]
+Flags = npt.NDArray[np.bool_]
 
 FEW = 3  # candidates that are looked at sooner than a cell is divided
 MOST = 64
@@ -26,12 +34,25 @@ CHILD_COLUMNS = 4
 DEEPEST = 8
 MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more than MOST; from twice that on, none
 MOST_LISTED = 1 << 26  # candidates of all cells
+STEPS_BY_PIECE, STEPS_ANYHOW = 512, 1 << 26  # nodes of the tree to look at: to judge all cells, and again to list
 MOST_CROWDED = 4096  # cells that list more than MOST after two divisions: more of them come of pieces side by side
 Tree = tuple[F64, I64, int, F64, F64, F64]
 
 
 class TooDense(Exception):  # noqa: N818
-    """The cells would list more than MOST_LISTED candidates."""
+    """Even the coarsest cells would take more steps, or list more candidates, than is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """The cells of some nodes, k by k each, what is known of each cell, and which of them the next level divides."""
+
+    nodes: F64
+    k: int
+    cells: F64
+    state: U8
+    n_candidates: I32
+    splits: Flags
 
 
 class Reach:
@@ -39,62 +60,79 @@ class Reach:
 
     def __init__(self, tree: Tree, reach_m: float) -> None:
         self.reach_m = reach_m
-        lonlat = tree[4]
         self._ends, self._lonlat, self._bend = tree[3:]
-        west, south, east, north = _bounds_around(lonlat, reach_m)
-        self.bounds = np.array([west, south, east, north])
-        k = min(MOST_COLUMNS, max(4, ceil(sqrt(4 * len(lonlat)))))
-        nodes = np.array([[west, south, (east - west) / k, (north - south) / k]])
-        levels: list[tuple[F64, I64]] = [(nodes, np.array([k]))]
-        states, belows, listed = [], [], []
-        n_nodes, n_listed, n_cells = 1, 0, 0
-        for depth in range(DEEPEST + 1):
-            nodes, sizes = levels[depth]
-            cells = _cells(nodes, int(sizes[0]))
-            state, n_candidates = np.empty(len(cells), dtype=np.uint8), np.empty(len(cells), dtype=np.int32)
-            reach_kernels.judge_cells(cells, *tree, reach_m, MOST, state, n_candidates)
-            # A cell of a sixteenth of the distance leaves so little undecided that dividing it gains nothing.
-            small = cells[:, 3] < degrees(reach_m / EARTH_RADIUS_M) / 16
-            divisible = (state == 2) & ~small & (depth < DEEPEST)
-            splits = divisible & (n_candidates > FEW)
-            crowded = splits & (n_candidates > MOST)
-            if depth > 1 and int(crowded.sum()) > MOST_CROWDED:
-                divisible &= ~crowded
-                splits &= ~crowded
-            n_cells += len(cells)
-            if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > MOST_CELLS:
-                splits = divisible & (n_candidates > MOST)
-                if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > 2 * MOST_CELLS:
-                    splits[:] = False
-            lists = (state == 2) & ~splits
-            below = np.zeros(len(cells), dtype=np.int32)
-            below[splits] = n_nodes + np.arange(int(splits.sum()))
-            below[lists] = -1 - n_listed - np.arange(int(lists.sum()))
-            states.append(state)
-            belows.append(below)
-            listed.append(cells[lists])
-            n_listed += int(lists.sum())
-            n_nodes += int(splits.sum())
-            if not splits.any():
+        self.bounds = np.array(_bounds_around(tree[4], reach_m))
+        levels = _judge(tree, reach_m, self.bounds)
+        while True:
+            if not levels:
+                raise TooDense
+            levels[-1].splits[:] = False
+            listed = _list_all(np.concatenate([level.cells[_lists(level)] for level in levels]), tree, reach_m)
+            if listed is not None:
                 break
-            divided = cells[splits].copy()
-            divided[:, 2:] /= CHILD_COLUMNS
-            levels.append((divided, np.full(len(divided), CHILD_COLUMNS)))
-        sizes = np.concatenate([sizes for _, sizes in levels]).astype(np.int64)
-        self.arrays = (
-            self.bounds, lay_out_nodes(np.concatenate([nodes for nodes, _ in levels]), sizes), np.concatenate(states),
-            np.concatenate(belows),
-            *_list_all(np.ascontiguousarray(np.concatenate(listed)), tree, reach_m),
-        )  # fmt: skip
+            levels.pop()
+        n_nodes, n_listed, belows = 1, 0, []
+        for level in levels:
+            lists = _lists(level)
+            below = np.zeros(len(level.cells), dtype=np.int32)
+            below[level.splits] = n_nodes + np.arange(int(level.splits.sum()))
+            below[lists] = -1 - n_listed - np.arange(int(lists.sum()))
+            n_nodes += int(level.splits.sum())
+            n_listed += int(lists.sum())
+            belows.append(below)
+        sizes = np.concatenate([np.full(len(level.nodes), level.k, dtype=np.int64) for level in levels])
+        nodes = lay_out_nodes(np.concatenate([level.nodes for level in levels]), sizes)
+        states = np.concatenate([level.state for level in levels])
+        self.arrays = (self.bounds, nodes, states, np.concatenate(belows), *listed)
 
-    def mark(self, lon: F64, lat: F64, near: npt.NDArray[np.uint8]) -> None:
+    def mark(self, lon: F64, lat: F64, near: U8) -> None:
         """near[row] = 1 where a piece is within reach."""
         reach_kernels.are_near_by_cell(lon, lat, *self.arrays, self._ends, self._lonlat, self._bend, self.reach_m, near)
 
-    def judge(self, rectangles: F64, judged: npt.NDArray[np.uint8]) -> None:
+    def judge(self, rectangles: F64, judged: U8) -> None:
         """judged[nth] = 0, 1 or 2: nothing, everything, something of a rectangle is within reach."""
         pieces = self._ends, self._lonlat, self._bend
         overlay_kernels.judge_near(rectangles, *self.arrays, *pieces, self.reach_m, judged)
+
+
+def _judge(tree: Tree, reach_m: float, bounds: F64) -> list[_Level]:
+    """The levels of the grid, the coarsest first, as far as the steps suffice."""
+    levels: list[_Level] = []
+    west, south, east, north = bounds.tolist()
+    k = min(MOST_COLUMNS, max(4, ceil(sqrt(4 * len(tree[3])))))
+    nodes = np.array([[west, south, (east - west) / k, (north - south) / k]])
+    steps_left, n_cells = _most_steps(tree), 0
+    while len(nodes) and len(levels) <= DEEPEST:
+        cells = _cells(nodes, k)
+        state, n_candidates = np.empty(len(cells), dtype=np.uint8), np.empty(len(cells), dtype=np.int32)
+        steps_left -= reach_kernels.judge_cells(cells, *tree, reach_m, MOST, steps_left, state, n_candidates)
+        if steps_left < 0:
+            break
+        # A cell of a sixteenth of the distance leaves so little undecided that dividing it gains nothing.
+        divisible = (state == 2) & (cells[:, 3] >= degrees(reach_m / EARTH_RADIUS_M) / 16)
+        splits = divisible & (n_candidates > FEW)
+        crowded = splits & (n_candidates > MOST)
+        if len(levels) > 1 and int(crowded.sum()) > MOST_CROWDED:
+            divisible &= ~crowded
+            splits &= ~crowded
+        n_cells += len(cells)
+        if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > MOST_CELLS:
+            splits = divisible & (n_candidates > MOST)
+            if n_cells + int(splits.sum()) * CHILD_COLUMNS**2 > 2 * MOST_CELLS:
+                splits[:] = False
+        levels.append(_Level(nodes, k, cells, state, n_candidates, splits))
+        k, nodes = CHILD_COLUMNS, cells[splits]
+        nodes[:, 2:] /= CHILD_COLUMNS
+    return levels
+
+
+def _lists(level: _Level) -> Flags:
+    """The cells that only their candidates decide."""
+    return (level.state == 2) & ~level.splits
+
+
+def _most_steps(tree: Tree) -> int:
+    return STEPS_BY_PIECE * len(tree[3]) + STEPS_ANYHOW
 
 
 def _bounds_around(lonlat: F64, reach_m: float) -> tuple[float, float, float, float]:
@@ -121,13 +159,15 @@ def _cells(nodes: F64, k: int) -> F64:
     return cells.reshape(-1, 4)
 
 
-def _list_all(cells: F64, tree: Tree, reach_m: float) -> tuple[I64, npt.NDArray[np.int32]]:
+def _list_all(cells: F64, tree: Tree, reach_m: float) -> tuple[I64, I32] | None:
+    """The candidates of each cell; None where that takes too many steps, or they are too many."""
     first = np.zeros(len(cells) + 1, dtype=np.int64)
-    room = 16 * len(cells) + 1024
+    room = min(16 * len(cells) + 1024, MOST_LISTED)
     while True:
         candidate = np.empty(room, dtype=np.int32)
-        if reach_kernels.list_candidates(cells, *tree, reach_m, first, candidate) == len(cells):
+        n_done = reach_kernels.list_candidates(cells, *tree, reach_m, _most_steps(tree), first, candidate)
+        if n_done == len(cells):
             return first, candidate[: first[-1]].copy()
-        if room >= MOST_LISTED:
-            raise TooDense
+        if n_done < 0 or room >= MOST_LISTED:
+            return None
         room = min(4 * room, MOST_LISTED)

@@ -44,13 +44,17 @@ def centre(west, south, wide, high):  # type: ignore[no-untyped-def]
 def _candidates(  # type: ignore[no-untyped-def]
     cx, cy, cz, reach, most, boxes, level_first, leaf, ends, lonlat, bend, stack_level, stack_nth, found, n_found
 ):
-    """Appends the pieces that may be at most the chord `reach` from c, up to `most`; returns how many there are now."""
-    top = 0
+    """Appends the pieces that may be at most the chord `reach` from c, up to `most`.
+
+    Returns how many there are now, and how many nodes of the tree were looked at.
+    """
+    top, n_steps = 0, 0
     stack_level[0] = level_first.shape[0] - 2
     stack_nth[0] = 0
     while top >= 0:
         level, nth = stack_level[top], stack_nth[top]
         top -= 1
+        n_steps += 1
         if box_square(cx, cy, cz, boxes, level_first[level] + nth) > reach * reach:
             continue
         if level > 0:
@@ -62,63 +66,75 @@ def _candidates(  # type: ignore[no-untyped-def]
         for piece in range(nth * leaf, min((nth + 1) * leaf, ends.shape[0])):
             if chord_to_piece(cx, cy, cz, ends, lonlat, bend, piece, 0.0) - bend[piece] <= reach:
                 if n_found == most:
-                    return most + 1
+                    return most + 1, n_steps
                 found[n_found] = piece
                 n_found += 1
-    return n_found
+    return n_found, n_steps
 
 
-@_kernel(nb.void(matrix, *TREE, f64, i64, u8[::1], i32[::1]))
+@_kernel(i64(matrix, *TREE, f64, i64, i64, u8[::1], i32[::1]))
 def judge_cells(  # type: ignore[no-untyped-def]
-    cells, boxes, level_first, leaf, ends, lonlat, bend, reach_m, most, state, n_candidates
+    cells, boxes, level_first, leaf, ends, lonlat, bend, reach_m, most, most_steps, state, n_candidates
 ):
     """state[cell] = 0, 1 or 2: nothing, everything, something in the cell is within reach of a piece.
 
     cells[cell] = (west, south, wide, high). In the last case n_candidates[cell] pieces have to be looked at, at most
-    one more than `most`.
+    one more than `most`. Returns how many nodes of the tree were looked at; it stops where these are more than
+    `most_steps`, and not all cells are judged then.
     """
     stack_level = np.empty(STACK, dtype=np.int64)
     stack_nth = np.empty(STACK, dtype=np.int64)
     stack_square = np.empty(STACK, dtype=np.float64)
     found = np.empty(most, dtype=np.int32)
     enough, beyond = chords(reach_m)
+    n_steps = 0
     for cell in range(cells.shape[0]):
+        if n_steps > most_steps:
+            break
         cx, cy, cz, radius = centre(cells[cell, 0], cells[cell, 1], cells[cell, 2], cells[cell, 3])
         n_candidates[cell] = 0
-        best = nearest(
+        best, more = nearest(
             cx, cy, cz, beyond + radius, enough - radius, boxes, level_first, leaf, ends, lonlat, bend,
             stack_level, stack_nth, stack_square,
         )  # fmt: skip
+        n_steps += more
         if best >= beyond + radius:
             state[cell] = 0
         elif best <= enough - radius:
             state[cell] = 1
         else:
             state[cell] = 2
-            n_candidates[cell] = _candidates(
+            n_candidates[cell], more = _candidates(
                 cx, cy, cz, beyond + radius, most, boxes, level_first, leaf, ends, lonlat, bend,
                 stack_level, stack_nth, found, 0,
             )  # fmt: skip
+            n_steps += more
+    return n_steps
 
 
-@_kernel(i64(matrix, *TREE, f64, i64[::1], i32[::1]))
+@_kernel(i64(matrix, *TREE, f64, i64, i64[::1], i32[::1]))
 def list_candidates(  # type: ignore[no-untyped-def]
-    cells, boxes, level_first, leaf, ends, lonlat, bend, reach_m, first, candidate
+    cells, boxes, level_first, leaf, ends, lonlat, bend, reach_m, most_steps, first, candidate
 ):
     """The pieces that may be within reach of something in each cell: candidate[first[cell] : first[cell + 1]].
 
-    Returns how many cells are done: it stops where the output is full.
+    Returns how many cells are done: it stops where the output is full; or -1 where more than `most_steps` nodes of the
+    tree were looked at.
     """
     stack_level = np.empty(STACK, dtype=np.int64)
     stack_nth = np.empty(STACK, dtype=np.int64)
     _, beyond = chords(reach_m)
     most = candidate.shape[0]
+    n_steps = 0
     for cell in range(cells.shape[0]):
+        if n_steps > most_steps:
+            return -1
         cx, cy, cz, radius = centre(cells[cell, 0], cells[cell, 1], cells[cell, 2], cells[cell, 3])
-        end = _candidates(
+        end, more = _candidates(
             cx, cy, cz, beyond + radius, most, boxes, level_first, leaf, ends, lonlat, bend,
             stack_level, stack_nth, candidate, first[cell],
         )  # fmt: skip
+        n_steps += more
         if end > most:
             return cell
         first[cell + 1] = end
