@@ -128,7 +128,8 @@ def _judge(tree: Tree, reach_m: float, bounds: F64) -> list[_Level]:
 
 def _lists(level: _Level) -> Flags:
     """The cells that only their candidates decide."""
-    return (level.state == 2) & ~level.splits
+    lists: Flags = (level.state == 2) & ~level.splits
+    return lists
 
 
 def _most_steps(tree: Tree) -> int:
