@@ -21,7 +21,7 @@ NOT_OF_A_LAYER = {"wayeb_py": {"dsl", "parallel"}, "benchmarks": {"data"}}
 
 def files_of(layer: str) -> list[Path]:
     left_out = NOT_OF_A_LAYER.get(layer, set())
-    found = sorted((ROOT / layer).rglob("*.py"))
+    found = [path for path in sorted((ROOT / layer).rglob("*.py")) if "__pycache__" not in path.parts]
     return [path for path in found if path.relative_to(ROOT / layer).parts[0] not in left_out]
 
 
@@ -125,6 +125,63 @@ def test_the_engine_knows_no_platform() -> None:
     # The command line may hand over to another engine; nothing else may know that there is one.
     hands_over = ("wayeb_py/cli/",)
     assert [place for place in found if not place.startswith(hands_over) or "pyspark" in place] == []
+
+
+# The stages of a pattern and of an event, each of which knows those before it: an import inside a function, or for
+# types alone, counts as any other, since whoever reads a file has to understand what it names.
+STAGES = (
+    ("errors",),
+    ("dsl",),
+    ("kernels", "columns", "functions", "spellings", "files", "arguments", "clock", "tally"),
+    ("spatial", "simulate"),
+    ("compiler",),
+    ("engine",),
+    ("providers", "why"),
+    ("view",),
+    ("run",),
+    ("detections", "patterns", "stored"),  # what users of the library hold
+    ("cli",),
+)
+STAGE_OF = {name: number for number, stage in enumerate(STAGES) for name in stage}
+
+
+def stage_of(module: str) -> int | None:
+    """The stage of a module of the package; None for the package itself, which loads names when they are used."""
+    parts = module.split(".")
+    return STAGE_OF.get(parts[1]) if parts[0] == "wayeb_py" and len(parts) > 1 else None
+
+
+def test_every_module_of_the_package_has_a_stage() -> None:
+    known = {path.relative_to(ROOT / "wayeb_py").parts[0].removesuffix(".py") for path in files_of("wayeb_py")}
+    assert known - {"__init__"} == {name for name in STAGE_OF if name != "dsl"}
+
+
+def test_imports_go_one_way_from_stage_to_stage() -> None:
+    backwards = [
+        f"{path.relative_to(ROOT)}:{line} imports {name}"
+        for path in files_of("wayeb_py")
+        for line, name in imports_of(path)
+        if (own := stage_of(".".join(path.relative_to(ROOT).with_suffix("").parts))) is not None
+        and (other := stage_of(name)) is not None
+        and other > own
+    ]
+    assert backwards == []
+
+
+def needs_of(path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules that a file cannot do without: not those that it loads late and says so."""
+    lines = path.read_text().splitlines()
+    names = {name for line, name in imports_of(path) if "for start-up time" not in lines[line - 1]}
+    return {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
+
+
+def test_no_two_modules_need_each_other() -> None:
+    found = [path for path in files_of("wayeb_py") if path != ROOT / "wayeb_py/__init__.py"]
+    modules = {".".join(path.relative_to(ROOT).with_suffix("").parts): path for path in found}
+    needed = {module: needs_of(path, modules) - {module} for module, path in modules.items()}
+    while leaves := {module for module, others in needed.items() if not others & needed.keys()}:
+        needed = {module: others for module, others in needed.items() if module not in leaves}
+    assert needed == {}, "these modules need each other"
 
 
 @pytest.mark.parametrize("layer", ["dsl", "wayeb_py", "parallel", "tests", "benchmarks", "data"])

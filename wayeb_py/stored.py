@@ -21,12 +21,12 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.compiler.limits import Limits
+from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.stored import read_meaning, write_meaning
-from wayeb_py.engine.saved.state import automaton_digest
 from wayeb_py.errors import DamagedError, DataError, WayebError
 from wayeb_py.functions import UserFunction
-from wayeb_py.patterns import Patterns, compile_meaning
+from wayeb_py.patterns import Patterns
 from wayeb_py.spatial.knowledge import Knowledge
 
 
@@ -80,7 +80,7 @@ def _open(data: bytes, functions: Mapping[str, UserFunction]) -> tuple[Patterns,
             paths[name].write_bytes(rest[begin : begin + size])
             begin += size
         knowledge = _StoredKnowledge(meaning, paths)
-        patterns = compile_meaning(meaning, dict(functions), Limits(**head["limits"]), head["longest"], knowledge)
+        patterns = Patterns.from_meaning(meaning, dict(functions), Limits(**head["limits"]), head["longest"], knowledge)
         knowledge.load_for(meaning.patterns)
     return patterns, head["automata"]
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
-from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.binding import bind_schema
 from wayeb_py.errors import EventsError
 from wayeb_py.files.arrow_types import TEXT, conform, is_text, plain, served_type
 from wayeb_py.files.block import TimeRange
@@ -103,8 +103,8 @@ def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
 
 def _found_in(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of what is found in such events; EventsError where the patterns do not fit them."""
-    nothing = Recogniser(patterns).feed(schema.empty_table())
-    return (nothing.episodes() if episodes else nothing.to_arrow()).schema
+    rows = bind_schema(patterns, schema)
+    return rows.episodes if episodes else rows.detections
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:

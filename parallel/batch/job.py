@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.binding import bind_schema
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.discover import STDIN
@@ -134,9 +134,8 @@ def _session(
 
 def schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
     """The columns of what will be found; binds the patterns to the events here, where a fault is told at once."""
-    nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
-    detections = Recogniser(patterns, episodes=episodes).feed(nothing)
-    return (detections.episodes() if episodes else detections.to_arrow()).schema
+    rows = bind_schema(patterns, reader.schema)
+    return rows.episodes if episodes else rows.detections
 
 
 @dataclass(slots=True)

@@ -120,7 +120,7 @@ def measure(patterns: Patterns, reader: EventReader) -> Costs | None:
     unpack(pack(few.take(np.random.default_rng(0).permutation(n_few))))
     pack_s = time.perf_counter() - began
     costs = measure_costs(patterns, few)
-    apart = [sum(costs[patterns.compiled[n].name] for n in same) for same in patterns.names_of_distinct]
+    apart = [sum(costs[patterns.compiled[n].name] for n in same) for same in patterns.numbers_of_distinct]
     return Costs(
         read_s / sample.num_rows,
         pack_s / n_few,

@@ -59,7 +59,7 @@ def measure_costs(patterns: Patterns, sample: pa.Table) -> dict[str, float]:
     With more patterns than can be measured one by one, sets of neighbours are, and share what they took.
     """
     events = put_in_order(patterns, sample).slice(0, COSTED_ROWS)
-    sets = [tuple(patterns.compiled[number].name for number in same) for same in patterns.names_of_distinct]
+    sets = [tuple(patterns.compiled[number].name for number in same) for same in patterns.numbers_of_distinct]
     size = -(-len(sets) // MOST_MEASURED)
     costs: dict[str, float] = {}
     for start in range(0, len(sets), size):
@@ -85,7 +85,7 @@ def recognition_s(patterns: Patterns, events: pa.Table) -> float:
 def equal_groups(patterns: Patterns, costs: dict[str, float], n_groups: int) -> tuple[tuple[str, ...], ...]:
     """At most so many groups of patterns of about equal cost; those that mean the same stay together."""
     sets: Sequence[tuple[str, ...]] = [
-        tuple(patterns.compiled[number].name for number in same) for same in patterns.names_of_distinct
+        tuple(patterns.compiled[number].name for number in same) for same in patterns.numbers_of_distinct
     ]
     groups: list[tuple[float, list[str]]] = [(0.0, []) for _ in range(max(1, min(n_groups, len(sets))))]
     for same in sorted(sets, key=lambda same: -sum(costs[name] for name in same)):

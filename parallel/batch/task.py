@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
-from wayeb_py.engine.binding import Disorder
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.files.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.sort import sort_events
@@ -180,7 +180,7 @@ def _attempt(
         output.write(_conform(table, spec.found))
         aside.add_refused(recogniser)
 
-    recogniser.feed(pa.RecordBatch.from_pylist([], schema=spec.schema))
+    recogniser.bind(spec.schema)
     for batch in batches:
         began_s = time.thread_time()
         detections = recogniser.feed(batch)

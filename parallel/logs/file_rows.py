@@ -27,7 +27,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyarrow.types as pt
 
-from wayeb_py.engine.columns import kind_of
+from wayeb_py.columns import kind_of
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.arrow_types import conform, describe, is_text, plain, served_type
 from wayeb_py.files.block import (

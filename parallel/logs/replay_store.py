@@ -32,7 +32,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
-from wayeb_py.engine.columns import column_of, ticks_of
+from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.discover import STDIN, EventFile, find_files

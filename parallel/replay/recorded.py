@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.engine.columns import column_of, ticks_of
+from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import AsideRow
 from wayeb_py.files.discover import STDIN, EventFile, find_files

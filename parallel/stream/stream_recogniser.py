@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.detections import Detections
+from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.parallel.recovery.snapshots import Snapshot
 from wayeb_py.patterns import Patterns
@@ -36,7 +36,7 @@ class StreamRecogniser:
         saved = None if snapshot is None else snapshot.saved
         self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved)
         # Binds the patterns to the types of the events, also where no events come at first.
-        self.inner.feed(schema.empty_table())
+        self.inner.bind(schema)
         self.heard: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         if snapshot is not None:
             self.heard = np.frombuffer(snapshot.heard, dtype=np.int64).copy()

@@ -19,15 +19,15 @@ from typing import Any
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.detections import Detections
-from wayeb_py.engine.columns import column_of, ticks_of
+from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.eviction import AHEAD_S
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.files.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.set_aside import kind_of, render_aside
 from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack, pack_lines
-from wayeb_py.patterns import Patterns
 from wayeb_py.tally import Tally
 
 PARCEL_ROWS = 1 << 16
@@ -36,7 +36,7 @@ MOST_FOUND = 1 << 21  # at once
 ASIDE_BYTES = 1 << 20
 
 
-def most_an_event(patterns: Patterns) -> int:
+def most_an_event(patterns: CompiledPatterns) -> int:
     """How many detections an event can complete: one a pattern, and a place of those that are for each of some."""
     places = (pattern.each for pattern in patterns.meaning.patterns)
     return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)

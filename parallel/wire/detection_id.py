@@ -11,16 +11,22 @@ from hashlib import blake2b
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.engine.detection_schema import NAMED_BY
+
 DETECTION_ID = "detection_id"
-_NAMED_BY = ("pattern", "place", "entity", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
 
 
 def with_ids(table: pa.Table) -> pa.Table:
     """The table of detections or of episodes with `detection_id` as its first column."""
-    parts = [_texts(table.column(name)) for name in _NAMED_BY if name in table.column_names]
+    parts = [_texts(table.column(name)) for name in NAMED_BY if name in table.column_names]
     joined = pc.binary_join_element_wise(*parts, "\x1f").to_pylist()
     ids = [blake2b(text.encode(), digest_size=16).hexdigest() for text in joined]
     return table.add_column(0, DETECTION_ID, pa.array(ids, pa.string()))
+
+
+def with_id_first(schema: pa.Schema) -> pa.Schema:
+    """The schema of what `with_ids` makes of a table of this one."""
+    return schema.insert(0, pa.field(DETECTION_ID, pa.string()))
 
 
 def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,7 +11,7 @@ import pytest
 
 import wayeb_py
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.engine.saved.state import automaton_digest
+from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.errors import LimitError
 
 STREAM = "stream s {\n    key  id\n    time t in s\n}\n"

@@ -202,8 +202,8 @@ def test_any_regex_for_each_is_that_regex_for_each_place(
 
 def slots_in_use(recogniser: wayeb_py.Recogniser) -> list[int]:
     """The places that one entity has slots for; -1 stands for all that are far."""
-    assert recogniser._entities._bound is not None
-    ((stepper,),) = [cohort.steppers for cohort in recogniser._entities._bound.cohorts]
+    assert recogniser._entities._binding is not None
+    ((stepper,),) = [cohort.steppers for cohort in recogniser._entities._binding.cohorts]
     slots = stepper.slots  # type: ignore[union-attr]
     first, length = int(slots.first[0]), int(slots.length[0])
     return [int(place) for place in slots.arrays["place"][first : first + length]]

@@ -32,9 +32,9 @@ from tests.strategies import (
     write_pattern,
 )
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.compiler.regex import parts_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.saved.state import automaton_digest
 from wayeb_py.errors import Source
 
 COLUMNS = {

@@ -7,14 +7,16 @@ from typing import Literal
 
 from wayeb_py.compiler.describe import predicate_text, symbol_texts
 from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.compiler.tracking import hopeless_states
-from wayeb_py.patterns import Patterns
 
 MOST_STATES = 60
 
 
-def explain(patterns: Patterns, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
+def explain(
+    patterns: CompiledPatterns, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table"
+) -> str:
     """The automata of all patterns, or of one, in a form to read or to draw; a table also says what knowledge was
     loaded."""
     chosen = patterns if pattern is None else patterns.select([pattern])
@@ -32,7 +34,7 @@ def _letter_names(n: int) -> list[str]:
     return [chr(ord("a") + i % 26) + (str(i // 26) if i >= 26 else "") for i in range(n)]
 
 
-def _table(patterns: Patterns, number: int) -> Iterator[str]:
+def _table(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     compiled = patterns.compiled[number]
     regex = patterns.meaning.patterns[number].regex
     yield f"pattern {compiled.name}"
@@ -51,7 +53,7 @@ def _table(patterns: Patterns, number: int) -> Iterator[str]:
     yield f"  cost: {cost(compiled)}"
     same = [
         patterns.compiled[i].name
-        for names_ in patterns.names_of_distinct
+        for names_ in patterns.numbers_of_distinct
         if number in names_
         for i in names_
         if i != number
@@ -128,7 +130,7 @@ def _accepting(compiled: CompiledPattern) -> Iterator[tuple[int, bool]]:
         yield number, bool(compiled.dfa.accepting[state])
 
 
-def _dot(patterns: Patterns, number: int) -> Iterator[str]:
+def _dot(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     compiled = patterns.compiled[number]
     yield f"digraph {_quoted(compiled.name)} {{"
     yield "  rankdir=LR; node [shape=circle]; begin [shape=point];"
@@ -148,7 +150,7 @@ def _quoted(text: str) -> str:
     return f'"{escaped}"'
 
 
-def _mermaid(patterns: Patterns, number: int) -> Iterator[str]:
+def _mermaid(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     compiled = patterns.compiled[number]
     yield "---"
     yield f"title: {compiled.name}"

@@ -7,6 +7,10 @@ places need a step of their own: those within reach, which a grid gives, and tho
 whose state still differs, which are listed for each entity. That makes the cost proportional to the places near an
 event, whatever holds far away. Where a far place is not like another (`speed > p.limit` alone), the pattern is
 written out: one ordinary pattern for each place, exactly as it is defined.
+
+So the patterns of a file become members, which is what the engine steps: patterns that mean the same are one member; a
+pattern `for each` place is one too where it can be stepped place by place, and otherwise one for each place. The files
+of places are read only here, when something is to be recognised.
 """
 
 from __future__ import annotations
@@ -25,7 +29,8 @@ import numpy.typing as npt
 from wayeb_py.compiler.axes import Axis, Pair, Subject
 from wayeb_py.compiler.derivatives import IntArray
 from wayeb_py.compiler.describe import subject_text
-from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.compiler.limits import Limits
+from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import parts_of, transform, walk
 
@@ -199,3 +204,38 @@ def place_constant(cell: Any) -> m.Constant | None:
     if isinstance(cell, str):
         return m.Constant(cell, "text")
     return m.Constant(Fraction(cell), "number")
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A compiled pattern, the patterns of the file that it stands for, and what it has to do with places."""
+
+    compiled: CompiledPattern
+    patterns: tuple[int, ...]  # by their place in the file
+    place: str | None = None  # the place that it was written out for
+    plan: EachPlan | None = None  # how it is stepped place by place
+    lookup: PlaceLookup | None = None
+
+
+def make_members(
+    patterns: Sequence[m.Pattern],
+    distinct: Sequence[tuple[CompiledPattern, tuple[int, ...]]],
+    places: Callable[[str], PlaceLookup],
+    longest: bool,
+    limits: Limits,
+) -> tuple[Member, ...]:
+    """The members, in the order of the file; `distinct` has each compiled pattern with the patterns that mean it."""
+    members: list[Member] = []
+    for compiled, same in distinct:
+        pattern = patterns[same[0]]
+        if pattern.each is None:
+            members.append(Member(compiled, same))
+            continue
+        lookup = places(pattern.each[1])
+        plan = plan_each(compiled)
+        if plan is not None:
+            members.append(Member(compiled, same, plan=plan, lookup=lookup))
+            continue
+        for place, written in write_out(pattern, lookup.names, lookup.columns):
+            members.append(Member(compile_pattern(written, longest, limits), same, place=place))
+    return tuple(members)

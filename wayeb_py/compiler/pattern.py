@@ -233,3 +233,16 @@ def _find_too_large(regex: m.Regex, limits: Limits) -> m.Regex:
                 regex, waiting = part, list(parts_of(part))
         n_steps_left -= budget.n_steps
     return regex
+
+
+def automaton_digest(pattern: CompiledPattern) -> str:
+    """Tells whether a pattern's states and registers mean what they meant when they were saved."""
+    digest = hashlib.sha256(pattern.fingerprint.encode())
+    if pattern.tracker is not None:
+        for array in (pattern.tracker.next_state, pattern.tracker.moves, pattern.tracker.start):
+            digest.update(array.tobytes())
+        digest.update(repr(pattern.tracker.move_lists).encode())
+    elif pattern.nfa is not None:
+        for array in (pattern.nfa.first, pattern.nfa.successors):
+            digest.update(array.tobytes())
+    return digest.hexdigest()[:32]

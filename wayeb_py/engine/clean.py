@@ -40,7 +40,7 @@ from wayeb_py.dsl.units import UNITS
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.kernels import arrival
 from wayeb_py.kernels.clean import mark_jumps
-from wayeb_py.providers.formats import COMMON_SPELLINGS, find_spelling
+from wayeb_py.spellings import COMMON_SPELLINGS, find_spelling
 
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

@@ -16,18 +16,13 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.detections import Detections
-from wayeb_py.engine.binding import (
-    Bound,
-    Disorder,
-    Part,
-    detection_schema,
-    episode_schema,
-    has_null_word,
-    join_parts,
-    plain,
-)
-from wayeb_py.engine.columns import Column, column_of, ticks_of
+from wayeb_py.columns import Column, column_of, ticks_of
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.arrow_values import has_null_word, plain
+from wayeb_py.engine.binding import Binding
+from wayeb_py.engine.detection_rows import Part
+from wayeb_py.engine.detection_schema import DetectionSchema
+from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.entities import Entities
 from wayeb_py.engine.episodes import Detected, EpisodeJoiner
 from wayeb_py.engine.eviction import find_aged, keep_entities
@@ -38,9 +33,9 @@ from wayeb_py.engine.saved.operators import ENTITIES
 from wayeb_py.engine.saved.repeats import REPEATED, Repeats
 from wayeb_py.engine.saved.state import Remembered
 from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels import arrival
-from wayeb_py.patterns import Patterns
 from wayeb_py.tally import NO_KEY, NO_TIME, Tally
 
 I32 = npt.NDArray[np.int32]
@@ -57,7 +52,7 @@ class EntityRecogniser:
 
     def __init__(
         self,
-        patterns: Patterns,
+        patterns: CompiledPatterns,
         *,
         order: Literal["arrival", "sorted"] = "arrival",
         episodes: bool = False,
@@ -72,7 +67,7 @@ class EntityRecogniser:
         self.aside: Aside = [] if aside is None else aside
         self._joiner = EpisodeJoiner() if episodes else None
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
-        self._bound: Bound | None = None
+        self._binding: Binding | None = None
         self.repeats = Repeats() if own_input else None
         self._saved: bytes | None = None
         self._changes: Changes | None = None  # noted only for those who ask
@@ -85,7 +80,7 @@ class EntityRecogniser:
     def restore(self, data: bytes) -> None:
         """Goes on from a saved state, at once or as soon as the first batch tells the types of the events."""
         schema = state.saved_schema(data)
-        self._saved, self._bound = data, None
+        self._saved, self._binding = data, None
         # Patterns that look at columns which the saved ones did not are bound by the first batch instead.
         if all(need.column in schema.names for need in self.patterns.needs):
             self._bind(schema)
@@ -94,8 +89,8 @@ class EntityRecogniser:
 
     def feed(self, batch: pa.RecordBatch) -> Detections:
         """The detections of some more events."""
-        bound = self._bind(batch.schema)
-        rows = self._arrive(bound.conform(batch))
+        binding = self._bind(batch.schema)
+        rows = self._arrive(binding.conform(batch))
         return self._result(rows)
 
     def advance(self, clock: int) -> Detections:
@@ -104,33 +99,33 @@ class EntityRecogniser:
 
     def finish(self) -> Detections:
         """The detections of the events still held back, and the episodes still open: the input has ended."""
-        bound = self._bound
-        if bound is None:
+        binding = self._binding
+        if binding is None:
             return self.nothing()
-        rows = bound.reorderer.finish() if self.order == "arrival" else None
+        rows = binding.reorderer.finish() if self.order == "arrival" else None
         if self._changes is not None and self._joiner is not None:
             self._changes.touch(np.array([key[0] for key in self._joiner.open], dtype=np.int32))
         self._touch(rows)
-        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
-        bound.raise_floor()
-        closed = bound.closed_episodes
+        table = self._recognise(rows) if rows is not None and len(rows) else binding.no_detections
+        binding.raise_floor()
+        closed = binding.closed_episodes
         if self._joiner is not None:
             closed += self._joiner.finish()
-        bound.closed_episodes = []
-        return Detections(table, bound.episode_table(closed))
+        binding.closed_episodes = []
+        return Detections(table, binding.rows.episode_table(closed))
 
     def flush_idle(self, entities: pa.Array) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
-        bound = self._bound
-        if bound is None:
+        binding = self._binding
+        if binding is None:
             return self.nothing()
-        silent = np.zeros(len(bound.entities), dtype=bool)
-        keys = bound.entities.keys()
+        silent = np.zeros(len(binding.entities), dtype=bool)
+        keys = binding.entities.keys()
         silent[pc.is_in(keys, value_set=entities.cast(keys.type)).to_numpy(zero_copy_only=False)] = True
-        rows = bound.reorderer.finish(silent)
+        rows = binding.reorderer.finish(silent)
         self._touch(rows)
         result = self._result(rows)
-        bound.raise_floor()
+        binding.raise_floor()
         return result
 
     def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
@@ -139,22 +134,22 @@ class EntityRecogniser:
         What was still open of them, and which entities stay, by their numbers before; None if all do.
         `now_s` is the wall clock, where it is known.
         """
-        bound = self._bound
-        aged = None if bound is None else find_aged(bound, now_s)
-        if bound is None or aged is None:
+        binding = self._binding
+        aged = None if binding is None else find_aged(binding, now_s)
+        if binding is None or aged is None:
             return None
-        result = self._result(bound.reorderer.finish(aged))
+        result = self._result(binding.reorderer.finish(aged))
         closed = []
         if self._joiner is not None:
             closed = [self._joiner.open.pop(key) for key in list(self._joiner.open) if aged[key[0]]]
-        episodes = pa.concat_tables([result.episodes(), bound.episode_table(closed)])
+        episodes = pa.concat_tables([result.episodes(), binding.rows.episode_table(closed)])
         self._saved = keep_entities(self.save(), ~aged)
         if self._joiner is not None:
             self._joiner.open.clear()
-        self._bound = None
-        after = self._bind(bound.schema)
-        if bound.cleaner is not None and after.cleaner is not None:
-            after.cleaner.counts = bound.cleaner.counts
+        self._binding = None
+        after = self._bind(binding.schema)
+        if binding.cleaner is not None and after.cleaner is not None:
+            after.cleaner.counts = binding.cleaner.counts
         self.counts.aged_entities += int(aged.sum())
         if self._changes is not None:
             self._changes.forget()
@@ -163,32 +158,35 @@ class EntityRecogniser:
     @property
     def entities(self) -> Entities:
         """The entities by number; there are none before the first batch has told the type of their keys."""
-        if self._bound is None:
+        if self._binding is None:
             raise ValueError("no batch has been fed yet")
-        return self._bound.entities
+        return self._binding.entities
 
     def nothing(self) -> Detections:
         """No detections; before a batch has told the types of keys, times and attributes, columns without types."""
-        if self._bound is not None:
-            return Detections(self._bound.no_detections, self._bound.episode_table([]))
-        unknown = pa.null()
-        found = detection_schema(unknown, unknown, dict.fromkeys(self.patterns.emitted, unknown))
-        return Detections(found.empty_table(), episode_schema(unknown, unknown).empty_table())
+        if self._binding is not None:
+            return Detections(self._binding.no_detections, self._binding.rows.episode_table([]))
+        unknown = DetectionSchema.unknown(self.patterns)
+        return Detections(unknown.detections.empty_table(), unknown.episodes.empty_table())
 
     def _result(self, rows: Rows | None) -> Detections:
-        bound = self._bound
-        assert bound is not None
-        table = self._recognise(rows) if rows is not None and len(rows) else bound.no_detections
-        closed, bound.closed_episodes = bound.closed_episodes, []
-        return Detections(table, bound.episode_table(closed))
+        binding = self._binding
+        assert binding is not None
+        table = self._recognise(rows) if rows is not None and len(rows) else binding.no_detections
+        closed, binding.closed_episodes = binding.closed_episodes, []
+        return Detections(table, binding.rows.episode_table(closed))
 
-    def _bind(self, schema: pa.Schema) -> Bound:
-        if self._bound is None:
-            self._bound = Bound(self.patterns, schema, CHUNK_ROWS)
+    def bind(self, schema: pa.Schema) -> None:
+        """Binds the patterns to the types of the events before there are any; what does not fit is told at once."""
+        self._bind(schema)
+
+    def _bind(self, schema: pa.Schema) -> Binding:
+        if self._binding is None:
+            self._binding = Binding(self.patterns, schema, CHUNK_ROWS)
             if self._saved:
-                state.restore(Remembered(self._bound, self._joiner, self.repeats), self._saved)
-                self.counts.entities = len(self._bound.entities)
-        return self._bound
+                state.restore(Remembered(self._binding, self._joiner, self.repeats), self._saved)
+                self.counts.entities = len(self._binding.entities)
+        return self._binding
 
     def save(self) -> bytes:
         """The state: small, versioned, with a fingerprint for each pattern."""
@@ -196,7 +194,7 @@ class EntityRecogniser:
         return self._saved or b"" if remembered is None else state.save(remembered)
 
     def _remembered(self) -> Remembered | None:
-        return None if self._bound is None else Remembered(self._bound, self._joiner, self.repeats)
+        return None if self._binding is None else Remembered(self._binding, self._joiner, self.repeats)
 
     # The state by what has changed in it.
 
@@ -229,7 +227,7 @@ class EntityRecogniser:
         if remembered is None:
             raise ValueError("no batch has been fed yet")
         amended = changes.amend(remembered, data)
-        self.counts.entities = len(remembered.bound.entities)
+        self.counts.entities = len(remembered.binding.entities)
         return amended
 
     def _touch(self, rows: Rows | None) -> None:
@@ -240,25 +238,25 @@ class EntityRecogniser:
 
     def _arrive(self, batch: pa.RecordBatch) -> Rows | None:
         """Events with key and time, in the order in which they are to be recognised."""
-        bound = self._bound
-        assert bound is not None
-        key, time = batch.column(bound.key), batch.column(bound.time)
+        binding = self._binding
+        assert binding is not None
+        key, time = batch.column(binding.key), batch.column(binding.time)
         if key.null_count or has_null_word(key):
             batch = self._set_aside(batch, pc.is_null(plain(key)), NO_KEY)
-            time = batch.column(bound.time)
-        ticks = ticks_of(column_of(time, bound.time), bound.time_unit, bound.time)
+            time = batch.column(binding.time)
+        ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
         if ticks.missing is not None:
             batch = self._set_aside(batch, pa.array(ticks.missing != 0), NO_TIME)
-            ticks = ticks_of(column_of(batch.column(bound.time), bound.time), bound.time_unit, bound.time)
+            ticks = ticks_of(column_of(batch.column(binding.time), binding.time), binding.time_unit, binding.time)
         if batch.num_rows == 0:
             return None
-        entity = bound.entities.number(batch.column(bound.key))
-        self.counts.entities = n_entities = len(bound.entities)
-        bound.grow(n_entities)
+        entity = binding.entities.number(batch.column(binding.key))
+        self.counts.entities = n_entities = len(binding.entities)
+        binding.grow(n_entities)
         rows = Rows(batch, entity, ticks.values)
         self._touch(rows)
         # What comes before something that was recognised without waiting any longer is late, whatever the lateness.
-        before = bound.are_before_the_floor(rows)
+        before = binding.are_before_the_floor(rows)
         if before.any():
             self._set_late(rows.take(np.flatnonzero(before)))
             rows = rows.where(~before)
@@ -267,7 +265,7 @@ class EntityRecogniser:
             self.aside.append((REPEATED, rows.where(repeated).batch))
             rows = rows.where(~repeated)
         if self.order == "arrival":
-            rows, late = bound.reorderer.take(rows, n_entities)
+            rows, late = binding.reorderer.take(rows, n_entities)
             self._set_late(late)
         return rows
 
@@ -287,35 +285,35 @@ class EntityRecogniser:
     # From order to detections.
 
     def _recognise(self, rows: Rows) -> pa.Table:
-        bound = self._bound
-        assert bound is not None
+        binding = self._binding
+        assert binding is not None
         if self.patterns.meaning.stream.dedupe:
             repeated = np.zeros(len(rows), dtype=np.uint8)
-            arrival.mark_repeated(rows.entity, rows.ts, bound.last_seen, repeated)
-            if bound.order_column is not None and self.order == "sorted":
-                bound.check_repeated(rows, repeated)
+            arrival.mark_repeated(rows.entity, rows.ts, binding.last_seen, repeated)
+            if binding.ties is not None and self.order == "sorted":
+                binding.ties.check_repeated(rows, repeated)
             if repeated.any():
                 self.counts.duplicates += int(repeated.sum())
                 rows = rows.where(repeated == 0)
         as_read = rows
-        if bound.cleaner is not None:
-            rows = bound.cleaner.clean(rows)
-            self.counts.cleaned = bound.cleaner.counts.copy()
-        columns = bound.columns(rows)
-        orders = None if bound.order_column is None or self.order == "arrival" else bound.orders_of(rows)
+        if binding.cleaner is not None:
+            rows = binding.cleaner.clean(rows)
+            self.counts.cleaned = binding.cleaner.counts.copy()
+        columns = binding.columns(rows)
+        orders = None if binding.ties is None or self.order == "arrival" else binding.ties.orders_of(rows)
         parts: list[Part] = []
         for begin in range(0, len(rows), CHUNK_ROWS):
-            parts += self._step(bound, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
+            parts += self._step(binding, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
         self.counts.events += len(rows)
         if self.repeats is not None:
-            self.repeats.learn(as_read, bound.last_ts)
+            self.repeats.learn(as_read, binding.last_ts)
         if not parts:
-            return bound.no_detections
-        return bound.detection_table(join_parts(parts, bound), rows)
+            return binding.no_detections
+        return binding.rows.detection_table(binding.rows.join(parts), rows)
 
     def _step(
         self,
-        bound: Bound,
+        binding: Binding,
         rows: Rows,
         columns: dict[str, Column],
         orders: npt.NDArray[Any] | None,
@@ -325,28 +323,31 @@ class EntityRecogniser:
         """The detections of one chunk, rows counted from the batch's first."""
         n = end - begin
         entity, ts = rows.entity[begin:end], rows.ts[begin:end]
-        link, present = bound.link[:n], bound.present[:n]
-        seq, elapsed, fresh = bound.seq[:n], bound.elapsed[:n], bound.fresh[:n]
+        link, present = binding.link[:n], binding.present[:n]
+        seq, elapsed, fresh = binding.seq[:n], binding.elapsed[:n], binding.fresh[:n]
         row, n_present = arrival.arrive(
-            entity, ts, bound.forget, bound.count, bound.last_ts, bound.last_row, link, seq, elapsed, fresh, present
-        )
+            entity, ts, binding.forget, binding.count, binding.last_ts, binding.last_row,
+            link, seq, elapsed, fresh, present,
+        )  # fmt: skip
         present = present[:n_present]
         if row < n:
-            arrival.forget_rows(present, bound.last_row)
-            raise Disorder(bound.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
+            arrival.forget_rows(present, binding.last_row)
+            raise Disorder(binding.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
         sliced = {name: column.slice(begin, end) for name, column in columns.items()}
-        if orders is not None and not self.patterns.meaning.stream.dedupe:  # where ties are dropped there are none left
-            bound.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
-        chunk = Chunk(sliced, bound.time, ts, bound.ticks_per_s, entity, link, seq, elapsed, fresh)
-        found = [part for cohort in bound.cohorts for part in cohort.step(chunk, bound.tail_ts, bound.tail, self._pool)]
+        # Where ties are dropped there are none left.
+        if orders is not None and binding.ties is not None and not self.patterns.meaning.stream.dedupe:
+            binding.ties.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
+        chunk = Chunk(sliced, binding.time, ts, binding.ticks_per_s, entity, link, seq, elapsed, fresh)
+        tail_ts, tail = binding.tail_ts, binding.tail
+        found = [part for cohort in binding.cohorts for part in cohort.step(chunk, tail_ts, tail, self._pool)]
         if self._joiner is not None and (found or self._joiner.open):
-            self._join_episodes(bound, found, chunk, present)
-        arrival.settle(present, ts, seq, link, bound.count, bound.last_ts, bound.last_row, bound.tail_ts, bound.tail)
+            self._join_episodes(binding, found, chunk, present)
+        arrival.settle(present, ts, seq, link, binding.count, binding.last_ts, binding.last_row, tail_ts, tail)
         return [
             Part(
                 part.row.astype(np.int64) + begin,
                 part.pattern,
-                bound.places_of(part),
+                binding.rows.places_of(part),
                 seq[part.row],
                 part.start_seq,
                 part.start_ts,
@@ -354,23 +355,23 @@ class EntityRecogniser:
             for part in found
         ]
 
-    def _join_episodes(self, bound: Bound, found: list[Found], chunk: Chunk, present: I32) -> None:
+    def _join_episodes(self, binding: Binding, found: list[Found], chunk: Chunk, present: I32) -> None:
         assert self._joiner is not None
         nothing = np.zeros(0, dtype=np.int64)
         row = np.concatenate([nothing, *(part.row for part in found)])
-        which, pattern = bound.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
+        which, pattern = binding.rows.by_name(np.concatenate([nothing, *(part.pattern for part in found)]))
         at = slice(None) if which is None else which
         row = row[at]
         detected = Detected(
             row,
             pattern,
-            np.concatenate([nothing, *(bound.places_of(part) for part in found)])[at],
+            np.concatenate([nothing, *(binding.rows.places_of(part) for part in found)])[at],
             chunk.entity[row].astype(np.int64),
             chunk.ts[row],
             chunk.seq[row],
             np.concatenate([nothing, *(part.start_ts for part in found)])[at],
             np.concatenate([nothing, *(part.start_seq for part in found)])[at],
         )
-        last_row = bound.last_row[present]
-        bound.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
+        last_row = binding.last_row[present]
+        binding.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
 

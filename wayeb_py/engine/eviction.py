@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.engine.binding import Bound
+from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.saved.state import pack_state, unpack_state
 from wayeb_py.kernels import arrival
 
@@ -35,20 +35,20 @@ STEPS = 8
 AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a clock that is a little fast
 
 
-def find_aged(bound: Bound, now_s: float | None = None) -> Mask | None:
+def find_aged(binding: Binding, now_s: float | None = None) -> Mask | None:
     """Which entities have not been heard of for longer than the patterns remember; None if there are none.
 
     `now_s` is the wall's clock, if it is known: times ahead of it are no measure of the others.
     """
-    last = bound.reorderer.greatest[: len(bound.entities)]
-    if bound.forget < 0:
+    last = binding.reorderer.greatest[: len(binding.entities)]
+    if binding.forget < 0:
         return None
     heard = last != arrival.NEVER
     believed = last[heard]
     if now_s is not None:
-        in_time = believed[believed <= int((now_s + AHEAD_S) * bound.ticks_per_s)]
+        in_time = believed[believed <= int((now_s + AHEAD_S) * binding.ticks_per_s)]
         believed = in_time if len(in_time) else believed  # a stream that is all in the future has a clock of its own
-    oldest = _oldest_kept(believed, bound.forget)
+    oldest = _oldest_kept(believed, binding.forget)
     aged: Mask = heard & (last < oldest)
     return aged if aged.any() else None
 

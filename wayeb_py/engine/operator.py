@@ -17,7 +17,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from wayeb_py.detections import Detections
+from wayeb_py.engine.detections import Detections
 
 
 class Operator(Protocol):

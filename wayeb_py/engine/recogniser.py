@@ -15,14 +15,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.detections import Detections
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.saved import state
 from wayeb_py.engine.saved.operators import OperatorState, entity_state, is_list, pack_operators, unpack_operators
 from wayeb_py.engine.tables import as_table
 from wayeb_py.errors import DataError
-from wayeb_py.patterns import Patterns
 from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Recogniser:
 
     def __init__(
         self,
-        patterns: Patterns,
+        patterns: CompiledPatterns,
         *,
         order: Literal["arrival", "sorted"] = "arrival",
         episodes: bool = False,
@@ -63,6 +63,10 @@ class Recogniser:
         self.operators: tuple[Operator, ...] = (self._entities,)
         if saved:
             self.restore(saved)
+
+    def bind(self, schema: pa.Schema) -> None:
+        """Binds the patterns to the types of the events before there are any; what does not fit is told at once."""
+        self._entities.bind(schema)
 
     def feed(self, events: Any) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol."""

@@ -14,10 +14,10 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.axes import Pair, Subject, atoms_of, axis_for, subject_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import function_of
-from wayeb_py.engine.columns import Column, to_float
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import EventsError
 from wayeb_py.functions import UserFunction

@@ -25,16 +25,21 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+import wayeb_py
+
 MACHINE_CODE = "_machine_code"  # the folder of it in a zip
 
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels; in a zip as well."""
-    from wayeb_py import kernels, pairs, spatial
+    ours, others = _modules_of("kernels"), [*_modules_of("spatial"), *_modules_of("pairs")]
+    return sorted({*ours, *(name for name in others if name.endswith("kernels"))} - {__name__})
 
-    ours = [f"{kernels.__name__}.{module.name}" for module in pkgutil.iter_modules(kernels.__path__)]
-    theirs = [f"{of.__name__}.{module.name}" for of in (spatial, pairs) for module in pkgutil.iter_modules(of.__path__)]
-    return sorted(name for name in ours + theirs if name != __name__ and (name in ours or name.endswith("kernels")))
+
+def _modules_of(folder: str) -> list[str]:
+    """Modules of a folder of the package, by their names: none of them is imported."""
+    paths = [os.path.join(path, folder) for path in wayeb_py.__path__]
+    return [f"wayeb_py.{folder}.{module.name}" for module in pkgutil.iter_modules(paths)]
 
 
 @cache

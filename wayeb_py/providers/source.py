@@ -26,10 +26,11 @@ from wayeb_py.files.block import Block
 from wayeb_py.files.discover import EventFile, compression_of, find_files
 from wayeb_py.files.projection import Column, TimeUnit, Wanted
 from wayeb_py.files.read import EventReader, open_file, open_found
-from wayeb_py.providers.formats import COMMON_SPELLINGS, FINE_TS, FORMATS, KINDS, ProviderFormat, find_spelling
+from wayeb_py.providers.formats import FINE_TS, FORMATS, KINDS, ProviderFormat
 from wayeb_py.providers.gtfs import PROTOBUF_SUFFIXES, FeedReader, is_feed
 from wayeb_py.providers.nmea import SentenceReader
 from wayeb_py.providers.translate import Translator
+from wayeb_py.spellings import COMMON_SPELLINGS, find_spelling
 
 CSV = "csv"
 NAMES = (*FORMATS, CSV)

@@ -30,7 +30,7 @@ from wayeb_py.files.block import Block, Unreadable, merge_unreadable
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.projection import Column, TimeUnit, Wanted
 from wayeb_py.files.read import open_file, open_found
-from wayeb_py.providers.formats import FINE_TS, FORMATS, find_spelling, told_by_columns
+from wayeb_py.providers.formats import FINE_TS, FORMATS, told_by_columns
 from wayeb_py.providers.intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
 from wayeb_py.providers.source import (
     find_provider_files,
@@ -41,6 +41,7 @@ from wayeb_py.providers.source import (
     with_header,
 )
 from wayeb_py.providers.translate import as_instants, unit_of_times
+from wayeb_py.spellings import find_spelling
 
 MOST_WORDS = 12  # of a text column that are listed
 

@@ -19,7 +19,7 @@ from wayeb_py.files.arrow_types import TEXT
 from wayeb_py.files.lenient_parse import NUMBER, convert, matches
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 Found = tuple[int, int]  # (at, start)
 
@@ -32,19 +32,21 @@ class Outcome:
     fault: Diagnostic | None
 
 
-def run_examples(patterns: Patterns) -> Iterator[Outcome]:
+def run_examples(patterns: CompiledPatterns) -> Iterator[Outcome]:
     """Each example of the patterns with its outcome, in the order of the files."""
     for example in patterns.meaning.examples:
         own = patterns.select([example.pattern]).with_given(column for column, _ in example.columns)
         yield Outcome(example, _compare(example, _recognise(own, example)))
 
 
-def _recognise(patterns: Patterns, example: Example) -> list[Found]:
-    table = patterns.recognise(build_events(patterns, example)).to_arrow()
+def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
+    from wayeb_py.run.whole_table import recognise  # for start-up time: most commands run no example
+
+    table = recognise(patterns, build_events(patterns, example), 1).to_arrow()
     return sorted(zip(table.column("seq").to_pylist(), table.column("start_seq").to_pylist(), strict=True))
 
 
-def build_events(patterns: Patterns, example: Example) -> pa.Table:
+def build_events(patterns: CompiledPatterns, example: Example) -> pa.Table:
     """The example's events with all columns that the patterns need."""
     given = dict(example.columns)
     n_events = len(example.times_s)

@@ -15,9 +15,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.compiler.for_each import depends_on_place
+from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.patterns import Patterns, compile_meaning
 from wayeb_py.spatial.knowledge import mentioned
 
 MOST_EVENTS = 1 << 16
@@ -44,7 +44,7 @@ class FirstEvents:
         return pa.Table.from_batches(self._batches) if self._batches else None
 
 
-def look_back(patterns: Patterns, first: FirstEvents, n_events: int, found: Mapping[str, int]) -> list[str]:
+def look_back(patterns: CompiledPatterns, first: FirstEvents, n_events: int, found: Mapping[str, int]) -> list[str]:
     """Notes on what the first events do not have; `found` is the number of detections by pattern."""
     events = first.table()
     if events is None:
@@ -53,7 +53,7 @@ def look_back(patterns: Patterns, first: FirstEvents, n_events: int, found: Mapp
     return [*_far_places(patterns, events, which), *_empty_letters(patterns, events, which, found)]
 
 
-def _far_places(patterns: Patterns, events: pa.Table, which: str) -> Iterator[str]:
+def _far_places(patterns: CompiledPatterns, events: pa.Table, which: str) -> Iterator[str]:
     position = patterns.meaning.stream.position
     if position is None or not set(position) <= set(events.column_names):
         return
@@ -77,7 +77,7 @@ def _far_places(patterns: Patterns, events: pa.Table, which: str) -> Iterator[st
             )
 
 
-def _empty_letters(patterns: Patterns, events: pa.Table, which: str, found: Mapping[str, int]) -> Iterator[str]:
+def _empty_letters(patterns: CompiledPatterns, events: pa.Table, which: str, found: Mapping[str, int]) -> Iterator[str]:
     asked: dict[m.Predicate, m.Pattern] = {}
     letters: dict[str, dict[m.Predicate, str]] = {}
     for pattern in patterns.meaning.patterns:
@@ -96,8 +96,10 @@ def _empty_letters(patterns: Patterns, events: pa.Table, which: str, found: Mapp
     if not asked:
         return
     meaning = replace(patterns.meaning, patterns=tuple(asked.values()), examples=())
-    by_letter = compile_meaning(meaning, patterns.functions, patterns.limits, False, patterns.knowledge)
-    detected = by_letter.recognise(events).counts()
+    by_letter = CompiledPatterns.from_meaning(meaning, patterns.functions, patterns.limits, False, patterns.knowledge)
+    from wayeb_py.run.whole_table import recognise  # for start-up time: few runs look back
+
+    detected = recognise(by_letter, events, 1).counts()
     for name, texts in letters.items():
         never = [text for predicate, text in texts.items() if not detected.get(asked[predicate].name)]
         if never:

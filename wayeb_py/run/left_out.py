@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TypeVar
 
+from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.errors import EventsError
 
-if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+Some = TypeVar("Some", bound=CompiledPatterns)
 
 
 def columns_of(paths: Sequence[str | os.PathLike[str]]) -> set[str]:
@@ -29,7 +29,7 @@ def columns_of(paths: Sequence[str | os.PathLike[str]]) -> set[str]:
     return found
 
 
-def leave_out_missing(patterns: Patterns, columns: Iterable[str]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
+def leave_out_missing(patterns: Some, columns: Iterable[str]) -> tuple[Some, dict[str, tuple[str, ...]]]:
     """The patterns whose columns are all there, and of the others, by name, what they lack.
 
     Key, time and order are everybody's: where they are absent nothing is left out, and the run says so. Raises

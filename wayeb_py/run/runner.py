@@ -35,8 +35,8 @@ from wayeb_py.files.state_folder import StateFolder
 from wayeb_py.files.write import Output, Target, find_target, open_output
 
 if TYPE_CHECKING:
+    from wayeb_py.compiler.patterns import CompiledPatterns
     from wayeb_py.engine.recogniser import Recogniser
-    from wayeb_py.patterns import Patterns
     from wayeb_py.tally import Tally
 
 Phase = Literal["starting Spark", "recognising", "sorting", "recognising, sorted"]
@@ -89,7 +89,7 @@ class Summary:
 
 
 def run(
-    patterns: Patterns,
+    patterns: CompiledPatterns,
     paths: Sequence[str | os.PathLike[str]],
     out: str | os.PathLike[str],
     *,
@@ -152,7 +152,7 @@ class Positions:
 
     def __init__(
         self,
-        patterns: Patterns,
+        patterns: CompiledPatterns,
         paths: Sequence[str | os.PathLike[str]],
         since_s: Fraction | None,
         until_s: Fraction | None,
@@ -179,7 +179,7 @@ class Positions:
 
 @dataclass(slots=True)
 class _Job:
-    patterns: Patterns
+    patterns: CompiledPatterns
     reader: EventReader
     target: Target
     aside_path: Path | None
@@ -192,7 +192,7 @@ class _Job:
 
     def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""
-        from wayeb_py.engine.binding import Disorder
+        from wayeb_py.engine.tie_order import Disorder
 
         if self.reader.is_stdin or self.patterns.meaning.stream.lateness_s is not None:
             return self._attempt("arrival", ends, self._recognising, may_restart=False)
@@ -307,7 +307,7 @@ class _Job:
             self.on_progress(Progress(phase, n_events, n_bytes, total))
 
 
-def summarise(tally: Tally, patterns: Patterns, aside: Aside, out: Path | None, episodes: bool) -> Summary:
+def summarise(tally: Tally, patterns: CompiledPatterns, aside: Aside, out: Path | None, episodes: bool) -> Summary:
     """What was counted, by whichever engine, as a summary."""
     from wayeb_py.engine.clean import losses
 

@@ -8,25 +8,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.detections import Detections, Origin
-from wayeb_py.engine.binding import Disorder, takeable
+from wayeb_py.engine.arrow_values import takeable
+from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.reorder import ranks_of_ties
 from wayeb_py.engine.tables import as_table
+from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.errors import EventsError
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 
-def recognise(patterns: Patterns, events: Any, workers: int) -> Detections:
+def recognise(patterns: CompiledPatterns, events: Any, workers: int) -> Detections:
     """All detections and episodes of a table."""
-    table = as_table(events, [need.column for need in patterns.needs])
-    found = _recognise(patterns, table, workers)
-    return Detections(found.to_arrow(), found.episodes(), Origin(patterns, events))
+    return _recognise(patterns, as_table(events, [need.column for need in patterns.needs]), workers)
 
 
-def _recognise(patterns: Patterns, table: pa.Table, workers: int) -> Detections:
+def _recognise(patterns: CompiledPatterns, table: pa.Table, workers: int) -> Detections:
     if patterns.meaning.stream.lateness_s is not None:
         return _run(patterns, table, workers, "arrival")
     try:
@@ -35,7 +34,7 @@ def _recognise(patterns: Patterns, table: pa.Table, workers: int) -> Detections:
         return _run(patterns, put_in_order(patterns, table), workers, "sorted")
 
 
-def _run(patterns: Patterns, table: pa.Table, workers: int, order: Any) -> Detections:
+def _run(patterns: CompiledPatterns, table: pa.Table, workers: int, order: Any) -> Detections:
     recogniser = Recogniser(patterns, order=order, episodes=True, workers=workers)
     first, last = recogniser.feed(table), recogniser.finish()
     return Detections(
@@ -43,7 +42,7 @@ def _run(patterns: Patterns, table: pa.Table, workers: int, order: Any) -> Detec
     )
 
 
-def put_in_order(patterns: Patterns, table: pa.Table) -> pa.Table:
+def put_in_order(patterns: CompiledPatterns, table: pa.Table) -> pa.Table:
     """The table by time, ties by the order column or else as they came."""
     stream = patterns.meaning.stream
     assert stream.time is not None

@@ -19,8 +19,8 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from wayeb_py.columns import Column, column_of, kind_of, to_float
 from wayeb_py.dsl.meaning import Kind
-from wayeb_py.engine.columns import Column, column_of, kind_of, to_float
 from wayeb_py.errors import DataError
 from wayeb_py.spatial import table_kernels
 from wayeb_py.spatial.index import PlaceIndex

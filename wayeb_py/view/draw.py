@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
+from wayeb_py.compiler.needs import Need
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import column_names
 from wayeb_py.files.write import WholeFile
-from wayeb_py.patterns import Need
 from wayeb_py.view.choice import EVERYTHING, Choice
 from wayeb_py.view.found import episodes_of
 from wayeb_py.view.layout import find_layout, find_name
@@ -26,7 +26,7 @@ from wayeb_py.view.tracks import read_events, tracks_of
 from wayeb_py.view.world import outline_around
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 MOST_ATTRIBUTES = 8
 
@@ -36,7 +36,7 @@ def draw_map(
     paths: Sequence[str | os.PathLike[str]],
     out: Path,
     *,
-    patterns: Patterns | None = None,
+    patterns: CompiledPatterns | None = None,
     stream: m.Stream | None = None,
     position: tuple[str, str] | None = None,
     title: str = "wayeb",
@@ -60,7 +60,7 @@ def draw_map(
 
 
 def draw_table(
-    found: pa.Table, events: pa.Table, *, patterns: Patterns, title: str = "wayeb", name: str | None = None
+    found: pa.Table, events: pa.Table, *, patterns: CompiledPatterns, title: str = "wayeb", name: str | None = None
 ) -> Json:
     """The scene of detections and the events they are in, both at hand as tables."""
     plan = _plan(events.column_names, patterns, None, None, name)
@@ -89,7 +89,7 @@ class _Plan:
 
 def _plan(
     columns: Sequence[str],
-    patterns: Patterns | None,
+    patterns: CompiledPatterns | None,
     stream: m.Stream | None,
     position: tuple[str, str] | None,
     name: str | None,
@@ -111,7 +111,7 @@ def _scene(
     events: pa.Table,
     columns: Sequence[str],
     plan: _Plan,
-    patterns: Patterns | None,
+    patterns: CompiledPatterns | None,
     title: str,
     choice: Choice,
 ) -> Json:
@@ -139,7 +139,7 @@ def _code(name: str) -> str:
     return f"`{name}`"
 
 
-def _attributes(patterns: Patterns | None, layout: m.Stream, columns: Sequence[str]) -> list[m.Attribute]:
+def _attributes(patterns: CompiledPatterns | None, layout: m.Stream, columns: Sequence[str]) -> list[m.Attribute]:
     """What to show of an event: what the patterns look at, or else the first columns there are."""
     taken = {layout.key, layout.time, *(layout.position or ())}
     declared = {attribute.name: attribute for attribute in layout.attributes}
@@ -151,7 +151,7 @@ def _attributes(patterns: Patterns | None, layout: m.Stream, columns: Sequence[s
     return [declared.get(name) or m.Attribute(name, None) for name in chosen]
 
 
-def _texts(patterns: Patterns | None) -> dict[str, str]:
+def _texts(patterns: CompiledPatterns | None) -> dict[str, str]:
     """Each pattern as its file writes it."""
     if patterns is None:
         return {}

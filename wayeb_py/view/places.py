@@ -11,7 +11,7 @@ from wayeb_py.view.tracks import Tracks
 from wayeb_py.view.world import Box
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 Found = tuple[str, str, str | None, Any]  # declaration, shape, name, geometry
 
@@ -19,7 +19,7 @@ MOST_VERTICES = 60_000
 MARGIN_DEGREES = 0.5
 
 
-def places_of(patterns: Patterns, tracks: Tracks) -> tuple[list[Place], list[str]]:
+def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[Place], list[str]]:
     """The places that the pattern files declare, as far as they are near the tracks, and notes on what was left out."""
     if not patterns.knowledge.declared:
         return [], []

@@ -21,7 +21,7 @@ from wayeb_py.why.table import values_text
 from wayeb_py.why.words import Words, words_of
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 MOST_READ = 2_000  # events of one match
 MOST_SHOWN = 60  # rows of one explanation
@@ -29,7 +29,7 @@ MOST_ROWS = 20_000  # of all explanations together
 
 
 def reasons_of(
-    patterns: Patterns, events: pa.Table, episodes: Sequence[Episode], most_rows: int = MOST_ROWS
+    patterns: CompiledPatterns, events: pa.Table, episodes: Sequence[Episode], most_rows: int = MOST_ROWS
 ) -> tuple[dict[str, Any], list[str]]:
     """The explanations by the number of the episode, and notes on those that are left out."""
     words = words_of(patterns, events)
@@ -76,7 +76,7 @@ def _in_turn(episodes: Sequence[Episode]) -> list[int]:
     return [number for _, number in sorted(turns)]
 
 
-def _explainer(patterns: Patterns, words: Words, episode: Episode) -> Explainer | None:
+def _explainer(patterns: CompiledPatterns, words: Words, episode: Episode) -> Explainer | None:
     try:
         return Explainer(patterns, words, episode.pattern, episode.place, MOST_READ)
     except DataError:  # the place is no longer in the file

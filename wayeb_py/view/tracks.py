@@ -18,11 +18,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.columns import Column, column_of, ticks_of, to_float
+from wayeb_py.compiler.needs import Need
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.patterns import Need
 from wayeb_py.why.words import clean_rows, take_rows
 
 F64 = npt.NDArray[np.float64]

@@ -22,6 +22,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.alphabet import axes_of, truth_table
 from wayeb_py.compiler.axes import Axis, Pair, Subject, atoms_of, coarsen, subject_of
 from wayeb_py.compiler.describe import (
@@ -36,7 +37,6 @@ from wayeb_py.compiler.describe import (
 from wayeb_py.compiler.pattern import compile_pattern
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.columns import Column, to_float
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import DataError
 from wayeb_py.why.explanation import Miss, SeenEvent, Stop, Why
@@ -45,7 +45,7 @@ from wayeb_py.why.runs import NEVER, Automaton, Fate, Room, Run, follow
 from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 MOST_READ = 5_000  # events of one match that are read letter by letter
 MOST_UNREAD = 50  # of a longer one, the last events
@@ -55,7 +55,7 @@ class Explainer:
     """Explains one pattern, or one of its places, over the words of some entities."""
 
     def __init__(
-        self, patterns: Patterns, words: Words, name: str, place: str | None = None, most_read: int = MOST_READ
+        self, patterns: CompiledPatterns, words: Words, name: str, place: str | None = None, most_read: int = MOST_READ
     ) -> None:
         self._most_read, self._most_cells = most_read, patterns.limits.cells
         number = patterns.names.index(name)
@@ -369,7 +369,9 @@ class Explainer:
                 return "missing" if np.isnan(number) else amount_text(number, unit_of(subject))
 
 
-def explain(patterns: Patterns, words: Words, name: str, entity: str, at_s: Fraction, place: str | None = None) -> Why:
+def explain(
+    patterns: CompiledPatterns, words: Words, name: str, entity: str, at_s: Fraction, place: str | None = None
+) -> Why:
     """Why a pattern was detected, or not, at an entity's last event at or before a time."""
     if entity not in words.first:
         raise DataError(f"the events have no entity `{entity}`")
@@ -381,7 +383,7 @@ def explain(patterns: Patterns, words: Words, name: str, entity: str, at_s: Frac
 
 
 def explain_event(
-    patterns: Patterns, words: Words, name: str, entity: str, ts: pa.ChunkedArray, seq: int, place: str | None
+    patterns: CompiledPatterns, words: Words, name: str, entity: str, ts: pa.ChunkedArray, seq: int, place: str | None
 ) -> Why:
     """Why a pattern was detected at the event of an entity that has a time, a column of one, and a number."""
     begin, end = words.first[entity]
@@ -390,7 +392,7 @@ def explain_event(
     return Explainer(patterns, words, name, place).explain(entity, begin + int(rows[0]))
 
 
-def _written_for(patterns: Patterns, pattern: m.Pattern, place: str | None) -> m.Pattern:
+def _written_for(patterns: CompiledPatterns, pattern: m.Pattern, place: str | None) -> m.Pattern:
     from wayeb_py.compiler.for_each import write_out
 
     assert pattern.each is not None

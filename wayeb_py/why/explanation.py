@@ -104,7 +104,7 @@ class Why:
     window_excess: str | None = None
 
     def __repr__(self) -> str:
-        from wayeb_py.why.table import render_why
+        from wayeb_py.why.table import render_why  # for start-up time: nothing else here is drawn
 
         return render_why(self).rstrip("\n")
 

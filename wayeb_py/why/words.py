@@ -17,10 +17,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.columns import TICKS_PER_S, Column, column_of, ticks_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.binding import takeable
+from wayeb_py.engine.arrow_values import takeable
 from wayeb_py.engine.clean import Cleaner
-from wayeb_py.engine.columns import TICKS_PER_S, Column, column_of, ticks_of
 from wayeb_py.engine.reorder import Rows, ranks_of_ties
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.files.projection import Wanted
@@ -28,7 +28,7 @@ from wayeb_py.files.read import open_events
 from wayeb_py.kernels import arrival
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 I64 = npt.NDArray[np.int64]
 
@@ -77,7 +77,7 @@ class Words:
 
 
 def read_words(
-    patterns: Patterns,
+    patterns: CompiledPatterns,
     paths: Sequence[str],
     entity: str,
     since_s: Fraction | None = None,
@@ -95,7 +95,7 @@ def _is(keys: pa.Array, entity: str) -> pa.Array:
     return pc.fill_null(pc.equal(_plain(keys).cast(pa.string()), entity), False)
 
 
-def words_of(patterns: Patterns, events: pa.Table, entity: str | None = None) -> Words:
+def words_of(patterns: CompiledPatterns, events: pa.Table, entity: str | None = None) -> Words:
     """The words of all entities in a table of events that has what the patterns need, or of one entity."""
     stream = patterns.meaning.stream
     assert stream.key is not None

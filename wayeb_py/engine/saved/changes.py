@@ -53,7 +53,7 @@ class Changes:
     def settle(self, remembered: Remembered | None) -> None:
         """Says that the state as it is now has been kept, whole or by its changes."""
         self._touched.clear()
-        self._n_before = 0 if remembered is None else len(remembered.bound.entities)
+        self._n_before = 0 if remembered is None else len(remembered.binding.entities)
         self._shape = None if remembered is None else self._shape_now or shape_of(remembered)
         self._shape_now = None
 
@@ -83,7 +83,7 @@ class Changes:
         most of it has changed."""
         if remembered is None or self._shape is None or remembered.repeats is not None:
             return None
-        n = len(remembered.bound.entities)
+        n = len(remembered.binding.entities)
         changed = self.entities(n)
         if 2 * len(changed) > n:
             return None
@@ -97,26 +97,27 @@ class Changes:
 
 def shape_of(remembered: Remembered) -> str:
     """Tells whether changes fit a state: which arrays there are, and of what."""
-    header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.bound.entities))
+    header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.binding.entities))
     return _shape(header, arrays)
 
 
 def amend(remembered: Remembered, data: bytes) -> I32:
     """Puts changes into a recogniser that is where they began; whose they are."""
-    bound, joiner = remembered.bound, remembered.joiner
+    binding, joiner = remembered.binding, remembered.joiner
     header, blobs = unpack_state(data)
     arrays = arrays_of(blobs)
     counted, rows = header.get("changes"), arrays.get("entities")
-    if counted is None or rows is None or counted["before"] != len(bound.entities) or remembered.repeats is not None:
+    if counted is None or rows is None or counted["before"] != len(binding.entities) or remembered.repeats is not None:
         raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
-    refuse_other_events(header, bound)
-    bound.entities.learn(read_ipc(blobs["keys"]).column("key"))
-    if counted["after"] != len(bound.entities) or (len(rows) and not 0 <= rows.min() <= rows.max() < counted["after"]):
+    refuse_other_events(header, binding)
+    binding.entities.learn(read_ipc(blobs["keys"]).column("key"))
+    n = len(binding.entities)
+    if counted["after"] != n or (len(rows) and not 0 <= rows.min() <= rows.max() < n):
         raise DataError("the changes of the state do not fit it", hint="remove them to go on from an older state")
-    held = bound.reorderer.held
+    held = binding.reorderer.held
     if held is not None:
-        others = held.where(~are_among(held.entity, rows, len(bound.entities)))
-        bound.reorderer.held = others if len(others) else None
+        others = held.where(~are_among(held.entity, rows, len(binding.entities)))
+        binding.reorderer.held = others if len(others) else None
     if joiner is not None:
         among = set(rows.tolist())
         for key in [key for key in joiner.open if key[0] in among]:

@@ -20,9 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.compiler.for_each import Member
+from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.compiler.product import form_groups
-from wayeb_py.engine.binding import Bound
+from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.episodes import Episode, EpisodeJoiner
 from wayeb_py.engine.reorder import Rows, join_rows
 from wayeb_py.engine.saved.operators import MAGIC
@@ -38,7 +39,6 @@ from wayeb_py.engine.saved.state_checks import (
     telling_misfits,
 )
 from wayeb_py.engine.stepping.cohort import Cohort
-from wayeb_py.engine.stepping.members import Member
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
 from wayeb_py.engine.values import NO_VALUE, Memory
@@ -50,24 +50,11 @@ I32 = npt.NDArray[np.int32]
 VERSION = 2  # 3 is a list of operators: see `operators`
 
 
-def automaton_digest(pattern: CompiledPattern) -> str:
-    """Tells whether a pattern's states and registers mean what they meant when they were saved."""
-    digest = hashlib.sha256(pattern.fingerprint.encode())
-    if pattern.tracker is not None:
-        for array in (pattern.tracker.next_state, pattern.tracker.moves, pattern.tracker.start):
-            digest.update(array.tobytes())
-        digest.update(repr(pattern.tracker.move_lists).encode())
-    elif pattern.nfa is not None:
-        for array in (pattern.nfa.first, pattern.nfa.successors):
-            digest.update(array.tobytes())
-    return digest.hexdigest()[:32]
-
-
 @dataclass(frozen=True, slots=True)
 class Remembered:
     """All that an entity recogniser remembers: patterns bound to entities, open episodes, what may be repeated."""
 
-    bound: Bound
+    binding: Binding
     joiner: EpisodeJoiner | None
     repeats: Repeats | None
 
@@ -75,7 +62,7 @@ class Remembered:
 # Saving.
 def save(remembered: Remembered) -> bytes:
     """Everything that a later recogniser needs to go on from here."""
-    header, arrays, blobs = gather(remembered, slice(0, len(remembered.bound.entities)), 0)
+    header, arrays, blobs = gather(remembered, slice(0, len(remembered.binding.entities)), 0)
     return pack_arrays(header, arrays, blobs)
 
 
@@ -83,47 +70,47 @@ def gather(
     remembered: Remembered, rows: slice | I32, n_before: int
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, bytes]]:
     """Header, arrays and blobs of the state of some entities, with the keys of those from a number on."""
-    bound, joiner = remembered.bound, remembered.joiner
-    n = len(bound.entities)
+    binding, joiner = remembered.binding, remembered.joiner
+    n = len(binding.entities)
     arrays: dict[str, npt.NDArray[Any]] = {
-        "count": bound.count[rows],
-        "last_ts": bound.last_ts[rows],
-        "last_seen": bound.last_seen[rows],
-        "tail_ts": bound.tail_ts[: n * bound.tail].reshape(n, bound.tail)[rows].reshape(-1),
-        "greatest": _rows_of(bound.reorderer.greatest, rows, n, arrival.NEVER),
-        "floor_ts": _rows_of(bound.floor_ts, rows, n, arrival.NEVER),
+        "count": binding.count[rows],
+        "last_ts": binding.last_ts[rows],
+        "last_seen": binding.last_seen[rows],
+        "tail_ts": binding.tail_ts[: n * binding.tail].reshape(n, binding.tail)[rows].reshape(-1),
+        "greatest": _rows_of(binding.reorderer.greatest, rows, n, arrival.NEVER),
+        "floor_ts": _rows_of(binding.floor_ts, rows, n, arrival.NEVER),
     }
     blobs: dict[str, bytes] = {
-        "schema": bytes(bound.schema.serialize()),
-        "keys": _ipc(pa.record_batch({"key": bound.entities.keys_since(n_before)})),
+        "schema": bytes(binding.schema.serialize()),
+        "keys": _ipc(pa.record_batch({"key": binding.entities.keys_since(n_before)})),
     }
-    if bound.cleaner is not None:
-        bound.cleaner.grow(n)
-        arrays |= {f"clean.{name}": array[rows] for name, array in bound.cleaner.arrays.items()}
+    if binding.cleaner is not None:
+        binding.cleaner.grow(n)
+        arrays |= {f"clean.{name}": array[rows] for name, array in binding.cleaner.arrays.items()}
     if remembered.repeats is not None:
-        entries = remembered.repeats.entries(bound.last_ts)
+        entries = remembered.repeats.entries(binding.last_ts)
         arrays |= {f"repeat_{name}": array for name, array in entries.items()}
-    held = bound.reorderer.held
+    held = binding.reorderer.held
     if held is not None and not isinstance(rows, slice):
         held = held.where(are_among(held.entity, rows, n))
     if held is not None:
         blobs["held"] = _ipc(held.batch)
         arrays["held_entity"], arrays["held_ts"] = held.entity, held.ts
-    cohorts = [_save_cohort(cohort, f"c{i}", rows, n, arrays) for i, cohort in enumerate(bound.cohorts)]
+    cohorts = [_save_cohort(cohort, f"c{i}", rows, n, arrays) for i, cohort in enumerate(binding.cohorts)]
     among = None if isinstance(rows, slice) else set(rows.tolist())
     header = {
-        "ticks_per_s": bound.ticks_per_s,
-        "key_type": str(bound.entities.key_type),
-        "tail": bound.tail,
-        "lateness": bound.reorderer.lateness,
-        "clean": None if bound.cleaner is None else bound.cleaner.what,
+        "ticks_per_s": binding.ticks_per_s,
+        "key_type": str(binding.entities.key_type),
+        "tail": binding.tail,
+        "lateness": binding.reorderer.lateness,
+        "clean": None if binding.cleaner is None else binding.cleaner.what,
         "cohorts": cohorts,
-        "next_birth": max(cohort.birth for cohort in bound.cohorts) + 1,
-        "names": {p.name: p.fingerprint for p in bound.patterns.compiled},
+        "next_birth": max(cohort.birth for cohort in binding.cohorts) + 1,
+        "names": {p.name: p.fingerprint for p in binding.patterns.compiled},
         "open": [
             [
-                bound.patterns.names[e.pattern],
-                bound.place_name(e.place),
+                binding.patterns.names[e.pattern],
+                binding.rows.place_name(e.place),
                 e.entity,
                 e.start_ts,
                 e.start_seq,
@@ -274,19 +261,19 @@ def saved_schema(data: bytes) -> pa.Schema:
 
 def restore(remembered: Remembered, data: bytes) -> None:
     """Puts a fresh recogniser, bound to the types of its events, where the saved one was."""
-    bound = remembered.bound
+    binding = remembered.binding
     header, blobs = unpack_state(data)
     if "changes" in header:
         raise DataError("these are changes of a state, and not one", hint="remove it to start afresh")
     with telling_misfits():
-        refuse_other_events(header, bound)
+        refuse_other_events(header, binding)
         keys = read_ipc(blobs["keys"]).column("key")
         if keys.null_count:
             raise misfit("keys are missing")
-        bound.entities.learn(keys)
-        if len(bound.entities) != len(keys):
+        binding.entities.learn(keys)
+        if len(binding.entities) != len(keys):
             raise misfit("keys are repeated")
-        bound.cohorts = _regroup(bound, _births(header), header["next_birth"])
+        binding.cohorts = _regroup(binding, _births(header), header["next_birth"])
         fill(remembered, header, blobs, arrays_of(blobs), np.arange(len(keys), dtype=np.int32))
 
 
@@ -307,73 +294,73 @@ def fill(
     rows: I32,
 ) -> None:
     """Puts what was gathered of some entities, whose keys are known by now, in its place."""
-    bound, joiner = remembered.bound, remembered.joiner
-    n, births = len(bound.entities), _births(header)
+    binding, joiner = remembered.binding, remembered.joiner
+    n, births = len(binding.entities), _births(header)
     check_entities(header, arrays, len(rows), n)
-    bound.grow(n)
+    binding.grow(n)
     for name in ("count", "last_ts", "last_seen"):
-        getattr(bound, name)[rows] = arrays[name]
-    bound.floor_ts = _padded(bound.floor_ts, n, arrival.NEVER)
-    bound.floor_ts[rows] = np.where(arrays["count"] > 0, arrays["last_ts"], arrays["floor_ts"])
-    _restore_tails(bound, arrays["tail_ts"], header["tail"], rows)
-    bound.reorderer.greatest = _padded(bound.reorderer.greatest, n, arrival.NEVER)
-    bound.reorderer.greatest[rows] = arrays["greatest"]
-    if bound.cleaner is not None and header.get("clean") == bound.cleaner.what:
-        bound.cleaner.grow(n)
-        for name, array in bound.cleaner.arrays.items():
+        getattr(binding, name)[rows] = arrays[name]
+    binding.floor_ts = _padded(binding.floor_ts, n, arrival.NEVER)
+    binding.floor_ts[rows] = np.where(arrays["count"] > 0, arrays["last_ts"], arrays["floor_ts"])
+    _restore_tails(binding, arrays["tail_ts"], header["tail"], rows)
+    binding.reorderer.greatest = _padded(binding.reorderer.greatest, n, arrival.NEVER)
+    binding.reorderer.greatest[rows] = arrays["greatest"]
+    if binding.cleaner is not None and header.get("clean") == binding.cleaner.what:
+        binding.cleaner.grow(n)
+        for name, array in binding.cleaner.arrays.items():
             expect(arrays[f"clean.{name}"], name, array.dtype, len(rows))
             array[rows] = arrays[f"clean.{name}"]
     if "held" in blobs:
-        held = Rows(bound.conform(read_ipc(blobs["held"])), arrays["held_entity"], arrays["held_ts"])
+        held = Rows(binding.conform(read_ipc(blobs["held"])), arrays["held_entity"], arrays["held_ts"])
         if held.batch.num_rows != len(held):
             raise misfit("held")
-        before = bound.reorderer.held
-        bound.reorderer.held = held if before is None else join_rows(before, held)
+        before = binding.reorderer.held
+        binding.reorderer.held = held if before is None else join_rows(before, held)
     if remembered.repeats is not None:
-        _restore_repeats(remembered.repeats, bound, arrays, pa.ipc.read_schema(pa.py_buffer(blobs["schema"])), n)
-    for cohort in bound.cohorts:
+        _restore_repeats(remembered.repeats, binding, arrays, pa.ipc.read_schema(pa.py_buffer(blobs["schema"])), n)
+    for cohort in binding.cohorts:
         _restore_cohort(cohort, births, arrays, rows, n)
-    names = {p.name: (number, p.fingerprint) for number, p in enumerate(bound.patterns.compiled)}
+    names = {p.name: (number, p.fingerprint) for number, p in enumerate(binding.patterns.compiled)}
     for name, place_name, entity, *rest in header["open"] if joiner is not None else []:
         number, fingerprint = names.get(name, (0, ""))
-        place = bound.place_number(number, place_name)
+        place = binding.rows.place_number(number, place_name)
         if joiner is not None and header["names"].get(name) == fingerprint and place is not None:
             joiner.open[(entity, number, place)] = Episode(number, place, entity, *rest)
 
 
 def _restore_repeats(
-    repeats: Repeats, bound: Bound, arrays: dict[str, npt.NDArray[Any]], schema: pa.Schema, n: int
+    repeats: Repeats, binding: Binding, arrays: dict[str, npt.NDArray[Any]], schema: pa.Schema, n: int
 ) -> None:
     """What the new input may repeat; a state of a recogniser that did not remember it knows the last times only."""
-    columns_stay = sorted(schema.names) == sorted(bound.schema.names)
+    columns_stay = sorted(schema.names) == sorted(binding.schema.names)
     if "repeat_entity" in arrays:
         entries = {name: arrays[f"repeat_{name}"] for name in ("entity", "ts", "digest")}
     else:
         known = np.flatnonzero(arrays["count"] > 0)
         entries = {"entity": known, "ts": arrays["last_ts"][known], "digest": np.zeros(len(known), dtype=np.uint64)}
-    repeats.restore(entries, n, bound.reorderer.held, columns_stay and "repeat_entity" in arrays)
+    repeats.restore(entries, n, binding.reorderer.held, columns_stay and "repeat_entity" in arrays)
 
 
-def refuse_other_events(header: dict[str, Any], bound: Bound) -> None:
+def refuse_other_events(header: dict[str, Any], binding: Binding) -> None:
     for what, before, now in (
-        ("keys", header["key_type"], str(bound.entities.key_type)),
-        ("times, in ticks a second,", header["ticks_per_s"], bound.ticks_per_s),
+        ("keys", header["key_type"], str(binding.entities.key_type)),
+        ("times, in ticks a second,", header["ticks_per_s"], binding.ticks_per_s),
     ):
         if before != now:
             raise DataError(
                 f"the saved state has {what} of {before}, and the events have {now}",
                 hint="convert the events to what they were, or remove the saved state to start afresh",
             )
-    if header["lateness"] != bound.reorderer.lateness and "held" in header["blobs"]:
+    if header["lateness"] != binding.reorderer.lateness and "held" in header["blobs"]:
         raise DataError(
             "the saved state holds events back for another lateness",
             hint="go on with the lateness that was used before",
         )
 
 
-def _regroup(bound: Bound, births: dict[str, Any], next_birth: int) -> list[Cohort]:
+def _regroup(binding: Binding, births: dict[str, Any], next_birth: int) -> list[Cohort]:
     """Cohorts of the patterns that have been reading since the same moment; what is not known starts now."""
-    patterns = bound.patterns
+    patterns = binding.patterns
     members: dict[int, list[tuple[int, Member]]] = {}
     for number, member in enumerate(patterns.members):
         pattern = member.compiled
@@ -381,9 +368,9 @@ def _regroup(bound: Bound, births: dict[str, Any], next_birth: int) -> list[Coho
         birth = known[0] if known is not None and known[1]["automaton"] == automaton_digest(pattern) else next_birth
         members.setdefault(birth, []).append((number, member))
     if len(members) == 1:
-        return [bound.make_cohort(members[birth], patterns.groups, birth) for birth in members]
+        return [binding.make_cohort(members[birth], patterns.groups, birth) for birth in members]
     return [
-        bound.make_cohort(
+        binding.make_cohort(
             members[birth],
             form_groups([(i, member.compiled) for i, member in members[birth] if member.plan is None], patterns.limits),
             birth,
@@ -521,19 +508,19 @@ def _renumber_places(
     return {**slots, "place": slots["place"][order], "state": slots["state"][order], "length": length}
 
 
-def _restore_tails(bound: Bound, saved: npt.NDArray[np.int64], tail: int, rows: I32) -> None:
+def _restore_tails(binding: Binding, saved: npt.NDArray[np.int64], tail: int, rows: I32) -> None:
     """The last times by entity, from rings of one size to rings of another."""
-    n = len(bound.entities)
+    n = len(binding.entities)
     before = saved.reshape(len(rows), tail)
-    after = bound.tail_ts[: n * bound.tail].reshape(n, bound.tail)
-    if tail == bound.tail:
+    after = binding.tail_ts[: n * binding.tail].reshape(n, binding.tail)
+    if tail == binding.tail:
         after[rows] = before
         return
-    count = bound.count[rows]
-    for back in range(1, min(tail, bound.tail) + 1):
+    count = binding.count[rows]
+    for back in range(1, min(tail, binding.tail) + 1):
         known = np.flatnonzero(count >= back)
         seq = count[known] - back
-        after[rows[known], seq % bound.tail] = before[known, seq % tail]
+        after[rows[known], seq % binding.tail] = before[known, seq % tail]
 
 
 def read_ipc(data: bytes) -> pa.RecordBatch:

@@ -17,12 +17,12 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.compiler.axes import Axis, Subject, refine
+from wayeb_py.compiler.for_each import Member
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.product import Group
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.members import Member
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
 from wayeb_py.engine.values import Chunk, Values

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.columns import Array, Column
 from wayeb_py.compiler.axes import Axis, Cut
-from wayeb_py.engine.columns import Array, Column
 from wayeb_py.kernels import arrival
 
 U16 = npt.NDArray[np.uint16]

@@ -9,13 +9,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.columns import Column
 from wayeb_py.compiler.axes import Axis, Pair
-from wayeb_py.compiler.for_each import PlaceLookup, depends_on_place
+from wayeb_py.compiler.for_each import Member, PlaceLookup, depends_on_place
 from wayeb_py.compiler.product import flatten
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.columns import Column
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.members import Member
 from wayeb_py.engine.stepping.pooled_lists import Slots
 from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, Found
 from wayeb_py.engine.values import Chunk, Values, compare

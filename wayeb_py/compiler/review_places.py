@@ -14,10 +14,10 @@ from wayeb_py.errors import DataError, Diagnostic
 from wayeb_py.spatial.knowledge import mentioned, tell_apart
 
 if TYPE_CHECKING:
-    from wayeb_py.patterns import Patterns
+    from wayeb_py.compiler.patterns import CompiledPatterns
 
 
-def review_places(patterns: Patterns) -> Iterator[Diagnostic]:
+def review_places(patterns: CompiledPatterns) -> Iterator[Diagnostic]:
     """What is wrong with the files of places and tables that the patterns' files declare."""
     knowledge = patterns.knowledge
     asked: dict[str, set[str]] = {}  # by declaration the entries that are asked for by name

@@ -1,0 +1,83 @@
+"""Checked patterns become the columns that their events must have, each with the place in the file that asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.functions import needs
+from wayeb_py.dsl.walk import walk
+from wayeb_py.errors import Diagnostic
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A column that the events must have, and where a pattern asks for it."""
+
+    column: str
+    kind: m.Kind | None
+    role: Literal["key", "time", "order", "attribute", "emit"]
+    diagnostic: Diagnostic | None = field(default=None, repr=False)
+
+
+def needs_of(meaning: m.Meaning) -> Iterator[Need]:
+    """Key, time and order, then the attributes in the order in which patterns ask for them."""
+    stream = meaning.stream
+    kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
+    lookups = {lookup.name for lookup in meaning.lookups}
+    seen = set()
+    if stream.key is not None:
+        yield Need(stream.key, kinds.get(stream.key), "key")
+    if stream.time is not None:
+        yield Need(stream.time, None, "time")
+    if stream.order is not None:
+        yield Need(stream.order, kinds.get(stream.order), "order")
+    for pattern in meaning.patterns:
+        for attribute in _attributes_of(pattern.regex, stream.position, lookups):
+            if attribute.name not in seen and attribute.name != stream.time:
+                seen.add(attribute.name)
+                kind = attribute.kind or kinds.get(attribute.name)
+                yield Need(attribute.name, kind, "attribute", _asked_for(pattern, attribute))
+    emitted = set(seen)
+    looked_at = seen | {column for pattern in meaning.patterns for column in pattern.emit}
+    if stream.clean is not None and stream.position is not None and looked_at & set(stream.position):
+        # Half a position cannot be cleaned.
+        for column in stream.position:
+            if column not in seen:
+                emitted.add(column)
+                yield Need(column, "number", "attribute")
+    for pattern in meaning.patterns:
+        for column in pattern.emit:
+            if column not in emitted:
+                emitted.add(column)
+                yield Need(
+                    column, kinds.get(column), "emit",
+                    Diagnostic(
+                        "error", f"the events have no column `{column}`", pattern.source, pattern.span,
+                        f"pattern `{pattern.name}` emits it",
+                    ),
+                )  # fmt: skip
+
+
+def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
+    message = f"the events have no column `{attribute.name}`"
+    text = pattern.source.text[attribute.span.start : attribute.span.end].strip("`")
+    if text == attribute.name:  # a definition in an included file has its span there
+        return Diagnostic("error", message, pattern.source, attribute.span, f"pattern `{pattern.name}` looks at it")
+    return Diagnostic("error", message, pattern.source, pattern.span, f"this pattern looks at `{attribute.name}`")
+
+
+def _attributes_of(regex: m.Regex, position: tuple[str, str] | None, lookups: set[str]) -> Iterator[m.Attribute]:
+    """The columns that a regex looks at: of what asks for the position, those of the position."""
+    where = [m.Attribute(column, "number") for column in position or ()]
+    for part in walk(regex):
+        if needs(part, "position"):
+            yield from where
+        elif isinstance(part, m.Attribute):
+            name, dot, _ = part.name.partition(".")
+            if dot and name in lookups:
+                yield from where
+            else:
+                yield part

@@ -1,0 +1,199 @@
+"""The text of .sre files becomes compiled patterns: read, checked, compiled, reviewed.
+
+`CompiledPatterns` is what compiling gives, and all that the engine needs to know: it neither recognises nor draws
+anything. `wayeb_py.Patterns`, which users hold, adds to it what they can do with patterns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, Self
+
+from wayeb_py import dsl
+from wayeb_py.compiler.for_each import Member, make_members
+from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
+from wayeb_py.compiler.needs import Need, needs_of
+from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
+from wayeb_py.compiler.review import refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.dsl import meaning as m
+from wayeb_py.errors import DataError, Diagnostic
+from wayeb_py.functions import UserFunction
+from wayeb_py.spatial.given_places import Given, with_given_places
+from wayeb_py.spatial.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from wayeb_py.compiler.product import Group
+    from wayeb_py.spatial.index import PlaceIndex
+
+
+@dataclass(frozen=True)
+class CompiledPatterns:
+    """Compiled patterns; those that mean the same are run once: `distinct`, and the patterns by number for each."""
+
+    meaning: m.Meaning
+    compiled: tuple[CompiledPattern, ...]  # in the order of the file
+    distinct: tuple[CompiledPattern, ...]
+    numbers_of_distinct: tuple[tuple[int, ...], ...]
+    warnings: tuple[Diagnostic, ...]
+    needs: tuple[Need, ...]
+    functions: dict[str, UserFunction]
+    limits: Limits
+    longest: bool
+    knowledge: Knowledge
+
+    @classmethod
+    def from_source(
+        cls,
+        source: str | Path | Sequence[Path],
+        *,
+        key: str | None = None,
+        time: str | None = None,
+        time_unit: str | None = None,
+        functions: Iterable[UserFunction] = (),
+        longest: bool = False,
+        lateness_s: float | Fraction | None = None,
+        forget_after_s: float | Fraction | None = None,
+        limits: Limits = DEFAULT_LIMITS,
+        outside: bool = False,
+        clean: Literal["ais", "gps"] | None = None,
+        places: Mapping[str, Given] | None = None,
+    ) -> Self:
+        """Patterns from the text of a .sre file, from a path, or from several paths.
+
+        `key`, `time` and `time_unit` serve files without a stream block; `lateness_s`, `forget_after_s` and `clean`
+        replace what it says. `places` gives the declared places or tables of a name another file than their own.
+        Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+        """
+        if not isinstance(source, str | Path) and not (
+            isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source)
+        ):
+            raise DataError(
+                f"patterns come from text or files, and this is a {type(source).__name__}",
+                hint="give the text of a .sre file, its path, or a list of paths",
+            )
+        if isinstance(source, str) and "\n" not in source and source.endswith(".sre"):
+            source = Path(source)
+        by_name = {function.name: function for function in functions}
+        signatures = {name: function.signature for name, function in by_name.items()}
+        meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
+        stream = meaning.stream
+        if lateness_s is not None:
+            stream = replace(stream, lateness_s=Fraction(lateness_s))
+        if forget_after_s is not None:
+            stream = replace(stream, forget_after_s=Fraction(forget_after_s))
+        if clean is not None:
+            stream = replace(stream, clean=clean)
+        meaning = with_given_places(replace(meaning, stream=stream), places or {})
+        refuse_unsatisfiable_letters(meaning, limits)
+        compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
+        warnings = (*meaning.warnings, *review(meaning, compiled))
+        knowledge = Knowledge(meaning.knowledge, outside, meaning.lookups)
+        return cls._assemble(meaning, compiled, warnings, by_name, limits, longest, knowledge)
+
+    @classmethod
+    def from_meaning(
+        cls,
+        meaning: m.Meaning,
+        functions: dict[str, UserFunction],
+        limits: Limits,
+        longest: bool,
+        knowledge: Knowledge,
+    ) -> Self:
+        """Patterns from what was found right before: nothing is reviewed."""
+        compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
+        return cls._assemble(meaning, compiled, (), functions, limits, longest, knowledge)
+
+    @classmethod
+    def _assemble(
+        cls,
+        meaning: m.Meaning,
+        compiled: tuple[CompiledPattern, ...],
+        warnings: tuple[Diagnostic, ...],
+        functions: dict[str, UserFunction],
+        limits: Limits,
+        longest: bool,
+        knowledge: Knowledge,
+    ) -> Self:
+        by_sense: dict[tuple[str, str | None], list[int]] = {}
+        for number, (pattern, result) in enumerate(zip(meaning.patterns, compiled, strict=True)):
+            by_sense.setdefault(sense_of(pattern, result), []).append(number)
+        return cls(
+            meaning,
+            compiled,
+            tuple(compiled[same[0]] for same in by_sense.values()),
+            tuple(tuple(same) for same in by_sense.values()),
+            warnings,
+            tuple(needs_of(meaning)),
+            functions,
+            limits,
+            longest,
+            knowledge,
+        )
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(pattern.name for pattern in self.compiled)
+
+    @property
+    def emitted(self) -> list[str]:
+        """The columns that detections have besides their own, in the order of the file."""
+        return list(dict.fromkeys(column for pattern in self.meaning.patterns for column in pattern.emit))
+
+    @property
+    def max_age(self) -> int:
+        """How many of an entity's last events have to be remembered by their time."""
+        trackers = [member.compiled.tracker for member in self.members]
+        return max((tracker.max_age for tracker in trackers if tracker is not None), default=1)
+
+    @cached_property
+    def members(self) -> tuple[Member, ...]:
+        """What is really stepped; made when first something is recognised."""
+        distinct = list(zip(self.distinct, self.numbers_of_distinct, strict=True))
+        return make_members(self.meaning.patterns, distinct, self.places, self.longest, self.limits)
+
+    @cached_property
+    def groups(self) -> list[Group]:
+        """The members that run by tables, in groups."""
+        from wayeb_py.compiler.product import form_groups  # for start-up time: it loads kernels
+
+        return form_groups([(i, m_.compiled) for i, m_ in enumerate(self.members) if m_.plan is None], self.limits)
+
+    def places(self, name: str) -> PlaceIndex:
+        """The places of `points`, `lines` or `areas`, each with a name of its own."""
+        self.knowledge.require_names(name)
+        return self.knowledge.load(name).index
+
+    def select(self, names: Iterable[str]) -> Self:
+        """Only the patterns of these names."""
+        wanted = set(names)
+        unknown = wanted - set(self.names)
+        if unknown:
+            raise KeyError(f"no pattern is called {', '.join(sorted(unknown))}")
+        chosen = tuple(p for p in self.meaning.patterns if p.name in wanted)
+        compiled = tuple(c for c in self.compiled if c.name in wanted)
+        return self._assemble(
+            replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest,
+            self.knowledge,
+        )  # fmt: skip
+
+    def with_given(self, columns: Iterable[str]) -> Self:
+        """Patterns for events that have these columns themselves: `weather.ice` is then not looked up."""
+        given = {column.partition(".")[0] for column in columns if "." in column}
+        lookups = tuple(lookup for lookup in self.meaning.lookups if lookup.name not in given)
+        if lookups == self.meaning.lookups:
+            return self
+        return self._assemble(
+            replace(self.meaning, lookups=lookups), self.compiled, self.warnings, self.functions, self.limits,
+            self.longest, Knowledge(self.meaning.knowledge, self.knowledge.outside, lookups),
+        )  # fmt: skip
+
+    def reload_knowledge(self) -> Self:
+        """The same patterns, whose background knowledge is read again; saved state goes on with them."""
+        return replace(self, knowledge=self.knowledge.fresh())
+
+    def __repr__(self) -> str:
+        return f"<{len(self.compiled)} patterns: {', '.join(self.names)}>"

@@ -1,0 +1,20 @@
+"""Arrow arrays as rows are picked out of them: without dictionaries, and of types that Arrow can pick from."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+
+def takeable(type_: pa.DataType) -> pa.DataType:
+    """The type in which rows can be picked out: Arrow cannot do that with views of text."""
+    return pa.string() if pa.types.is_string_view(type_) else type_
+
+
+def plain(array: pa.Array) -> pa.Array:
+    """The values themselves, of an array that may be encoded by a dictionary."""
+    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array
+
+
+def has_null_word(array: pa.Array) -> bool:
+    """Whether the dictionary holds a null, so that a code that is there may mean nothing."""
+    return bool(pa.types.is_dictionary(array.type) and array.dictionary.null_count > 0)

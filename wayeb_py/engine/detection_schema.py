@@ -1,0 +1,77 @@
+"""What a row of detections has: its columns, their order and types, and by which of them it is told from another.
+
+Known from the patterns and the types of the events, before anything is recognised: what is written, saved, shown,
+identified and joined goes by it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from wayeb_py.compiler.patterns import CompiledPatterns
+
+# What a detection's or an episode's id is made of, in this order: ids that are out in the world depend on it.
+NAMED_BY = ("pattern", "place", "entity", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
+IDENTITY = ("pattern", "place", "entity", "ts", "seq", "start_seq")  # of one file's detections among each other
+
+
+@dataclass(frozen=True)
+class DetectionSchema:
+    """The columns of detections and of episodes."""
+
+    key_type: pa.DataType
+    time_type: pa.DataType
+    emitted: Mapping[str, pa.DataType]
+
+    @classmethod
+    def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
+        """What the patterns find in events of this schema, whose columns have been looked at before."""
+        stream = patterns.meaning.stream
+        assert stream.key is not None
+        assert stream.time is not None
+        emitted = {column: value_type(events.field(column).type) for column in patterns.emitted}
+        return cls(value_type(events.field(stream.key).type), events.field(stream.time).type, emitted)
+
+    @classmethod
+    def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
+        """While no event has told any type: columns without one, which take those of what they are joined to."""
+        return cls(pa.null(), pa.null(), dict.fromkeys(patterns.emitted, pa.null()))
+
+    @cached_property
+    def detections(self) -> pa.Schema:
+        return pa.schema(
+            [
+                ("pattern", pa.dictionary(pa.int32(), pa.string())),
+                ("place", pa.string()),
+                ("entity", self.key_type),
+                ("ts", self.time_type),
+                ("seq", pa.int64()),
+                ("start_ts", self.time_type),
+                ("start_seq", pa.int64()),
+                *self.emitted.items(),
+            ]
+        )
+
+    @cached_property
+    def episodes(self) -> pa.Schema:
+        return pa.schema(
+            [
+                ("pattern", pa.dictionary(pa.int32(), pa.string())),
+                ("place", pa.string()),
+                ("entity", self.key_type),
+                ("start_ts", self.time_type),
+                ("start_seq", pa.int64()),
+                ("end_ts", self.time_type),
+                ("end_seq", pa.int64()),
+                ("n_detections", pa.int64()),
+            ]
+        )
+
+
+def value_type(type_: pa.DataType) -> pa.DataType:
+    """The type of the values, of a column that may be encoded by a dictionary."""
+    return type_.value_type if pa.types.is_dictionary(type_) else type_
