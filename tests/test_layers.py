@@ -133,7 +133,7 @@ STAGES = (
     ("errors",),
     ("dsl",),
     ("kernels", "columns", "functions", "spellings", "files", "arguments", "clock", "tally"),
-    ("spatial", "simulate"),
+    ("spatial", "simulate", "pairs"),
     ("compiler",),
     ("engine",),
     ("providers", "why"),
