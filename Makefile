@@ -6,7 +6,8 @@
 # make lint    ruff and mypy alone
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once);
 #              BENCH=--quick within 3 minutes, BENCH="latency places" some of them
-# make soak    kills the processes of a stream at random for SOAK_S seconds (600), then compares its detections with those
+# make soak    the tests that are too long for make test (kills at every named place, many seeds: some 15 minutes), then
+#              kills the processes of a stream at random for SOAK_S seconds (600) and compares its detections with those
 #              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (python -m tests.parallel.soak --help)
 # make docs    the documentation as one site, out/site/index.html, which needs no network to be read
 # make clean   removes what the others made, .venv included
@@ -67,6 +68,8 @@ docs: $(VENV)/.installed-docs
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
 
 soak: $(VENV)/.installed-test
+	@echo "==> the long tests"
+	@$(BIN)/python -m pytest -m soak
 	@echo "==> a stream under fire for $(SOAK_S) s"
 	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
 

@@ -1,18 +1,21 @@
-"""`kill -9` of every process of a stream at every named place, restarts, and in the end what a batch run finds.
+"""`kill -9` of every process of a stream at named places, restarts, and in the end what a batch run finds.
 
-One stream is killed many times: what a kill has spoilt, the comparison at the end shows. At each kill it is made sure
-that it was where it should be.
+One stream is killed several times: the comparison at the end shows what a kill has spoilt. Each kill is checked to have
+been where it should be. A start costs a JVM: the tests that always run kill each kind of process, at the places where
+most can go wrong, and those marked `soak` kill at every place. `test_mending.py` cuts the power, without Spark.
 """
 
 from __future__ import annotations
 
 import json
 import signal
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -28,7 +31,7 @@ from tests.parallel.killing import (
     streaming,
     write_settings,
 )
-from tests.parallel.spark_cluster import running_cluster
+from tests.parallel.spark_cluster import Cluster, running_cluster
 from tests.parallel.topics import drain, fill, make_topic
 from tests.polling import poll
 from tools.kafka.broker import Broker
@@ -42,11 +45,19 @@ try:
 except DataError as error:
     pytest.skip(f"no Spark here: {error}", allow_module_level=True)
 
-ROWS_A_START = 400
+ROWS_A_START = 200
+ROWS_AT_THE_END = 600
 ONCE = ("--once", "--max-events", "100", "--workers", "2")
 
-# Where who is killed: a process that comes there itself, or the driver, Python or JVM, while somebody is there.
-KILLS = (
+# Where who is killed: a process that comes there itself, or the driver, Python or JVM, while another process is there.
+ONE_OF_EACH = (
+    ("read:yield:2", "driver"),
+    ("snapshot:after:2", "the driver's JVM"),
+    ("sink:inside:2", "itself"),
+    ("counted:2", "itself"),
+    ("collect:2", "the planner"),
+)
+AT_EVERY_PLACE = (
     ("plan:2", "driver"),
     ("read:yield:2", "driver"),
     ("snapshot:before:2", "driver"),
@@ -64,13 +75,14 @@ class Arriving:
     """Events that arrive in a folder, some before every start of the stream."""
 
     def __init__(self, folder: Path, n_starts: int) -> None:
-        self.folder, self.events = folder, make_events(ROWS_A_START * n_starts)
-        self._numbers = count()
+        self.folder, self.events = folder, make_events(ROWS_A_START * n_starts + ROWS_AT_THE_END)
+        self._numbers, self._n_starts = count(), n_starts
 
     def more(self) -> None:
+        """Events for one more start; the last ones are more than the others."""
         number = next(self._numbers)
-        some = self.events.slice(number * ROWS_A_START, ROWS_A_START)
-        assert some.num_rows, "there are as many starts as was said"
+        assert number <= self._n_starts, "there are as many starts as was said"
+        some = self.events.slice(number * ROWS_A_START, ROWS_A_START if number < self._n_starts else None)
         add_file(some, self.folder, f"{99 - number:03}")  # the order of names is not that of arrival
 
 
@@ -113,11 +125,20 @@ def run_and_kill(folder: Path, traps: Traps, place: str, who: str, *options: str
         poll(lambda: not is_alive(caught), f"process {caught} to end")
 
 
-def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_twice(tmp_path: Path) -> None:
-    arriving = Arriving(tmp_path / "events", n_starts=len(KILLS) + 1)
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param(ONE_OF_EACH, id="one of each"),
+        pytest.param(AT_EVERY_PLACE, id="at every place", marks=pytest.mark.soak),
+    ],
+)
+def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_twice(
+    tmp_path: Path, kills: tuple[tuple[str, str], ...]
+) -> None:
+    arriving = Arriving(tmp_path / "events", n_starts=len(kills))
     traps = Traps(tmp_path / "traps")
     source = ("--source", str(tmp_path / "events"))
-    for place, who in KILLS:
+    for place, who in kills:
         arriving.more()
         run_and_kill(tmp_path, traps, place, who, *source)
     arriving.more()
@@ -136,70 +157,99 @@ def test_no_kill_of_a_driver_or_of_its_workers_loses_a_detection_or_gives_one_tw
     assert run.counts_differ(checkpoint) is None
     aside = [line for path in (tmp_path / "out/_aside").iterdir() for line in path.read_text().splitlines()]
     assert len(aside) == len(set(aside)) == run.counts.late + run.counts.without_time > 0
-    assert load_totals(checkpoint / FOLDER).sum("restarts") == len(KILLS)
+    assert load_totals(checkpoint / FOLDER).sum("restarts") == len(kills)
     assert left_behind(tmp_path / "out") == left_behind(checkpoint) == []
 
 
-def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_is_replaced(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A master and two workers of one core on 127.0.0.1 and 127.0.0.2."""
+class OnACluster:
+    """A master and two workers of one core on 127.0.0.1 and 127.0.0.2, and traps for the streams that run there."""
+
+    def __init__(self, folder: Path, cluster: Cluster, traps: Traps, environment: dict[str, str]) -> None:
+        self.folder, self.cluster, self.traps, self.environment = folder, cluster, traps, environment
+
+    def start(self, scheme: str, *options: str) -> AbstractContextManager[Streaming]:
+        folder = self.folder / scheme
+        folder.mkdir(exist_ok=True)
+        words = ["--source", str(folder / "events"), "--scheme", scheme, *ONCE, "--max-events", "300", *options]
+        return streaming(folder, *words, "--master", self.cluster.url, environment=self.environment)
+
+    def kill_executor(self, stream: Streaming, place: str) -> None:
+        self.traps.hold(place)
+        stream.until(lambda: self.traps.caught(place) is not None, f"anybody to come to {place}")
+        worker = self.traps.caught(place)
+        assert worker is not None
+        executor = ancestor(worker, "CoarseGrainedExecutorBackend")
+        assert ancestor(executor, "deploy.worker.Worker") in [worker.pid for worker in self.cluster.workers]
+        kill([executor])
+        poll(lambda: not is_alive(executor), "the executor to end")
+        self.traps.release()  # its worker goes on alone, and writes what another writes as well
+        poll(lambda: not is_alive(worker), "the worker to notice that nobody listens")
+
+    def assert_everything_is_found(self, events: pa.Table, scheme: str) -> None:
+        run = BatchRun(events)
+        assert run.differs(pq.read_table(self.folder / scheme / "out")) is None
+        assert run.counts_differ(self.folder / scheme / "checkpoint") is None
+
+
+@pytest.fixture
+def on_a_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[OnACluster]:
     traps = Traps(tmp_path / "traps")
     monkeypatch.setenv("WAYEB_FAILPOINTS", str(traps.folder))  # executors have the environment of the cluster's workers
     environment = write_settings(tmp_path / "conf")
-    events = make_events(1200)
     with running_cluster(tmp_path, n_workers=2, cores=1) as cluster:
-
-        def start(scheme: str, *options: str) -> AbstractContextManager[Streaming]:
-            (tmp_path / scheme).mkdir(exist_ok=True)
-            words = [
-                "--source",
-                str(tmp_path / scheme / "events"),
-                "--scheme",
-                scheme,
-                *ONCE,
-                "--max-events",
-                "300",
-                *options,
-            ]
-            return streaming(tmp_path / scheme, *words, "--master", cluster.url, environment=environment)
-
-        def kill_executor(stream: Streaming, place: str) -> None:
-            traps.hold(place)
-            stream.until(lambda: traps.caught(place) is not None, f"anybody to come to {place}")
-            worker = traps.caught(place)
-            assert worker is not None
-            executor = ancestor(worker, "CoarseGrainedExecutorBackend")
-            assert ancestor(executor, "deploy.worker.Worker") in [worker.pid for worker in cluster.workers]
-            kill([executor])
-            poll(lambda: not is_alive(executor), "the executor to end")
-            traps.release()  # its worker goes on alone, and writes what another writes as well
-            poll(lambda: not is_alive(worker), "the worker to notice that nobody listens")
-
-        add_file(events, tmp_path / "source" / "events", "a")
-        with start("source", "--final") as stream:
-            kill_executor(stream, "read:yield")
-            kill_executor(stream, "snapshot:after")
-            assert stream.end() == 0, stream.said()
-        add_file(events.slice(0, 700), tmp_path / "partition" / "events", "a")
-        with start("partition") as stream:
-            kill_executor(stream, "shard:state")
-            traps.lay("sink:after")
-            assert stream.end() == -signal.SIGKILL, stream.said()
-        traps.release()
-        add_file(events.slice(700), tmp_path / "partition" / "events", "b")
-        traps.lay("shard:state", "read:yield")
-        with start("partition", "--final") as stream:
-            assert stream.end() == 0, stream.said()
-        assert traps.caught("shard:state")
-        assert traps.caught("read:yield")
-    run = BatchRun(events)
-    for scheme in ("source", "partition"):
-        assert run.differs(pq.read_table(tmp_path / scheme / "out")) is None
-        assert run.counts_differ(tmp_path / scheme / "checkpoint") is None
+        yield OnACluster(tmp_path, cluster, traps, environment)
 
 
-def test_what_is_sent_again_after_a_kill_is_dropped_by_its_detection_id(broker: Broker, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("scheme", "places"),
+    [
+        ("partition", ("shard:state",)),
+        pytest.param("source", ("read:yield", "snapshot:after"), marks=pytest.mark.soak),
+    ],
+)
+def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_is_replaced(
+    on_a_cluster: OnACluster, scheme: str, places: tuple[str, ...]
+) -> None:
+    events = make_events(1200)
+    add_file(events, on_a_cluster.folder / scheme / "events", "a")
+    with on_a_cluster.start(scheme, "--final") as stream:
+        for place in places:
+            on_a_cluster.kill_executor(stream, place)
+        assert stream.end() == 0, stream.said()
+    on_a_cluster.assert_everything_is_found(events, scheme)
+
+
+@pytest.mark.soak
+def test_a_cluster_that_loses_an_executor_its_driver_and_two_workers_finds_everything_once(
+    on_a_cluster: OnACluster,
+) -> None:
+    events, traps = make_events(1200), on_a_cluster.traps
+    arriving = on_a_cluster.folder / "partition" / "events"
+    add_file(events.slice(0, 700), arriving, "a")
+    with on_a_cluster.start("partition") as stream:
+        on_a_cluster.kill_executor(stream, "shard:state")
+        traps.lay("sink:after")
+        assert stream.end() == -signal.SIGKILL, stream.said()
+    traps.release()
+    add_file(events.slice(700), arriving, "b")
+    traps.lay("shard:state", "read:yield")
+    with on_a_cluster.start("partition", "--final") as stream:
+        assert stream.end() == 0, stream.said()
+    assert traps.caught("shard:state")
+    assert traps.caught("read:yield")
+    on_a_cluster.assert_everything_is_found(events, "partition")
+
+
+@pytest.mark.parametrize(
+    "kills",
+    [
+        pytest.param((("sink:after:2", "itself"),), id="after it is sent"),
+        pytest.param((("read:yield:2", "driver"), ("sink:after:2", "itself")), id="twice", marks=pytest.mark.soak),
+    ],
+)
+def test_what_is_sent_again_after_a_kill_is_dropped_by_its_detection_id(
+    broker: Broker, tmp_path: Path, kills: tuple[tuple[str, str], ...]
+) -> None:
     """From a topic into a topic, by groups of patterns: at least once."""
     source, out = make_topic(broker, 2), make_topic(broker, 2)
     arriving = make_events(800)
@@ -208,12 +258,12 @@ def test_what_is_sent_again_after_a_kill_is_dropped_by_its_detection_id(broker: 
         sent[int(event["id"].rpartition("-")[2]) % 2].append(event)
     traps = Traps(tmp_path / "traps")
     words = ["--source", source, "--scheme", "pattern"]
-    for share, (place, who) in enumerate((("read:yield:2", "driver"), ("sink:after:2", "itself"))):
+    for share, (place, who) in enumerate(kills):
         for partition, values in sent.items():
             fill(source, values[share * 150 : (share + 1) * 150], partition)
         run_and_kill(tmp_path, traps, place, who, *words, out=out)
     for partition, values in sent.items():
-        fill(source, values[300:], partition)
+        fill(source, values[len(kills) * 150 :], partition)
     traps.lay("read:yield")
     with streaming(tmp_path, *words, *ONCE, "--final", environment=traps.environment, out=out) as stream:
         assert stream.end() == 0, stream.said()

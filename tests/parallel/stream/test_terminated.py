@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyspark.sql import SparkSession
 
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.engine.recogniser import Recogniser
@@ -24,7 +25,6 @@ from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.view import Health
 from wayeb_py.parallel.logs.replay import CAPACITY_AT_MAX, MAX
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.stream.ends import open_log
 from wayeb_py.parallel.stream.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
@@ -39,7 +39,7 @@ pattern Fast := (speed > 50) ; (speed > 50)
 """
 
 
-def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path) -> None:
+def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(spark: SparkSession, tmp_path: Path) -> None:
     n_events = 40_000
     times = np.arange(n_events) // 10
     times[20_000] = 4_000_000_000  # a clock that jumped: its entity's next events are late
@@ -63,8 +63,8 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(tmp_path: Path
         log = open_log(f"replay:{tmp_path / 'a.parquet'}", checkpoint, patterns, speed=MAX)
         health = Health(log, checkpoint.folder / gauge.FOLDER, CAPACITY_AT_MAX)
         with Report(health, Reporting(quiet=True, metrics_file=tmp_path / "m.ndjson")) as report:
-            session, sink = open_session("local[2]", quick=True), ParquetSink(tmp_path / "out")
-            summary = stream(session, patterns, log, sink, checkpoint, final=True, watchers=[report])
+            sink = ParquetSink(tmp_path / "out")
+            summary = stream(spark, patterns, log, sink, checkpoint, final=True, watchers=[report])
     assert summary.end == "read everything that was there"
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     sums = metrics[-1]["sums"]
