@@ -61,25 +61,31 @@ def drawn(view: View, title: str = "stream") -> str:
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
+ANY_NUMBER = range(1, 100)  # of lines: tables may wrap
+
+
+def just(n_lines: int) -> range:
+    return range(n_lines, n_lines + 1)
+
+
 @pytest.mark.parametrize(
     ("text", "n_lines"),
     [
-        (str(DataError(EVIL, EVIL, 3, hint=EVIL)), 3),
-        (str(EventsError(EVIL, hint=EVIL)), 2),
-        (Diagnostic("error", EVIL, Source(EVIL, "x = \x1b[2J1"), Span(0, 1), EVIL, EVIL).render(), 6),
-        (render_summary(a_summary()), None),
-        (render(StreamSummary(detections=Counter({EVIL: 1}), bad=Counter({EVIL: 2}), end=EVIL)), None),
-        (printed_log(EVIL), 1),
-        (Cause(EVIL, EVIL).line(Path("x.log")), 1),
-        (drawn(a_view(bad={EVIL: 3}, detections={EVIL: 1}), EVIL), None),
+        (str(DataError(EVIL, EVIL, 3, hint=EVIL)), just(3)),
+        (str(EventsError(EVIL, hint=EVIL)), just(2)),
+        (Diagnostic("error", EVIL, Source(EVIL, "x = \x1b[2J1"), Span(0, 1), EVIL, EVIL).render(), just(6)),
+        (render_summary(a_summary()), ANY_NUMBER),
+        (render(StreamSummary(detections=Counter({EVIL: 1}), bad=Counter({EVIL: 2}), end=EVIL)), ANY_NUMBER),
+        (printed_log(EVIL), just(1)),
+        (Cause(EVIL, EVIL).line(Path("x.log")), just(1)),
+        (drawn(a_view(bad={EVIL: 3}, detections={EVIL: 1}), EVIL), ANY_NUMBER),
     ],
     ids=["data", "events", "pattern", "summary", "stream summary", "log", "last words", "screen"],
 )
-def test_nothing_from_data_acts_on_who_reads_it(text: str, n_lines: int | None) -> None:
+def test_nothing_from_data_acts_on_who_reads_it(text: str, n_lines: range) -> None:
     assert ACTS.findall(text) == []
     assert "\\x1b[2J" in text
-    if n_lines is not None:
-        assert len(text.splitlines()) == n_lines
+    assert len(text.splitlines()) in n_lines
 
 
 def test_markup_in_a_name_is_its_letters() -> None:

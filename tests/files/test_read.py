@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -34,19 +35,21 @@ from wayeb_py.files.discover import find_files
 from wayeb_py.files.projection import Column, Wanted
 from wayeb_py.files.read import open_events
 
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "e.parquet": write_parquet,
+    "e.arrow": write_arrow,
+    "e.arrows": write_stream,
+    "e.csv": lambda path: path.write_text(CSV),
+    "e.ndjson": lambda path: path.write_text(NDJSON),
+    "e.csv.gz": lambda path: path.write_bytes(gzip.compress(CSV.encode())),
+    "e.ndjson.gz": lambda path: path.write_bytes(gzip.compress(NDJSON.encode())),
+}
 
-@pytest.mark.parametrize("name", ["e.parquet", "e.arrow", "e.arrows", "e.csv", "e.ndjson", "e.csv.gz", "e.ndjson.gz"])
+
+@pytest.mark.parametrize("name", WRITERS)
 def test_every_format_gives_the_same_events(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    if name == "e.parquet":
-        write_parquet(path)
-    elif name == "e.arrow":
-        write_arrow(path)
-    elif name == "e.arrows":
-        write_stream(path)
-    else:
-        text = (CSV if ".csv" in name else NDJSON).encode()
-        path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    WRITERS[name](path)
     assert without_time(read(path)) == ROWS
     reader = open_events([path], WANTED)
     assert reader.schema.names == ["id", "ts", "speed", "engine"]

@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.csv as pcsv
@@ -48,8 +49,13 @@ from wayeb_py.run.left_out import leave_out_missing
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data")
 
 Found = dict[str, set[tuple[int, int]]]
-FILES = [path for library in ("fleet", "maritime") for path in sorted((ROOT / "patterns" / library).glob("*.sre"))]
 WITHOUT_PATTERNS = {"vehicles.sre", "vessels.sre", "geography.sre"}
+FILES = [
+    path
+    for library in ("fleet", "maritime")
+    for path in sorted((ROOT / "patterns" / library).glob("*.sre"))
+    if path.name not in WITHOUT_PATTERNS
+]
 
 
 @cache
@@ -67,16 +73,26 @@ def test_the_table_of_the_documentation_is_what_is_found() -> None:
     assert page == placed(page, render()), "python -m tools.library_table writes it anew"
 
 
-@pytest.mark.parametrize("data_set", SETS, ids=lambda one: one.name)
-@pytest.mark.parametrize("path", FILES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def pairs(of_one_library: bool) -> list[Any]:
+    """Files of patterns and data sets, of one library or of two."""
+    return [
+        pytest.param(path, data_set, id=f"{path.parent.name}-{path.stem}-{data_set.name}")
+        for path in FILES
+        for data_set in SETS
+        if (path.parent.name == data_set.library) == of_one_library
+    ]
+
+
+@pytest.mark.parametrize(("path", "data_set"), pairs(of_one_library=False))
+def test_a_file_of_the_other_library_is_refused(path: Path, data_set: DataSet, folder: Path) -> None:
+    """Buses have no mmsi, and vessels no vehicle_id."""
+    patterns = compile_for(SETS[0] if path.parent.name == "maritime" else SETS[-1], path, folder)
+    with pytest.raises(EventsError):
+        leave_out_missing(patterns, events_of(data_set).column_names)[0].recognise(events_of(data_set))
+
+
+@pytest.mark.parametrize(("path", "data_set"), pairs(of_one_library=True))
 def test_every_file_alone_finds_what_it_finds_with_the_others(path: Path, data_set: DataSet, folder: Path) -> None:
-    if path.name in WITHOUT_PATTERNS:
-        return
-    if path.parent.name != data_set.library:  # buses have no mmsi, and vessels no vehicle_id
-        patterns = compile_for(SETS[0] if path.parent.name == "maritime" else SETS[-1], path, folder)
-        with pytest.raises(EventsError):
-            leave_out_missing(patterns, events_of(data_set).column_names)[0].recognise(events_of(data_set))
-        return
     whole, names = counted(data_set, folder), compile_for(data_set, path, folder).names
     if all(whole[name] is None for name in names):
         with pytest.raises(EventsError, match="no pattern is left to run"):

@@ -45,6 +45,10 @@ def write_lines(path: Path, ids: list[int], end: str = "\n", mode: str = "w") ->
     quieten(path)
 
 
+def write_csv(path: Path, ids: list[int], end: str = "\n") -> None:
+    path.write_text("\n".join(["id,ts,v,k", *(f"{i},0,1,a" for i in ids)]) + end)
+
+
 def quieten(path: Path) -> None:
     """As if nothing had been written to it for a while."""
     os.utime(path, (time.time() - 60, time.time() - 60))

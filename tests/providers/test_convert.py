@@ -301,20 +301,25 @@ def test_a_survey_sees_disorder_and_repeated_times(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "arguments"),
+    ("content", "name", "arguments"),
     [
-        ("sample", None, []),
-        ("noaa", HEADER + "7,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n", ["--from", "noaa"]),
-        ("odd names", "vessel id,time,Speed over ground,in\n7,2020-01-01T00:00:00Z,3,x\n", ["--map", "mmsi=vessel id"]),
+        pytest.param((ROOT / "data/fleet_sample.parquet").read_bytes(), "x.parquet", [], id="sample"),
+        pytest.param(
+            f"{HEADER}7,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n".encode(), "x.csv", ["--from", "noaa"], id="noaa"
+        ),
+        pytest.param(
+            b"vessel id,time,Speed over ground,in\n7,2020-01-01T00:00:00Z,3,x\n",
+            "x.csv",
+            ["--map", "mmsi=vessel id"],
+            id="odd names",
+        ),
     ],
 )
 def test_the_suggested_stream_block_is_accepted(
-    name: str, text: str | None, arguments: list[str], tmp_path: Path
+    content: bytes, name: str, arguments: list[str], tmp_path: Path
 ) -> None:
-    path = ROOT / "data/fleet_sample.parquet"
-    if text is not None:
-        path = tmp_path / "x.csv"
-        path.write_text(text)
+    path = tmp_path / name
+    path.write_bytes(content)
     ran = CliRunner().invoke(app, ["data", "describe", str(path), *arguments])
     assert ran.exit_code == 0, ran.output
     block = ran.stdout[ran.stdout.index("stream ") :]

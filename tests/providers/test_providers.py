@@ -372,9 +372,14 @@ def test_real_files_are_read_whole(path: str, provider: str, n_events: int, n_en
     table = pa.Table.from_batches([batch for block in source.blocks() for batch in block.batches], schema)
     assert (len(table), len(table[0].unique())) == (n_events, n_entities)
     assert table["ts"].null_count == table["lon"].null_count == 0
-    if provider == "noaa":
-        bounds = pa.compute.min_max(table["course"]).as_py()
-        assert 0 <= bounds["min"] <= bounds["max"] <= 360
+
+
+@pytest.mark.skipif(not SHARED.exists(), reason="../shared/data is not there")
+def test_courses_of_real_vessels_are_degrees_or_missing() -> None:
+    (file,) = find_provider_files([SHARED / "noaa_ny_harbor/NYHarbor_2020_06_30_first_hour.csv"], "noaa")
+    courses = [batch["course"] for block in open_source(file, "noaa").blocks() for batch in block.batches]
+    bounds = pa.compute.min_max(pa.chunked_array(courses)).as_py()
+    assert 0 <= bounds["min"] <= bounds["max"] <= 360
 
 
 def test_the_same_times_are_read_from_parquet_in_any_type(tmp_path: Path) -> None:

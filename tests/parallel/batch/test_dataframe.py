@@ -35,23 +35,29 @@ def frame_of(spark: SparkSession, table: pa.Table, n_partitions: int) -> DataFra
     return frame
 
 
-@pytest.mark.parametrize("options", [{}, {"shards": 3, "heavy": ["v003"]}, {"scheme": "pattern"}, {"scheme": "source"}])
-def test_a_data_frame_gives_what_a_table_gives(spark: SparkSession, options: dict[str, Any]) -> None:
+def in_disorder() -> pa.Table:
+    """The second half first: each task sorts for itself."""
     table = events(700, 9)
-    # Half of it in disorder: each task sorts for itself.
-    table = pa.concat_tables([table.slice(350), table.slice(0, 350)])
-    found = patterns()
-    frame = frame_of(spark, table, 4)
-    if options.get("scheme") == "source":
-        frame = frame.repartition(3, "id").sortWithinPartitions("ts", "speed")
-        table = frame.toArrow()
-    answer = found.recognise(table)
+    return pa.concat_tables([table.slice(350), table.slice(0, 350)])
+
+
+@pytest.mark.parametrize("options", [{}, {"shards": 3, "heavy": ["v003"]}, {"scheme": "pattern"}])
+def test_a_data_frame_gives_what_a_table_gives(spark: SparkSession, options: dict[str, Any]) -> None:
+    table, found = in_disorder(), patterns()
+    frame, answer = frame_of(spark, table, 4), found.recognise(table)
     detections = recognise(frame, found, **options)
     assert detections.columns == answer.to_arrow().column_names
     assert rows_of(detections.toArrow()) == rows_of(answer.to_arrow())
-    if options.get("scheme") != "source":
-        episodes = recognise(frame, found, what="episodes", **options)
-        assert rows_of(episodes.toArrow()) == rows_of(answer.episodes())
+    episodes = recognise(frame, found, what="episodes", **options)
+    assert rows_of(episodes.toArrow()) == rows_of(answer.episodes())
+
+
+def test_a_data_frame_that_is_partitioned_by_entity_gives_what_a_table_gives(spark: SparkSession) -> None:
+    frame = frame_of(spark, in_disorder(), 4).repartition(3, "id").sortWithinPartitions("ts", "speed")
+    answer = patterns().recognise(frame.toArrow()).to_arrow()
+    detections = recognise(frame, patterns(), scheme="source")
+    assert detections.columns == answer.column_names
+    assert rows_of(detections.toArrow()) == rows_of(answer)
 
 
 def test_what_cannot_be_asked_for_is_told_before_anything_runs() -> None:

@@ -6,6 +6,7 @@ import gzip
 import json
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from tests.parallel.watched import WANTED, blocks, log_of, quieten, read_ids, write, write_lines
+from tests.parallel.watched import WANTED, blocks, log_of, quieten, read_ids, write, write_csv, write_lines
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import lines
 from wayeb_py.files.projection import Wanted
@@ -170,9 +171,10 @@ def test_lines_that_are_no_events_are_told_with_their_line(folder: Path) -> None
     assert sum(block.unreadable["v"].count for block in found if "v" in block.unreadable) == 1
 
 
-@pytest.mark.parametrize("name", ["a.parquet", "a.ndjson"])
-def test_a_file_that_shrinks_or_changes_stops_the_stream(folder: Path, name: str) -> None:
-    make = write if name.endswith("parquet") else write_lines
+@pytest.mark.parametrize(("name", "make"), [("a.parquet", write), ("a.ndjson", write_lines)])
+def test_a_file_that_shrinks_or_changes_stops_the_stream(
+    folder: Path, name: str, make: Callable[[Path, list[int]], None]
+) -> None:
     make(folder / name, [1, 2, 3])
     log_of(folder).latest()
     (folder / name).write_bytes((folder / name).read_bytes()[:40])
@@ -191,16 +193,10 @@ def test_a_file_that_is_replaced_by_another_stops_the_stream(folder: Path) -> No
 
 
 @pytest.mark.parametrize("ids", [[3, 4], [3, 4, 5]], ids=["as long", "longer"])
-@pytest.mark.parametrize("name", ["a.ndjson", "a.csv", "a.parquet"])
-def test_another_file_under_the_same_name_is_not_read_on(folder: Path, name: str, ids: list[int]) -> None:
-    def make(path: Path, ids: list[int]) -> None:
-        if name == "a.parquet":
-            write(path, ids)
-        elif name == "a.csv":
-            path.write_text("id,ts,v,k\n" + "".join(f"{i},0,1,a\n" for i in ids))
-        else:
-            write_lines(path, ids)
-
+@pytest.mark.parametrize(("name", "make"), [("a.ndjson", write_lines), ("a.csv", write_csv), ("a.parquet", write)])
+def test_another_file_under_the_same_name_is_not_read_on(
+    folder: Path, name: str, make: Callable[[Path, list[int]], None], ids: list[int]
+) -> None:
     make(folder / name, [1, 2])
     running = log_of(folder)
     assert running.latest() == {"": 2}

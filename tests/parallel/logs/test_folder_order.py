@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.parallel.watched import blocks, log_of, pack, quieten, read_ids, write, write_lines
+from tests.parallel.watched import blocks, log_of, pack, quieten, read_ids, write, write_csv, write_lines
 from wayeb_py.clock import Clock
 from wayeb_py.files import lines
 from wayeb_py.parallel.logs import folder as folder_log
@@ -87,16 +89,15 @@ def hands() -> Hands:
     return Hands()
 
 
-@pytest.mark.parametrize("name", ["a.ndjson.gz", "a.ndjson", "a.csv"])
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [("a.ndjson.gz", pack), ("a.ndjson", partial(write_lines, end="")), ("a.csv", partial(write_csv, end=""))],
+    ids=["packed", "lines", "rows"],
+)
 def test_a_file_from_the_future_is_read_once_it_was_quiet_before_our_eyes(
-    folder: Path, hands: Hands, name: str
+    folder: Path, hands: Hands, name: str, make: Callable[[Path, list[int]], None]
 ) -> None:
-    if name == "a.csv":
-        (folder / name).write_text("id,ts,v,k\n1,0,1,a\n2,0,1,a")
-    elif name == "a.ndjson":
-        write_lines(folder / name, [1, 2], end="")
-    else:
-        pack(folder / name, [1, 2])
+    make(folder / name, [1, 2])
     ahead_s = time.time() + 86_400
     os.utime(folder / name, (ahead_s, ahead_s))
     hands.behind_s = 86_400.0  # and the time of the last change lies ahead as well

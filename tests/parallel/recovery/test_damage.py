@@ -7,7 +7,7 @@ import json
 import os
 import pickle
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,16 +165,17 @@ class Trap:
         return Path.touch, (self.path,)
 
 
-@pytest.mark.parametrize("sealed", [False, True])
-def test_a_pickle_in_the_place_of_patterns_is_not_opened(tmp_path: Path, sealed: bool) -> None:
+def put_with_a_seal(path: Path, code: bytes) -> None:
+    """Whoever can write the file can seal it as well."""
+    put_sealed(path, {"what": "patterns", "stream": "s", "era": 0}, code)
+
+
+@pytest.mark.parametrize("put", [Path.write_bytes, put_with_a_seal], ids=["as it is", "sealed"])
+def test_a_pickle_in_the_place_of_patterns_is_not_opened(tmp_path: Path, put: Callable[[Path, bytes], object]) -> None:
     patterns, trap = wayeb_py.compile(PATTERNS), tmp_path / "sprung"
     keep_version(tmp_path, 0, patterns, [list(patterns.names)], events(1).schema, "s")
-    path = tmp_path / "000000.patterns"
     code = pickle.dumps(Trap(trap))
-    if sealed:  # whoever can write the file can seal it as well
-        put_sealed(path, {"what": "patterns", "stream": "s", "era": 0}, code)
-    else:
-        path.write_bytes(code)
+    put(tmp_path / "000000.patterns", code)
     with pytest.raises(DamagedError) as raised:
         load_version(tmp_path, 0, "s")
     assert "\n" not in raised.value.message

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -82,30 +83,44 @@ def sorted_rows(table: pa.Table) -> list[dict[str, Any]]:
     return sorted(table.to_pylist(), key=lambda row: row["number"])
 
 
-@pytest.mark.parametrize("layout", ["in order", "by entity", "shuffled", "csv by day", "ndjson"])
+def in_order(table: pa.Table, folder: Path) -> None:
+    pq.write_table(table, folder / "a.parquet", row_group_size=100)
+
+
+def by_entity(table: pa.Table, folder: Path) -> None:
+    for entity in range(7):
+        own = table.filter(pa.array(table["number"].to_numpy() % 7 == entity))
+        pq.write_table(own, folder / f"{entity}.parquet")
+
+
+def shuffled(table: pa.Table, folder: Path) -> None:
+    order = np.random.default_rng(1).permutation(len(table))
+    pq.write_table(table.take(pa.array(order)), folder / "a.parquet")
+
+
+def csv_by_day(table: pa.Table, folder: Path) -> None:
+    for number, start in enumerate(range(0, 2000, 700)):
+        pcsv.write_csv(table.slice(start, 700), folder / f"{number}.csv")
+
+
+def ndjson(table: pa.Table, folder: Path) -> None:
+    lines = [json.dumps(row, default=lambda at: at.isoformat()) for row in table.to_pylist()]
+    (folder / "a.ndjson").write_text("\n".join(lines))
+
+
+@pytest.mark.parametrize(
+    ("lay_out", "is_in_order"),
+    [(in_order, True), (by_entity, False), (shuffled, False), (csv_by_day, True), (ndjson, True)],
+)
 def test_whatever_the_files_events_come_in_the_order_of_time(
-    tmp_path: Path, layout: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, lay_out: Callable[[pa.Table, Path], None], is_in_order: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(recorded_module, "CHUNK_ROWS", 37)
     monkeypatch.setattr(sort, "RUN_BYTES", 1 << 12)
     table = events(2000, step_s=60)
-    if layout == "in order":
-        pq.write_table(table, tmp_path / "a.parquet", row_group_size=100)
-    elif layout == "by entity":
-        for entity in range(7):
-            own = table.filter(pa.array(table["number"].to_numpy() % 7 == entity))
-            pq.write_table(own, tmp_path / f"{entity}.parquet")
-    elif layout == "shuffled":
-        order = np.random.default_rng(1).permutation(2000)
-        pq.write_table(table.take(pa.array(order)), tmp_path / "a.parquet")
-    elif layout == "csv by day":
-        for number, start in enumerate(range(0, 2000, 700)):
-            pcsv.write_csv(table.slice(start, 700), tmp_path / f"{number}.csv")
-    else:
-        lines = [json.dumps(row, default=lambda at: at.isoformat()) for row in table.to_pylist()]
-        (tmp_path / "a.ndjson").write_text("\n".join(lines))
+    lay_out(table, tmp_path)
     recorded = open_recorded([tmp_path], "id", "ts")
-    assert recorded.is_in_order() == (layout in ("in order", "csv by day", "ndjson"))
+    assert recorded.is_in_order() == is_in_order
     target = Sent()
     summary = replay(recorded, target, None)
     assert summary.events == 2000
@@ -207,9 +222,21 @@ def test_since_until_and_columns_select(tmp_path: Path) -> None:
         open_recorded([tmp_path], "Id", "ts")
 
 
-@pytest.mark.parametrize("file_format", ["parquet", "ndjson"])
+def rows_of_parquet(path: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.ParquetFile(path).read().to_pylist()
+    return rows
+
+
+def rows_of_ndjson(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+@pytest.mark.parametrize(("file_format", "rows_of"), [("parquet", rows_of_parquet), ("ndjson", rows_of_ndjson)])
 def test_a_folder_holds_an_entity_in_one_partition_in_order(
-    tmp_path: Path, file_format: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    file_format: Any,
+    rows_of: Callable[[Path], list[dict[str, Any]]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(replay_module, "SENT_ROWS", 50)
     pq.write_table(events(500), tmp_path / "a.parquet")
@@ -220,10 +247,7 @@ def test_a_folder_holds_an_entity_in_one_partition_in_order(
     for part in sorted((tmp_path / "out").iterdir()):
         own = []
         for path in sorted(part.iterdir()):
-            if file_format == "parquet":
-                rows = pq.ParquetFile(path).read().to_pylist()
-            else:
-                rows = [json.loads(line) for line in path.read_text().splitlines()]
+            rows = rows_of(path)
             own += [row["number"] for row in rows]
             for row in rows:
                 assert seen.setdefault(row["id"], part.name) == part.name

@@ -157,10 +157,13 @@ def test_a_stream_does_not_read_what_it_writes(
 
 
 def test_what_does_not_get_mixed_up_is_accepted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not raise, and a folder that is refused elsewhere shows that it looked."""
     monkeypatch.chdir(tmp_path)
     refuse_mixed_up(["in", "kafka://a/t"], "kafka://a/found", Path("state"), Path("aside"))
     refuse_mixed_up(["in"], "in/_found", Path("in/.state"))
     refuse_mixed_up(["in"], "-", Path("inner"))
+    with pytest.raises(DataError, match="is in the source"):
+        refuse_mixed_up(["in"], "in/found", Path("in/.state"))
 
 
 def test_a_start_that_failed_leaves_no_files_that_must_be_there(tmp_path: Path) -> None:
