@@ -28,7 +28,7 @@ import wayeb_py
 from tools.commands_page import PAGE, render_commands
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -125,9 +125,10 @@ def test_the_site_is_whole_and_asks_nobody_for_anything(tmp_path: Path) -> None:
         command, cwd=ROOT, capture_output=True, text=True, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}
     )
     assert built.returncode == 0, built.stderr
-    assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= {page.stem for page in site.glob("*.html")}
+    pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    assert pages <= {page.relative_to(site) for page in site.rglob("*.html")}
     loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]*)""")
-    assert [address for page in site.glob("*.html") for address in loaded.findall(page.read_text())] == []
+    assert [address for page in site.rglob("*.html") for address in loaded.findall(page.read_text())] == []
 
 
 def targets(page: Path) -> Iterator[str]:
