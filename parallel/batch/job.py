@@ -40,6 +40,7 @@ from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
+from wayeb_py.run.hindsight import FirstEvents, is_worth_looking_back, look_back
 from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input, summarise
 
 if TYPE_CHECKING:
@@ -208,6 +209,7 @@ class _Job:
         kind: Any = "episodes" if self.spec.episodes else "detections"
         self.sink.write(unpack(parcel.payload) for parcel in others.of(kind))
         summary = self._summarise(tally)
+        summary.notes += self._look_back(tally)
         self.sink.commit(tally, summary)
         self.aside.commit()
         return summary
@@ -251,6 +253,14 @@ class _Job:
         summary.engine = f"spark: {self.plan}"
         summary.seconds = time.perf_counter() - self.began_s  # with the manifest still to be written
         return summary
+
+    def _look_back(self, tally: TaskTally) -> list[str]:
+        """The notes of a run in one process. The driver reads the first events again, which tasks saw in parts."""
+        if not is_worth_looking_back(self.patterns, tally.detections):
+            return []
+        first = FirstEvents()
+        first.take(self.reader)
+        return look_back(self.patterns, first, tally.events, tally.detections)
 
     def _tell(self, job_context: schemes.JobContext) -> None:
         if self.on_progress is not None:

@@ -169,6 +169,15 @@ def test_tracks_are_in_the_order_of_time_whatever_the_file_is_in() -> None:
     assert tracks.rows(1, 0.003, 0.009) == (1, 3)
 
 
+def test_a_missing_order_comes_first_on_a_track_as_everywhere() -> None:
+    large = 1 << 60  # as a float it would be the same as the next number
+    table = pa.table(
+        {"id": [1] * 4, "ts": [5] * 4, "n": [large + 1, large, None, -3], "lon": [3, 2, 0, 1], "lat": [0] * 4}
+    )
+    layout = m.Stream(key="id", time="ts", time_unit="s", order="n", position=("lon", "lat"))
+    assert tracks_of(table, layout, []).lon.tolist() == [0.0, 1.0, 2.0, 3.0]
+
+
 def test_detections_at_consecutive_events_are_one_episode() -> None:
     found = pa.table(
         {

@@ -18,6 +18,7 @@ from wayeb_py.compiler.for_each import depends_on_place
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.files.read import EventReader
 from wayeb_py.spatial.knowledge import mentioned
 
 MOST_EVENTS = 1 << 16
@@ -39,9 +40,26 @@ class FirstEvents:
             self._batches.append(batch.slice(0, MOST_EVENTS - self._n))
             self._n += self._batches[-1].num_rows
 
+    def take(self, reader: EventReader) -> None:
+        """Reads and keeps what the reader begins with: for a run whose events go by elsewhere."""
+        blocks = reader.blocks()
+        try:
+            for block in blocks:
+                for batch in block.batches:
+                    self.add(batch)
+                if self._n >= MOST_EVENTS:
+                    return
+        finally:
+            blocks.close()  # type: ignore[attr-defined]
+
     def table(self) -> pa.Table | None:
         """All that was kept; None where there was nothing."""
         return pa.Table.from_batches(self._batches) if self._batches else None
+
+
+def is_worth_looking_back(patterns: CompiledPatterns, found: Mapping[str, int]) -> bool:
+    """Whether there is anything to tell: a pattern that was not detected, or places that may be far."""
+    return any(not found.get(pattern.name) or any(mentioned(pattern)) for pattern in patterns.meaning.patterns)
 
 
 def look_back(patterns: CompiledPatterns, first: FirstEvents, n_events: int, found: Mapping[str, int]) -> list[str]:
@@ -72,7 +90,7 @@ def _far_places(patterns: CompiledPatterns, events: pa.Table, which: str) -> Ite
         nearest_m = float(patterns.knowledge.load(name).index.distance(lon, lat).min())
         if nearest_m > far_m:
             yield (
-                f"no event is near a place of `{name}`: of {len(at):,} positions among {which} "
+                f"no event is near a place of `{name}`: of {len(at):,} position{'s' * (len(at) != 1)} among {which} "
                 f"the nearest is {nearest_m / 1000:,.0f} km away"
             )
 

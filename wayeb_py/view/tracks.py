@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from wayeb_py.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.compiler.needs import Need
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.reorder import ranks_of_ties
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.why.words import clean_rows, take_rows
@@ -116,7 +117,7 @@ def tracks_of(
     entity = rank[codes[rows]] if len(rows) else np.zeros(0, dtype=np.int64)
     keys_of_order = [rows, time_s[rows], entity]
     if layout.order is not None:
-        keys_of_order.insert(1, _numbers(_one_array(events.column(layout.order)), layout.order)[rows])
+        keys_of_order.insert(1, ranks_of_ties(_one_array(events.column(layout.order)))[rows])
     order = np.lexsort(keys_of_order)
     rows, entity = rows[order], entity[order]
     batch = take_rows(events, rows)
