@@ -1,6 +1,10 @@
 """What test modules share: one Spark session and one Kafka broker a process, since starting one takes longer than most
-tests. With two workers one has the streams, the other what else is on Spark, and both begin with it: whoever is done
-first goes on with the rest."""
+tests.
+
+With several workers (`pytest -n 2 --dist loadgroup`) the tests that share a JVM form two groups of about equal cost,
+which begin first, each on a worker. All other tests go one by one to the worker that is free, the longest first: no
+worker is left with a long tail.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,7 @@ if TYPE_CHECKING:
 
 PARALLEL = Path(__file__).parent / "parallel"
 STREAMS = [PARALLEL / folder for folder in ("stream", "recovery", "health")]
+LONG = [PARALLEL / "recovery" / "test_kills.py", PARALLEL, Path(__file__).parent / "docs"]  # the longest first
 
 # Sessions of tests are short, and so are those of the commands that tests start.
 os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
@@ -28,15 +33,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (group := _group(item)) is not None:
             item.add_marker(pytest.mark.xdist_group(group))
-    groups = ["stream", "spark", None]
-    items.sort(key=lambda item: groups.index(_group(item)))
+    items.sort(key=_turn)
 
 
 def _group(item: pytest.Item) -> str | None:
-    """Which tests share a session."""
-    if any(folder in item.path.parents for folder in STREAMS):
-        return "stream"
-    return "spark" if PARALLEL in item.path.parents else None
+    """Which tests share a process, since they share what takes long to start."""
+    shared = set(getattr(item, "fixturenames", ()))
+    if "broker" in shared:
+        return "spark"
+    if "spark" in shared:
+        return "stream" if any(folder in item.path.parents for folder in STREAMS) else "spark"
+    return "browser" if "browser" in shared else None
+
+
+def _turn(item: pytest.Item) -> tuple[int, int]:
+    """When a test has its turn: groups before all others, long tests before short ones."""
+    long = [place for place, path in enumerate(LONG) if path == item.path or path in item.path.parents]
+    return ["stream", "spark", "browser", None].index(_group(item)), min(long, default=len(LONG))
 
 
 @pytest.hookimpl(wrapper=True)

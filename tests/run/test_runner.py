@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
@@ -77,16 +78,27 @@ def test_standard_output_shows_nothing_twice_if_the_run_starts_again(
     assert {json.loads(line)["pattern"] for line in lines} == {"Swing", "Still", "Slow"}
 
 
-@pytest.mark.parametrize("name", ["e.csv", "e.arrow", "e.ndjson"])
-def test_every_format_gives_the_same_detections(tmp_path: Path, name: str, expected: list[dict[str, Any]]) -> None:
+def write_csv(path: Path) -> None:
+    pcsv.write_csv(EVENTS, path)
+
+
+def write_arrow(path: Path) -> None:
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, EVENTS.schema) as writer:
+        writer.write_table(EVENTS, max_chunksize=77)
+
+
+def write_ndjson(path: Path) -> None:
+    path.write_text("".join(json.dumps(row, default=str) + "\n" for row in EVENTS.to_pylist()))
+
+
+@pytest.mark.parametrize(
+    ("name", "write"), [("e.csv", write_csv), ("e.arrow", write_arrow), ("e.ndjson", write_ndjson)]
+)
+def test_every_format_gives_the_same_detections(
+    tmp_path: Path, name: str, write: Callable[[Path], None], expected: list[dict[str, Any]]
+) -> None:
     path = tmp_path / name
-    if name == "e.csv":
-        pcsv.write_csv(EVENTS, path)
-    elif name == "e.arrow":
-        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, EVENTS.schema) as writer:
-            writer.write_table(EVENTS, max_chunksize=77)
-    else:
-        path.write_text("".join(json.dumps(row, default=str) + "\n" for row in EVENTS.to_pylist()))
+    write(path)
     run(PATTERNS, [path], tmp_path / "d.parquet")
     assert rows_of(tmp_path / "d.parquet") == expected
 
@@ -180,11 +192,11 @@ def test_duplicates_are_dropped_and_counted(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("lateness", [None, 0, 10])
-@pytest.mark.parametrize("disorder", [False, True])
+@pytest.mark.parametrize("n_others", [0, 2], ids=["alone", "in disorder"])
 @pytest.mark.parametrize("order", [None, [2, 1, 1, None, 3], [1, 1, 1, 1, 1]])
 @pytest.mark.parametrize("suffix", ["parquet", "csv"])
 def test_the_duplicate_that_stays_is_the_first_by_order_else_by_arrival(
-    tmp_path: Path, lateness: int | None, disorder: bool, order: list[int | None] | None, suffix: str
+    tmp_path: Path, lateness: int | None, n_others: int, order: list[int | None] | None, suffix: str
 ) -> None:
     lines = [
         "dedupe",
@@ -196,9 +208,9 @@ def test_the_duplicate_that_stays_is_the_first_by_order_else_by_arrival(
     )
     n_rows = 5
     table = pa.table({"id": [1] * n_rows, "ts": [4, 4, 4, 4, 4], "n": order or [0] * n_rows, "x": [0, 1, 2, 3, 4]})
-    if disorder:  # of another entity, which must not matter to the first
-        other = pa.table({"id": [2, 2], "ts": [9, 8], "n": [0, 0], "x": [5, 6]}, schema=table.schema)
-        table = pa.concat_tables([table.slice(0, 2), other, table.slice(2)])
+    # The disorder of another entity must not matter to the first.
+    others = pa.table({"id": [2, 2], "ts": [9, 8], "n": [0, 0], "x": [5, 6]}, schema=table.schema).slice(0, n_others)
+    table = pa.concat_tables([table.slice(0, 2), others, table.slice(2)])
     path = tmp_path / f"e.{suffix}"
     pcsv.write_csv(table, path) if suffix == "csv" else pq.write_table(table, path)
     summary = run(patterns, [path], tmp_path / "d.parquet")

@@ -164,8 +164,7 @@ def test_a_head_that_says_something_else_is_refused_or_harmless(folder: Path, ke
         wayeb_py.Recogniser(patterns, episodes=True, saved=pack_state(plain, blobs)).feed(events(60, 2))
 
 
-@pytest.mark.parametrize("place", ["head", "rest"])
-def test_every_flipped_bit_of_a_state_file_is_noticed_and_no_nights_file_replaced(tmp_path: Path, place: str) -> None:
+def test_every_flipped_bit_of_a_state_file_is_noticed_and_no_nights_file_replaced(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     for night in range(2):
         pq.write_table(EVENTS.slice(1000 * night, 1000), tmp_path / f"{night}.parquet")
@@ -176,12 +175,10 @@ def test_every_flipped_bit_of_a_state_file_is_noticed_and_no_nights_file_replace
     n_head = content.index(b"\n") + 1
     assert json.loads(content[:n_head])["n_runs"] == 2
     chance = random.Random(5)
-    for bit in (
-        range(8 * n_head) if place == "head" else [chance.randrange(8 * n_head, 8 * len(content)) for _ in range(60)]
-    ):
+    for bit in [*range(8 * n_head), *(chance.randrange(8 * n_head, 8 * len(content)) for _ in range(60))]:
         damaged = bytearray(content)
         damaged[bit // 8] ^= 1 << bit % 8
-        if place == "head" and json_says_the_same(content[:n_head], bytes(damaged[:n_head])):
+        if bit < 8 * n_head and json_says_the_same(content[:n_head], bytes(damaged[:n_head])):
             continue
         path.write_bytes(damaged)
         with pytest.raises(DataError):
