@@ -78,6 +78,7 @@ class Binding:
         self.closed_episodes: list[Episode] = []
         rows = DetectionSchema.of(patterns, self.schema)
         self.rows = DetectionRows(patterns, rows, self.entities, self.time_unit, self.ticks_per_s)
+        self._fitting: tuple[pa.Schema, list[int]] | None = None  # a schema that batches had, and where its columns are
         self.no_detections = self.rows.schema.detections.empty_table()
 
     def make_cohort(self, members: list[tuple[int, Member]], groups: list[Group], birth: int) -> Cohort:
@@ -87,6 +88,9 @@ class Binding:
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed columns in the types of the first batch."""
+        if self._fitting is not None and batch.schema.equals(self._fitting[0]):
+            return batch.select(self._fitting[1])
+        fits = True
         arrays = []
         for field in self.schema:
             place = batch.schema.get_field_index(field.name)
@@ -95,6 +99,7 @@ class Binding:
             array = batch.column(place)
             wanted = takeable(value_type(field.type))
             if value_type(array.type) != wanted:
+                fits = False
                 try:
                     array = plain(array).cast(wanted)
                 except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -102,6 +107,8 @@ class Binding:
                         f"the column `{field.name}` was {value_type(field.type)} and is now {array.type}: {error}"
                     ) from None
             arrays.append(array)
+        if fits:
+            self._fitting = batch.schema, [batch.schema.get_field_index(field.name) for field in self.schema]
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
     def grow(self, n_entities: int) -> None:

@@ -72,6 +72,7 @@ class DetectionRows:
             elif member.lookup is not None:
                 self._first_place[number] = len(self._places)
                 self._places += member.lookup.names
+        self._no_episodes = schema.episodes.empty_table()
         self._names = pa.array(list(patterns.names), type=pa.string())
         self._emits = {
             column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool)
@@ -164,6 +165,8 @@ class DetectionRows:
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:
+        if not episodes:  # as after most batches of a stream that sends events one by one
+            return self._no_episodes
         pattern, place, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
             np.array([getattr(episode, field.name) for episode in episodes], dtype=np.int64)
             for field in fields(Episode)

@@ -333,7 +333,9 @@ class EntityRecogniser:
         if row < n:
             arrival.forget_rows(present, binding.last_row)
             raise Disorder(binding.entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
-        sliced = {name: column.slice(begin, end) for name, column in columns.items()}
+        sliced = columns
+        if n < len(rows):
+            sliced = {name: column.slice(begin, end) for name, column in columns.items()}
         # Where ties are dropped there are none left.
         if orders is not None and binding.ties is not None and not self.patterns.meaning.stream.dedupe:
             binding.ties.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
