@@ -55,7 +55,23 @@ class PlaceLookup(Protocol):
 
 def depends_on_place(subject: Subject) -> bool:
     """Whether a subject is another one for each place."""
-    return any(isinstance(part, m.PlaceColumn) or (isinstance(part, m.Places) and part.each) for part in walk(subject))
+    return any(
+        isinstance(part, m.PlaceColumn) or (isinstance(part, m.Places | m.Detected | m.Since) and part.each)
+        for part in walk(subject)
+    )
+
+
+def at_place(pattern: str, place: str) -> str:
+    """What a pattern is called at one of its places, where another reads it there."""
+    return f"{pattern}\x1f{place}"
+
+
+def read_by(pattern: CompiledPattern) -> Iterator[str]:
+    """The patterns, at a place or at any, that a pattern reads by `detected` or `since`."""
+    for axis in pattern.axes:
+        for part in walk(axis.subject):
+            if isinstance(part, m.Detected | m.Since):
+                yield part.pattern
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +194,10 @@ def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:
             return _ABSENT if constant is None else constant
         case m.Places(places, _, True):
             return m.Places(places, name)
+        case m.Detected(pattern, True):
+            return m.Detected(at_place(pattern, name))
+        case m.Since(pattern, True):
+            return m.Since(at_place(pattern, name))
         case m.Compare() if _ABSENT in parts_of(part):
             return m.Never()
         case m.Compare(comparator, m.Constant(first), m.Constant(second)):

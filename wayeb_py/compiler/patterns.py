@@ -6,6 +6,7 @@ anything. `wayeb_py.Patterns`, which users hold, adds to it what they can do wit
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -20,6 +21,7 @@ from wayeb_py.compiler.needs import Need, needs_of
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.review import refuse_unsatisfiable_letters, review, sense_of
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError, Diagnostic
 from wayeb_py.functions import UserFunction
 from wayeb_py.spatial.given_places import Given, with_given_places
@@ -44,6 +46,7 @@ class CompiledPatterns:
     limits: Limits
     longest: bool
     knowledge: Knowledge
+    n_hidden: int = 0  # of the patterns, the last ones, which are run because others read them, and not reported
 
     @classmethod
     def from_source(
@@ -89,7 +92,7 @@ class CompiledPatterns:
             stream = replace(stream, clean=clean)
         meaning = with_given_places(replace(meaning, stream=stream), places or {})
         refuse_unsatisfiable_letters(meaning, limits)
-        compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
+        compiled = compile_all(meaning.patterns, longest, limits)
         warnings = (*meaning.warnings, *review(meaning, compiled))
         knowledge = Knowledge(meaning.knowledge, outside, meaning.lookups)
         return cls._assemble(meaning, compiled, warnings, by_name, limits, longest, knowledge)
@@ -104,7 +107,7 @@ class CompiledPatterns:
         knowledge: Knowledge,
     ) -> Self:
         """Patterns from what was found right before: nothing is reviewed."""
-        compiled = tuple(compile_pattern(pattern, longest, limits) for pattern in meaning.patterns)
+        compiled = compile_all(meaning.patterns, longest, limits)
         return cls._assemble(meaning, compiled, (), functions, limits, longest, knowledge)
 
     @classmethod
@@ -117,6 +120,7 @@ class CompiledPatterns:
         limits: Limits,
         longest: bool,
         knowledge: Knowledge,
+        n_hidden: int = 0,
     ) -> Self:
         by_sense: dict[tuple[str, str | None], list[int]] = {}
         for number, (pattern, result) in enumerate(zip(meaning.patterns, compiled, strict=True)):
@@ -132,16 +136,23 @@ class CompiledPatterns:
             limits,
             longest,
             knowledge,
+            n_hidden,
         )
 
     @property
+    def n_reported(self) -> int:
+        """How many of the patterns, the first ones, have their detections reported."""
+        return len(self.compiled) - self.n_hidden
+
+    @property
     def names(self) -> tuple[str, ...]:
-        return tuple(pattern.name for pattern in self.compiled)
+        return tuple(pattern.name for pattern in self.compiled[: self.n_reported])
 
     @property
     def emitted(self) -> list[str]:
         """The columns that detections have besides their own, in the order of the file."""
-        return list(dict.fromkeys(column for pattern in self.meaning.patterns for column in pattern.emit))
+        reported = self.meaning.patterns[: self.n_reported]
+        return list(dict.fromkeys(column for pattern in reported for column in pattern.emit))
 
     @property
     def max_age(self) -> int:
@@ -168,16 +179,18 @@ class CompiledPatterns:
         return self.knowledge.load(name).index
 
     def select(self, names: Iterable[str]) -> Self:
-        """Only the patterns of these names."""
+        """Only the patterns of these names, and, without being reported, those that they read."""
         wanted = set(names)
         unknown = wanted - set(self.names)
         if unknown:
             raise KeyError(f"no pattern is called {', '.join(sorted(unknown))}")
-        chosen = tuple(p for p in self.meaning.patterns if p.name in wanted)
-        compiled = tuple(c for c in self.compiled if c.name in wanted)
+        read = _closure(self.meaning.patterns, wanted) - wanted
+        order = [i for some in (wanted, read) for i, c in enumerate(self.compiled) if c.name in some]
+        chosen = tuple(self.meaning.patterns[i] for i in order)
+        compiled = tuple(self.compiled[i] for i in order)
         return self._assemble(
             replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest,
-            self.knowledge,
+            self.knowledge, len(read),
         )  # fmt: skip
 
     def with_given(self, columns: Iterable[str]) -> Self:
@@ -188,7 +201,7 @@ class CompiledPatterns:
             return self
         return self._assemble(
             replace(self.meaning, lookups=lookups), self.compiled, self.warnings, self.functions, self.limits,
-            self.longest, Knowledge(self.meaning.knowledge, self.knowledge.outside, lookups),
+            self.longest, Knowledge(self.meaning.knowledge, self.knowledge.outside, lookups), self.n_hidden,
         )  # fmt: skip
 
     def reload_knowledge(self) -> Self:
@@ -197,3 +210,31 @@ class CompiledPatterns:
 
     def __repr__(self) -> str:
         return f"<{len(self.compiled)} patterns: {', '.join(self.names)}>"
+
+
+def compile_all(patterns: Sequence[m.Pattern], longest: bool, limits: Limits) -> tuple[CompiledPattern, ...]:
+    """The patterns compiled; what one means depends on those that it reads, and so does its fingerprint."""
+    compiled = {pattern.name: compile_pattern(pattern, longest, limits) for pattern in patterns}
+    for pattern in sorted(patterns, key=lambda pattern: pattern.tier):
+        read = sorted(name for name in _read(pattern) if name in compiled)
+        if read or pattern.silence_s is not None:
+            own = compiled[pattern.name]
+            told = [own.fingerprint, str(pattern.silence_s), *(f"{name} {compiled[name].fingerprint}" for name in read)]
+            digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[: len(own.fingerprint)]
+            compiled[pattern.name] = replace(own, fingerprint=digest)
+    return tuple(compiled[pattern.name] for pattern in patterns)
+
+
+def _read(pattern: m.Pattern) -> set[str]:
+    return {part.pattern for part in walk(pattern.regex) if isinstance(part, m.Detected | m.Since)}
+
+
+def _closure(patterns: Sequence[m.Pattern], names: set[str]) -> set[str]:
+    """These patterns and all that they read, directly or through others."""
+    by_name = {pattern.name: pattern for pattern in patterns}
+    found, open_ = set(names), list(names)
+    while open_:
+        for name in _read(by_name[open_.pop()]) - found:
+            found.add(name)
+            open_.append(name)
+    return found

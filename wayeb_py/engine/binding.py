@@ -18,7 +18,7 @@ from wayeb_py.columns import Column, column_of, kind_of, ticks_of
 from wayeb_py.compiler.for_each import Member
 from wayeb_py.compiler.needs import Need
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.product import Group
+from wayeb_py.compiler.product import Group, form_groups
 from wayeb_py.engine.arrow_values import plain, takeable
 from wayeb_py.engine.clean import Cleaner
 from wayeb_py.engine.detection_rows import DetectionRows
@@ -28,6 +28,7 @@ from wayeb_py.engine.episodes import Episode
 from wayeb_py.engine.reorder import Reorderer, Rows
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
+from wayeb_py.engine.stepping.tiers import Tiers
 from wayeb_py.engine.tie_order import TieOrder
 from wayeb_py.engine.values import Values
 from wayeb_py.errors import EventsError
@@ -61,7 +62,8 @@ class Binding:
         self.ties = None if stream.order is None else TieOrder(stream.order, self.entities)
         self.reorderer = Reorderer(lateness, stream.order)
         self.cleaner = None if stream.clean is None else Cleaner(stream, self.schema, self.ticks_per_s, self.forget)
-        self.cohorts = [self.make_cohort(list(enumerate(patterns.members)), patterns.groups, 0)]
+        self.tiers = Tiers(patterns)
+        self.cohorts = self.make_cohorts(list(enumerate(patterns.members)), 0)
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_seen: I64 = np.zeros(0, dtype=np.int64)
@@ -81,10 +83,33 @@ class Binding:
         self._fitting: tuple[pa.Schema, list[int]] | None = None  # a schema that batches had, and where its columns are
         self.no_detections = self.rows.schema.detections.empty_table()
 
-    def make_cohort(self, members: list[tuple[int, Member]], groups: list[Group], birth: int) -> Cohort:
+    def make_cohorts(self, members: list[tuple[int, Member]], birth: int) -> list[Cohort]:
+        """Cohorts of members that have read the same events, one for each tier."""
+        tiers = self.tiers.parted(members)
+        if len(tiers) == 1 and len(members) == len(self.patterns.members):
+            return [self._make_cohort(members, self.patterns.groups, birth)]
+        limits = self.patterns.limits
+        return [
+            self._make_cohort(tier, form_groups([(i, m_.compiled) for i, m_ in tier if m_.plan is None], limits), birth)
+            for tier in tiers
+        ]
+
+    def _make_cohort(self, members: list[tuple[int, Member]], groups: list[Group], birth: int) -> Cohort:
         position = self.patterns.meaning.stream.position
         values = Values(self.patterns.functions, position, self.patterns.knowledge)
         return Cohort(members, groups, self.ticks_per_s, birth, values)
+
+    def in_turn(self) -> list[tuple[Cohort, int]]:
+        """The cohorts in the order in which they are stepped, with the number of their tier, from 0."""
+        if not self.has_tiers:
+            return [(cohort, 0) for cohort in self.cohorts]
+        tier = self.tiers.of_member
+        numbered = [(cohort, tier[next(iter(cohort.patterns))] - 1) for cohort in self.cohorts]
+        return sorted(numbered, key=lambda one: one[1])
+
+    @property
+    def has_tiers(self) -> bool:
+        return self.tiers.n > 1
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed columns in the types of the first batch."""

@@ -58,9 +58,10 @@ class DetectionRows:
         # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct
         # pattern.
         members = self._members
-        self._n_names = np.array([len(member.patterns) for member in members], dtype=np.int64)
+        named = [[number for number in member.patterns if number < patterns.n_reported] for member in members]
+        self._n_names = np.array([len(numbers) for numbers in named], dtype=np.int64)
         self._first_name = np.cumsum(self._n_names) - self._n_names
-        self._name_of = np.array([number for member in members for number in member.patterns], dtype=np.int64)
+        self._name_of = np.array([number for numbers in named for number in numbers], dtype=np.int64)
         self._are_named_once = bool((self._n_names == 1).all())
         # Places by number: those that members were written out for, then those that members step, member by member.
         self._places: list[str] = [member.place for member in members if member.place is not None]
@@ -73,7 +74,7 @@ class DetectionRows:
                 self._first_place[number] = len(self._places)
                 self._places += member.lookup.names
         self._no_episodes = schema.episodes.empty_table()
-        self._names = pa.array(list(patterns.names), type=pa.string())
+        self._names = pa.array([pattern.name for pattern in patterns.compiled], type=pa.string())
         self._emits = {
             column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool)
             for column in schema.emitted

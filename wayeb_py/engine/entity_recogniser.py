@@ -9,6 +9,7 @@ any cuts gives the same detections. The loops work off a batch in chunks that fi
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
@@ -341,7 +342,12 @@ class EntityRecogniser:
             binding.ties.check_ties(orders[begin:end], entity, link, fresh, elapsed, begin)
         chunk = Chunk(sliced, binding.time, ts, binding.ticks_per_s, entity, link, seq, elapsed, fresh)
         tail_ts, tail = binding.tail_ts, binding.tail
-        found = [part for cohort in binding.cohorts for part in cohort.step(chunk, tail_ts, tail, self._pool)]
+        found: list[Found] = []
+        for cohort, tier in binding.in_turn():
+            parts = cohort.step(replace(chunk, computed={}) if tier else chunk, tail_ts, tail, self._pool)
+            if parts and binding.has_tiers:
+                binding.tiers.mark(parts, chunk.detected, n)
+            found += parts
         if self._joiner is not None and (found or self._joiner.open):
             self._join_episodes(binding, found, chunk, present)
         arrival.settle(present, ts, seq, link, binding.count, binding.last_ts, binding.last_row, tail_ts, tail)

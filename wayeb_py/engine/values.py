@@ -49,6 +49,7 @@ class Chunk:
     elapsed: I64  # ticks, arrival.NEVER at the first event of a word
     fresh: U8  # [row]: the first event of a word
     computed: dict[Any, Any] = field(default_factory=dict)  # columns by subject, and the position by its columns
+    detected: dict[str, U8] = field(default_factory=dict)  # [pattern][row], of those that later tiers read
 
 
 class Memory:
@@ -129,12 +130,28 @@ class Values:
                 return _constant(value, kind, len(chunk.ts))
             case Pair(left, right):
                 return Column("number", compare(self.column(left, chunk), self.column(right, chunk)))
+            case m.Detected(pattern):
+                return Column("bool", self._detected(pattern, chunk))
+            case m.Since(pattern):
+                return self._since(subject, pattern, chunk)
             case m.PredicateCall(name, operands):
                 operand_columns = [self.column(operand, chunk) for operand in operands]
                 return self.functions[name].apply(operand_columns, len(chunk.ts), None)
             case _ if isinstance(subject, m.Predicate):
                 return Column("bool", self.holds(subject, chunk).astype(np.uint8))
         raise AssertionError(f"a {type(subject).__name__} has no value at one entity's event")
+
+    def _detected(self, pattern: str, chunk: Chunk) -> U8:
+        found = chunk.detected.get(pattern)
+        return np.zeros(len(chunk.ts), dtype=np.uint8) if found is None else found
+
+    def _since(self, value: m.Since, pattern: str, chunk: Chunk) -> Column:
+        from wayeb_py.kernels.tiers import measure_since  # for start-up time: few files have tiers
+
+        last = self._memory(value).array("ts", self.n_entities, np.int64, arrival.NEVER)
+        since = np.empty(len(chunk.ts), dtype=np.int64)
+        measure_since(self._detected(pattern, chunk), chunk.entity, chunk.ts, chunk.fresh, last, since)
+        return Column("number", since, per_unit=chunk.ticks_per_s, has_never=True)
 
     def places(self, places: m.Places | m.Point) -> PlaceIndex:
         """What a pattern names, as an index."""

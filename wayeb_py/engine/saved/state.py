@@ -22,7 +22,6 @@ import pyarrow as pa
 
 from wayeb_py.compiler.for_each import Member
 from wayeb_py.compiler.pattern import automaton_digest
-from wayeb_py.compiler.product import form_groups
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.episodes import Episode, EpisodeJoiner
 from wayeb_py.engine.reorder import Rows, join_rows
@@ -109,7 +108,7 @@ def gather(
         "names": {p.name: p.fingerprint for p in binding.patterns.compiled},
         "open": [
             [
-                binding.patterns.names[e.pattern],
+                binding.patterns.compiled[e.pattern].name,
                 binding.rows.place_name(e.place),
                 e.entity,
                 e.start_ts,
@@ -367,16 +366,7 @@ def _regroup(binding: Binding, births: dict[str, Any], next_birth: int) -> list[
         known = births.get(pattern.fingerprint)
         birth = known[0] if known is not None and known[1]["automaton"] == automaton_digest(pattern) else next_birth
         members.setdefault(birth, []).append((number, member))
-    if len(members) == 1:
-        return [binding.make_cohort(members[birth], patterns.groups, birth) for birth in members]
-    return [
-        binding.make_cohort(
-            members[birth],
-            form_groups([(i, member.compiled) for i, member in members[birth] if member.plan is None], patterns.limits),
-            birth,
-        )
-        for birth in sorted(members)
-    ]
+    return [cohort for birth in sorted(members) for cohort in binding.make_cohorts(members[birth], birth)]
 
 
 def _restore_cohort(

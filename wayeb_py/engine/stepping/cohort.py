@@ -172,7 +172,7 @@ def _questions(axes: Sequence[Axis], strides: Sequence[int] | None) -> list[_Ask
 
 
 def _looking_back(subject: Subject) -> Iterator[m.Value]:
-    return (part for part in walk(subject) if isinstance(part, m.Previous | m.Held | m.Moved))
+    return (part for part in walk(subject) if isinstance(part, m.Previous | m.Held | m.Moved | m.Since))
 
 
 def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> Callable[[], list[Found]]:
