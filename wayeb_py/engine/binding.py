@@ -6,23 +6,20 @@ recogniser and changes with every chunk; the patterns do not.
 
 from __future__ import annotations
 
-from dataclasses import replace
-from difflib import get_close_matches
 from math import floor
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.columns import Column, column_of, kind_of, ticks_of
+from wayeb_py.columns import Column, column_of, ticks_of
 from wayeb_py.compiler.for_each import Member
-from wayeb_py.compiler.needs import Need
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.product import Group, form_groups
-from wayeb_py.engine.arrow_values import plain, takeable
 from wayeb_py.engine.clean import Cleaner
+from wayeb_py.engine.conform import Conformer
 from wayeb_py.engine.detection_rows import DetectionRows
-from wayeb_py.engine.detection_schema import DetectionSchema, value_type
+from wayeb_py.engine.detection_schema import DetectionSchema
 from wayeb_py.engine.entities import Entities
 from wayeb_py.engine.episodes import Episode
 from wayeb_py.engine.reorder import Reorderer, Rows
@@ -50,7 +47,8 @@ class Binding:
                 hint="write a stream block with `key` and `time`, or name them: compile(…, key=…, time=…)",
             )
         self.key, self.time = stream.key, stream.time
-        self.schema = _check_schema(patterns.needs, schema)
+        self._conformer = Conformer(patterns.needs, schema)
+        self.schema = self._conformer.schema
         patterns.knowledge.load_for(patterns.meaning.patterns)
         time_type = self.schema.field(self.time).type
         self.time_unit = stream.time_unit
@@ -80,7 +78,6 @@ class Binding:
         self.closed_episodes: list[Episode] = []
         rows = DetectionSchema.of(patterns, self.schema)
         self.rows = DetectionRows(patterns, rows, self.entities, self.time_unit, self.ticks_per_s)
-        self._fitting: tuple[pa.Schema, list[int]] | None = None  # a schema that batches had, and where its columns are
         self.no_detections = self.rows.schema.detections.empty_table()
 
     def make_cohorts(self, members: list[tuple[int, Member]], birth: int) -> list[Cohort]:
@@ -113,28 +110,7 @@ class Binding:
 
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed columns in the types of the first batch."""
-        if self._fitting is not None and batch.schema.equals(self._fitting[0]):
-            return batch.select(self._fitting[1])
-        fits = True
-        arrays = []
-        for field in self.schema:
-            place = batch.schema.get_field_index(field.name)
-            if place < 0:
-                raise EventsError(f"a batch lacks the column `{field.name}`, which the first one had")
-            array = batch.column(place)
-            wanted = takeable(value_type(field.type))
-            if value_type(array.type) != wanted:
-                fits = False
-                try:
-                    array = plain(array).cast(wanted)
-                except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-                    raise EventsError(
-                        f"the column `{field.name}` was {value_type(field.type)} and is now {array.type}: {error}"
-                    ) from None
-            arrays.append(array)
-        if fits:
-            self._fitting = batch.schema, [batch.schema.get_field_index(field.name) for field in self.schema]
-        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+        return self._conformer.conform(batch)
 
     def grow(self, n_entities: int) -> None:
         """Makes room for entities up to this number."""
@@ -174,31 +150,3 @@ class Binding:
 def bind_schema(patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
     """The columns of what the patterns find in such events; EventsError or DataError where they do not fit them."""
     return Binding(patterns, events, 1).rows.schema
-
-
-def _check_schema(needs: tuple[Need, ...], schema: pa.Schema) -> pa.Schema:
-    """The needed part of the schema; raises EventsError where something is missing or of the wrong kind."""
-    fields = {}
-    for need in needs:
-        place = schema.get_field_index(need.column)
-        if place < 0:
-            near = get_close_matches(need.column, schema.names, n=1)
-            present = f"the events have: {', '.join(schema.names)}" if schema.names else "the events have no columns"
-            hint = f"did you mean `{near[0]}`?" if near else present
-            raise EventsError(f"the events have no column `{need.column}`", need.diagnostic, hint)
-        field = schema.field(place)
-        kind = kind_of(field.type)
-        wanted = need.kind
-        if need.role == "attribute" and wanted is not None and kind != wanted and not pa.types.is_null(field.type):
-            message = f"the column `{need.column}` is {kind or field.type}, and the pattern uses it as {wanted}"
-            raise EventsError(
-                message,
-                None if need.diagnostic is None else replace(need.diagnostic, message=message),
-                f"the events have `{need.column}` as {field.type}: convert the column, or change the pattern",
-            )
-        if need.role == "order" and kind not in ("number", "time") and not pa.types.is_null(field.type):
-            raise EventsError(
-                f"the order column `{need.column}` is {kind or field.type}", hint="order by a number or a time"
-            )
-        fields[need.column] = field
-    return pa.schema(list(fields.values()))

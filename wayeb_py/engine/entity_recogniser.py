@@ -286,6 +286,12 @@ class EntityRecogniser:
     # From order to detections.
 
     def _recognise(self, rows: Rows) -> pa.Table:
+        assert self._binding is not None
+        found, rows = self._find(rows)
+        return self._binding.no_detections if found is None else self._binding.rows.detection_table(found, rows)
+
+    def _find(self, rows: Rows) -> tuple[Part | None, Rows]:
+        """What is detected in some events, and those of them that are events after all, by whose rows it is told."""
         binding = self._binding
         assert binding is not None
         if self.patterns.meaning.stream.dedupe:
@@ -308,9 +314,7 @@ class EntityRecogniser:
         self.counts.events += len(rows)
         if self.repeats is not None:
             self.repeats.learn(as_read, binding.last_ts)
-        if not parts:
-            return binding.no_detections
-        return binding.rows.detection_table(binding.rows.join(parts), rows)
+        return (binding.rows.join(parts) if parts else None), rows
 
     def _step(
         self,
