@@ -85,10 +85,8 @@ def with_columns(rows: list[dict[str, Any]], name: str, patterns: Patterns) -> p
         detected[key] = t if here else detected.get(key)
         since = None if detected[key] is None else t - (detected[key] or 0)
         told.append({**row, "dp": here, "sp": None if since is None else float(since)})
-    schema = pa.schema(
-        [("id", pa.int64()), ("t", pa.int64()), ("x", pa.int64()), ("y", pa.int64()), ("dp", pa.bool_())]
-        + [("sp", pa.float64())]
-    )
+    whole = {name: pa.int64() for name in ("id", "t", "x", "y")}
+    schema = pa.schema({**whole, "dp": pa.bool_(), "sp": pa.float64()})
     return pa.Table.from_pylist(told, schema=schema)
 
 
