@@ -30,8 +30,9 @@ from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, finish, re
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.spark.task_errors import Raised
 from wayeb_py.parallel.spark.task_slots import count_task_slots
+from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
-from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER, Packer, Routing, Target, open_events, route_to_groups
+from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route_by_hash, route_to_groups
 from wayeb_py.parallel.wire.spool import Replayed
 from wayeb_py.patterns import Patterns
 
@@ -72,7 +73,7 @@ def recognise(
     schema = _arrow_schema(taken, wanted)
     found = _found_in(patterns, schema, what == "episodes")
     n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
-    routing = _hashed(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
+    routing = route_by_hash(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()
     if scheme == "pattern":
         groups = _groups(patterns, taken, schema, n_workers)
@@ -120,11 +121,6 @@ def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:
         except pa.ArrowInvalid:
             raise ValueError(f"`{word}` in `heavy` is no key: the column `{key.name}` is of {key.type}") from None
     return keys
-
-
-def _hashed(n_shards: int, heavy: Sequence[int | str]) -> Routing:
-    own = [Target(n_shards + number) for number in range(len(heavy))]
-    return Routing(n_shards, tuple(heavy), (*own, *(Target(shard) for shard in range(n_shards))))
 
 
 def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: int) -> tuple[tuple[str, ...], ...]:

@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import MANIFEST, sync, telling_faults
+from wayeb_py.files.whole_file import sync, telling_faults
+from wayeb_py.files.write import MANIFEST
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 

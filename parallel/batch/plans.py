@@ -13,7 +13,7 @@ from wayeb_py.parallel.batch import planner, schemes
 from wayeb_py.parallel.batch.sample import equal_groups, measure_costs, sample_events, sample_keys
 from wayeb_py.parallel.batch.schemes import Scheme
 from wayeb_py.parallel.batch.splits import Layout, Split, entity_splits, even_splits, pack_splits, whole
-from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER, Routing, route
+from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:

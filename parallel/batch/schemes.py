@@ -19,8 +19,9 @@ import pyarrow as pa
 from wayeb_py.parallel.batch.splits import Split
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, TaskTally, entities_parcel, finish, recognise_events
 from wayeb_py.parallel.spark.task_errors import Errors, Raised
+from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
-from wayeb_py.parallel.wire.shuffle import NUMBER_BITS, Packer, Routing, open_events
+from wayeb_py.parallel.wire.routing import Routing
 from wayeb_py.parallel.wire.spool import Replayed
 
 if TYPE_CHECKING:
@@ -110,7 +111,7 @@ def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Spl
         for batch in job_context.reading(reader, aside):
             yield from packer.add(batch)
         yield from packer.finish()
-        yield from aside.parcels(accounts, task << NUMBER_BITS)
+        yield from aside.parcels(accounts, packer.first_number)
         yield TaskTally(rows=aside.n_rows).to_parcel(accounts)
 
     return shuffled(_parcels(spark, len(splits), read, job_context), job_context.spec, job_context.errors, routing)

@@ -1,63 +1,104 @@
 """Views of a stream for programs: Prometheus' text on a port of this machine, and lines of JSON in a file.
 
-The port is on loopback only: what a stream counts is nobody else's affair, and a proxy can be put before it. Port 0
-takes any that is free.
+prometheus_client renders the text and answers Prometheus in the version that it asks for. The port is on loopback
+only: what a stream counts is nobody else's affair, and a proxy can be put before it. Port 0 takes any that is free.
 """
 
 from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import IO
+from socketserver import ThreadingMixIn
+from typing import IO, TYPE_CHECKING, Any
+from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.health.metrics import render_prometheus, samples
+from wayeb_py.parallel.health.metrics import PREFIX, Metric, samples
 from wayeb_py.parallel.health.view import View
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
+    from prometheus_client.metrics_core import Metric as Family
+
+
+class _Collector:
+    """Makes metrics of a view whenever somebody asks for them."""
+
+    def __init__(self, look: Callable[[], View]) -> None:
+        self._look = look
+
+    def collect(self) -> Iterator[Family]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        by_metric: dict[Metric, list[tuple[str, float]]] = {}
+        for metric, label, value in samples(self._look()):
+            by_metric.setdefault(metric, []).append((label, value))
+        for metric, values in by_metric.items():
+            kind = CounterMetricFamily if metric.kind == "counter" else GaugeMetricFamily
+            labels = [metric.label] if metric.label else []
+            family = kind(PREFIX + metric.name, metric.help, labels=labels)
+            for label, value in values:
+                family.add_metric([label] if labels else [], value)
+            yield family
+
+
+def registry_of(look: Callable[[], View]) -> CollectorRegistry:
+    """What prometheus_client renders; DataError where it is not installed."""
+    try:
+        from prometheus_client import CollectorRegistry
+    except ImportError:
+        raise DataError(
+            "--metrics needs prometheus-client, which is not installed",
+            hint="pip install 'wayeb-py[metrics]', or write metrics to a file: --metrics-file FILE",
+        ) from None
+    registry = CollectorRegistry()
+    registry.register(_Collector(look))
+    return registry
+
+
+class _Server(ThreadingMixIn, WSGIServer):
+    daemon_threads = True
+
+
+class _Silent(WSGIRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        """A request is no event of the stream."""
 
 
 class MetricsServer:
     """Answers `GET /metrics` with the view of that moment, and `GET /view` with the same as JSON."""
 
     def __init__(self, port: int, look: Callable[[], View]) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path.split("?")[0] == "/metrics":
-                    self._answer(200, render_prometheus(samples(look())), CONTENT_TYPE)
-                elif self.path.split("?")[0] == "/view":
-                    self._answer(200, json.dumps(look().to_json()) + "\n", "application/json")
-                else:
-                    self._answer(404, "there are /metrics and /view\n", "text/plain")
+        registry = registry_of(look)
+        from prometheus_client import make_wsgi_app
 
-            def _answer(self, status: int, text: str, content_type: str) -> None:
-                body = text.encode()
-                self.send_response(status)
-                self.send_header("Content-Type", content_type)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
+        metrics = make_wsgi_app(registry)
 
-            def log_message(self, format: str, *args: object) -> None:
-                """A request is no event of the stream."""
+        def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
+            if environ["PATH_INFO"] == "/metrics":
+                answered: Iterable[bytes] = metrics(environ, start)
+                return answered
+            if environ["PATH_INFO"] == "/view":
+                start("200 OK", [("Content-Type", "application/json")])
+                return [json.dumps(look().to_json()).encode() + b"\n"]
+            start("404 Not Found", [("Content-Type", "text/plain")])
+            return [b"there are /metrics and /view\n"]
 
         try:
-            self._server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
+            self._server = make_server("127.0.0.1", port, answer, _Server, _Silent)
         except (OSError, OverflowError) as error:
             raise DataError(
                 f"metrics cannot be served on port {port}: {getattr(error, 'strerror', None) or error}",
                 hint="--metrics 0 takes any port that is free, and says which",
             ) from None
-        self._server.daemon_threads = True
         self._thread = threading.Thread(target=self._server.serve_forever, name="wayeb-metrics", daemon=True)
         self._thread.start()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._server.server_address[1]}/metrics"
+        return f"http://127.0.0.1:{self._server.server_port}/metrics"
 
     def close(self) -> None:
         self._server.shutdown()

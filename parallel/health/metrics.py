@@ -1,4 +1,4 @@
-"""A view of a running stream becomes metrics: Prometheus' text, by names that say what and in which unit.
+"""A view of a running stream becomes metrics, by names that say what and in which unit; `exporter` serves them.
 
 Counters end in `_total` and only grow, over restarts too; everything else is a gauge. What batches count under a name
 that is not known here is a counter of that name, so that nothing that is counted stays unseen.
@@ -6,8 +6,7 @@ that is not known here is a counter of that name, so that nothing that is counte
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -125,28 +124,3 @@ def _few_kinds(by_reason: Mapping[str, float]) -> dict[str, float]:
             kind = OTHER
         sums[kind] = sums.get(kind, 0) + value
     return sums
-
-
-def render_prometheus(given: Iterable[Sample]) -> str:
-    """Samples in Prometheus' text format, those of one metric together."""
-    by_metric: dict[Metric, list[tuple[str, float]]] = {}
-    for metric, label, value in given:
-        by_metric.setdefault(metric, []).append((label, value))
-    lines: list[str] = []
-    for metric, values in by_metric.items():
-        name = PREFIX + metric.name
-        lines += [f"# HELP {name} {metric.help}", f"# TYPE {name} {metric.kind}"]
-        for label, value in values:
-            braces = f'{{{metric.label}="{_escaped(label)}"}}' if metric.label else ""
-            lines.append(f"{name}{braces} {_number(value)}")
-    return "\n".join(lines) + "\n"
-
-
-def _escaped(label: str) -> str:
-    return label.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-
-
-def _number(value: float) -> str:
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-    return str(int(value)) if value == int(value) else repr(float(value))

@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Protocol
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.whole_file import write_whole
 from wayeb_py.parallel.logs.log import Offsets
 
 NEVER_S = math.inf
@@ -212,19 +213,13 @@ class LivePressure:
                 self.states[partition] = take(self.states[partition], offset)
 
 
-def overall_ratio(states: Mapping[str, SourceState]) -> float:
-    """The ratio of several sources: the mean of theirs."""
-    return sum(state.ratio for state in states.values()) / len(states) if states else 0.0
-
-
 # The states travel from the process that plans batches to the one that shows them as a small file.
 
 
 def write_states(path: Path, states: Mapping[str, SourceState]) -> None:
     """Replaces the file as a whole; it is worth nothing after a crash, so nothing is forced to the disk."""
-    temporary = path.with_name(f".{path.name}.tmp")
-    temporary.write_text(json.dumps({partition: asdict(state) for partition, state in states.items()}))
-    temporary.replace(path)
+    told = json.dumps({partition: asdict(state) for partition, state in states.items()})
+    write_whole(path, told.encode(), durable=False)
 
 
 def read_states(path: Path) -> dict[str, SourceState]:

@@ -145,9 +145,7 @@ class Report:
             self._screen.show(view)
         elif not self.reporting.quiet and new_batch:
             self.lines.tell_batch(view)
-        elif (
-            not self.reporting.quiet and view.lag_events and self._since_told_s() >= LONG_BATCH_S
-        ):
+        elif not self.reporting.quiet and view.lag_events and self._since_told_s() >= LONG_BATCH_S:
             self._told_s = self.health.clock.steady_s()
             self.lines.tell_batch(view, "since then a batch is running")
         if self._file is not None and (new_batch or self.health.clock.steady_s() - self._written_s >= LEAST_OFTEN_S):

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import WholeFile, make_folder
-from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.files.whole_file import make_folder, write_whole
+from wayeb_py.parallel.recovery.seal import seal, unseal
 
 FILE = "totals.json"
 
@@ -99,9 +99,4 @@ def load_totals(folder: Path) -> Totals:
 def save_totals(folder: Path, totals: Totals) -> None:
     """Puts the totals in their place, whole or not at all."""
     make_folder(folder)
-    whole = WholeFile(folder / FILE)
-    try:
-        whole.write(seal(json.dumps(asdict(totals))).encode())
-        whole.commit()
-    finally:
-        whole.discard()
+    write_whole(folder / FILE, seal(json.dumps(asdict(totals))).encode())

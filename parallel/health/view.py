@@ -105,7 +105,6 @@ class Health:
     log: Log
     folder: Path  # beside the checkpoint, `gauge.FOLDER`
     capacity: Capacity
-    afresh: bool = False  # nothing is gone on with
     frozen: bool = False  # what is there at the start is read, and nothing else; no clock decides
     window_s: float = WINDOW_S
     clock: Clock = SYSTEM
@@ -120,7 +119,7 @@ class Health:
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
-        self.totals = Totals() if self.afresh else load_totals(self.folder)
+        self.totals = load_totals(self.folder)
         waited, watched = (self.totals.sums.get(name, {}) for name in ("source_waited_s", "source_watched_s"))
         self._carried = {source: (waited.get(source, 0.0), watched[source]) for source in watched}
         self._began_s = self.clock.steady_s()

@@ -39,7 +39,7 @@ from wayeb_py.files.block import Block
 from wayeb_py.files.discover import EventFile, partitions_of, told_by_name
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
-from wayeb_py.files.write import WholeFile, make_folder, sync
+from wayeb_py.files.whole_file import make_folder, sync, write_whole
 from wayeb_py.parallel.logs.file_ranges import (
     PIECE_BYTES,
     QUIET_S,
@@ -218,7 +218,8 @@ class FolderLog(Log):
             for path, piece in known
             if piece.end <= before.get(piece.partition, 0) and name_fault(path) is None  # a name may not look like two
         )
-        _put(self.journal.with_name(f"{self.journal.stem}-done.txt"), "".join(f"{path}\n" for path in done))
+        names = "".join(f"{path}\n" for path in done)
+        write_whole(self.journal.with_name(f"{self.journal.stem}-done.txt"), names.encode())
 
     def _compact(self, before: Offsets) -> None:
         """Writes the journal anew without what nobody can ask for: what is committed, and gone from the folder.
@@ -233,7 +234,7 @@ class FolderLog(Log):
             # The last piece tells where the partition ends.
             there = [piece for piece in pieces[:-1] if piece.end > done or piece.path in self._seen]
             kept += [*self._joined(there, done), pieces[-1]]
-        _put(self.journal, render_journal(kept, is_new=True))
+        write_whole(self.journal, render_journal(kept, is_new=True).encode())
 
     def _joined(self, pieces: list[Piece], done: int) -> list[Piece]:
         """Pieces of a growing file, often a line each, as few larger ones."""
@@ -462,12 +463,3 @@ def _has_key_and_time(opened: OpenedFile, wanted: Wanted) -> bool:
 def _partition_of(path: str) -> str:
     first, separator, _ = path.partition(os.sep)
     return first if separator and first.startswith("part=") and name_fault(first) is None else ""
-
-
-def _put(path: Path, text: str) -> None:
-    whole = WholeFile(path)
-    try:
-        whole.write(text.encode())
-        whole.commit()
-    finally:
-        whole.discard()

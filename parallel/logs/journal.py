@@ -11,7 +11,7 @@ import secrets
 from dataclasses import asdict
 
 from wayeb_py.parallel.logs.file_ranges import Piece
-from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.parallel.recovery.seal import seal, unseal
 
 
 class Journal:

@@ -39,8 +39,8 @@ from wayeb_py.files.discover import STDIN, EventFile, find_files
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_found
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.write import WholeFile, make_folder, sync
-from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.files.whole_file import make_folder, sync, write_whole
+from wayeb_py.parallel.recovery.seal import seal, unseal
 from wayeb_py.parallel.wire.shards import cut_by_shard
 
 DUE, NOTE = "__due", "__note"
@@ -102,12 +102,7 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
     unfinished.rmdir()
     name = "replay:" + ",".join(os.path.abspath(path) for path in paths)
     stored = Stored(name, rows, began_s, data, list(wanted.names), wanted.time_unit, sizes)
-    whole = WholeFile(folder / RECORD)
-    try:
-        whole.write(seal(json.dumps(asdict(stored))).encode())
-        whole.commit()
-    finally:
-        whole.discard()
+    write_whole(folder / RECORD, seal(json.dumps(asdict(stored))).encode())
     return stored
 
 

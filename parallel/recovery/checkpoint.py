@@ -26,12 +26,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from wayeb_py.errors import DataError, PassingError
-from wayeb_py.files.write import WholeFile, make_folder, telling_faults
+from wayeb_py.files.whole_file import make_folder, telling_faults, write_whole
 from wayeb_py.parallel.logs.kafka_topic import without_servers
 from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.ledger import FILE as LEDGER
 from wayeb_py.parallel.recovery.ledger import read_ledger
-from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.parallel.recovery.seal import seal, unseal
 from wayeb_py.patterns import Patterns
 
 VERSION = 2  # of this file and of the offsets below spark/
@@ -136,12 +136,7 @@ class Checkpoint:
         return manifest
 
     def write(self, manifest: Manifest) -> None:
-        whole = WholeFile(self.folder / "stream.json")
-        try:
-            whole.write(seal(json.dumps(manifest.to_json(), indent=2)).encode())
-            whole.commit()
-        finally:
-            whole.discard()
+        write_whole(self.folder / "stream.json", seal(json.dumps(manifest.to_json(), indent=2)).encode())
         shutil.rmtree(self._before, ignore_errors=True)
 
     @property

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import WholeFile, telling_faults
-from wayeb_py.parallel.recovery.sealed_json import seal, unseal
+from wayeb_py.files.whole_file import telling_faults, write_whole
+from wayeb_py.parallel.recovery.seal import seal, unseal
 from wayeb_py.parallel.recovery.spark_log import Found, SparkLog
 
 FILE = "batches.ndjson"
@@ -65,12 +65,7 @@ class Ledger:
         """Writes it anew, with the last of the entries."""
         self._manifest, self._entries = manifest, list(entries[-KEPT:])
         lines = [seal(json.dumps({"stream": manifest})), *(seal(json.dumps(asdict(one))) for one in self._entries)]
-        whole = WholeFile(self.path)
-        try:
-            whole.write("".join(f"{line}\n" for line in lines).encode())
-            whole.commit()
-        finally:
-            whole.discard()
+        write_whole(self.path, "".join(f"{line}\n" for line in lines).encode())
         self._n_lines = len(lines)
 
     def note(self, batch: int) -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import sync, telling_faults
+from wayeb_py.files.whole_file import sync, telling_faults
 from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.ledger import Entry, Kept
 from wayeb_py.parallel.recovery.spark_log import Kind, SparkLog, drop_checksum, is_whole, offset_of

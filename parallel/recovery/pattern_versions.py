@@ -32,7 +32,7 @@ import pyarrow as pa
 import wayeb_py
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.write import make_folder
+from wayeb_py.files.whole_file import make_folder
 from wayeb_py.functions import UserFunction
 from wayeb_py.parallel.recovery.private import require_private
 from wayeb_py.parallel.recovery.seal import open_sealed, put_sealed

@@ -1,50 +1,45 @@
-"""Bytes that know what they are: a file of a checkpoint says whose and which it is, under one checksum with the rest.
+"""What a checkpoint keeps shows whether it is whole: a file by a checksum at its head, a JSON object by one at its end.
 
     wayeb-sealed-1 \\n   sha-256 of all that follows   {"what": …, "stream": …, …} \\n   the content
+    {"batch": 7, "starts": 2}  ──▶  {"batch": 7, "starts": 2, "crc": "5f1c0d2e"}
 
-So a flipped bit is noticed wherever it is, and so is a file that was renamed, or that came from another checkpoint: a
-checksum over the content alone would call it good. The checksum is there against damage; somebody who can write the
-folder can make a new one, which is why nothing that is opened this way is ever run.
+A file of bytes says whose and which it is, under one checksum with the rest: so a reader notices a flipped bit wherever
+it is, and also a file that was renamed, or that came from another checkpoint. JSON stays JSON that a person can read,
+and lines of it can be added to a file one by one.
+
+The checksums are there against damage by disks and by hands that slip. Somebody who can write the folder can make new
+ones, which is why nothing that is opened this way is ever run. *Not taken*: a checksum of the parsed object, which
+would have to be rendered again to be compared.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import re
+import zlib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DamagedError
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.whole_file import whole_file
 
 _MAGIC = b"wayeb-sealed-1\n"
 _HEAD = len(_MAGIC) + 32
 
 
-def write_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> tuple[WholeFile, str]:
-    """A file that is written and not yet in its place, which the caller commits or discards, and its checksum."""
+def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes, before: Callable[[], None] = lambda: None) -> str:
+    """Puts a file in its place; its checksum. Calls `before` when all is written, and before it takes its name."""
     pieces = (_canonical(what), *content)
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)
-    whole = WholeFile(path)
-    try:
+    with whole_file(path) as whole:
         for piece in (_MAGIC, digest.digest(), *pieces):
             whole.write(piece)
-    except BaseException:
-        whole.discard()
-        raise
-    return whole, digest.hexdigest()
-
-
-def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes) -> None:
-    """As `write_sealed`, and puts the file in its place."""
-    whole, _ = write_sealed(path, what, *content)
-    try:
-        whole.commit()
-    finally:
-        whole.discard()
+        before()
+    return digest.hexdigest()
 
 
 def is_sealed(data: bytes) -> bool:
@@ -71,3 +66,27 @@ def open_sealed(path: Path, what: Mapping[str, Any], data: bytes | None = None) 
 
 def _canonical(what: Mapping[str, Any]) -> bytes:
     return json.dumps(what, sort_keys=True).encode() + b"\n"
+
+
+# ---- JSON
+
+_SEAL = re.compile(rb'(?s)(.*), "crc": "([0-9a-f]{8})"\s*\}\s*')
+
+
+def seal(text: str) -> str:
+    """The text of an object that has members, with its checksum."""
+    body = text.rstrip().removesuffix("}").rstrip()
+    return f'{body}, "crc": "{zlib.crc32(body.encode()):08x}"}}'
+
+
+def unseal(text: bytes, must: bool = True) -> dict[str, Any]:
+    """The object without its checksum; ValueError where it is damaged, or has none and must have one."""
+    found = _SEAL.fullmatch(text)
+    if found is None and must:
+        raise ValueError("it has no checksum")
+    if found is not None and zlib.crc32(found[1]) != int(found[2], 16):
+        raise ValueError("its checksum does not fit")
+    facts = json.loads(text if found is None else found[1] + b"}")
+    if not isinstance(facts, dict):
+        raise ValueError("it is no JSON object")
+    return facts

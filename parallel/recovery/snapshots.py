@@ -25,13 +25,14 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from wayeb_py.errors import DamagedError
-from wayeb_py.files.write import make_folder
-from wayeb_py.parallel.recovery.seal import checksum_of, open_sealed, write_sealed
+from wayeb_py.files.whole_file import make_folder
+from wayeb_py.parallel.recovery.seal import checksum_of, open_sealed, put_sealed
 from wayeb_py.parallel.stream import failpoints
 
 _OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not say what the state is the state of
@@ -140,12 +141,7 @@ class Snapshots:
     def _put(self, group: int, partition: str, name: str, what: dict[str, Any], *content: bytes) -> str:
         folder = self._folder(group, partition)
         make_folder(folder)
-        whole, checksum = write_sealed(folder / name, what, *content)
-        try:
-            failpoints.reach("snapshot:before")
-            whole.commit()
-        finally:
-            whole.discard()
+        checksum = put_sealed(folder / name, what, *content, before=partial(failpoints.reach, "snapshot:before"))
         failpoints.reach("snapshot:after")
         return checksum
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from wayeb_py.files.write import WholeFile, make_folder, sync
+from wayeb_py.files.whole_file import make_folder, sync, write_whole
 
 Kind = Literal["offsets", "commits"]
 _CRC_HEAD = b"crc\0"
@@ -70,12 +70,7 @@ class SparkLog:
     def _put(self, path: Path, text: str) -> None:
         make_folder(path.parent)
         drop_checksum(path)  # of what was there before
-        whole = WholeFile(path)
-        try:
-            whole.write(text.encode())
-            whole.commit()
-        finally:
-            whole.discard()
+        write_whole(path, text.encode())
 
     def remove(self, kind: Kind, batch: int) -> None:
         path = self.path(kind, batch)

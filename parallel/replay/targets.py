@@ -19,7 +19,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.arrow_types import plain
 from wayeb_py.files.discover import told_by_name
 from wayeb_py.files.render import render_ndjson, render_objects
-from wayeb_py.files.write import WholeFile, telling_faults
+from wayeb_py.files.whole_file import telling_faults, whole_file
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
 from wayeb_py.parallel.stream.kafka_sink import open_producer
 from wayeb_py.parallel.wire.shards import cut_by_shard
@@ -211,15 +211,11 @@ class FolderTarget:
 
     def _write_part(self, partition: int, events: pa.RecordBatch) -> None:
         folder = self.folder if self.partitions == 1 else self.folder / f"part={partition}"
-        whole = WholeFile(folder / f"events-{self._number:09}.{self._format}")
-        try:
-            with telling_faults(whole.path):
-                if self._format == "ndjson":
-                    whole.write(render_ndjson(pa.Table.from_batches([events])))
-                else:
-                    import pyarrow.parquet as pq
+        path = folder / f"events-{self._number:09}.{self._format}"
+        with whole_file(path) as whole, telling_faults(path):
+            if self._format == "ndjson":
+                whole.write(render_ndjson(pa.Table.from_batches([events])))
+            else:
+                import pyarrow.parquet as pq
 
-                    pq.write_table(pa.Table.from_batches([events]), whole.open(), compression="lz4")
-            whole.commit()
-        finally:
-            whole.discard()
+                pq.write_table(pa.Table.from_batches([events]), whole.open(), compression="lz4")

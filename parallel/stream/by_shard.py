@@ -121,7 +121,7 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[
     result = TaskResult(recogniser.inner, f"shard-{shard}", 0, shard, shards.episodes)
     others = (one for one in arrived if one.kind not in ("events", "epoch"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
-    for batch in in_arrival_order(one.payload for one in arrived if one.kind == "events"):
+    for batch in in_arrival_order(one for one in arrived if one.kind == "events"):
         yield from result.feed(Block([batch]))
         if shards.listens or shards.step_ms:
             recogniser.hear([batch], clock_s)

@@ -31,8 +31,9 @@ from wayeb_py.parallel.spark.bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.by_shard import Order, Shards, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.packer import PLACE, Packer
+from wayeb_py.parallel.wire.packer import PLACE, STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
+from wayeb_py.parallel.wire.routing import route_by_hash
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -175,7 +176,8 @@ def _packing(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], It
         from pyspark import TaskContext
 
         context = TaskContext.get()
-        packer = Packer(key, n_shards, 0 if context is None else context.partitionId())
+        task = 0 if context is None else context.partitionId()
+        packer = Packer(route_by_hash(n_shards), key, task, STREAMED_ROWS)
         n_rows = 0
         for batch in batches:
             n_rows += batch.num_rows
@@ -184,7 +186,7 @@ def _packing(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], It
         for packed in packer.finish():
             yield parcel.to_batch([packed])
         # Sent even if there was nothing: shard 0 is then asked in every batch (`by_shard` says why).
-        yield parcel.to_batch([Parcel("counts", 0, packer.task << 40, json.dumps({"rows": n_rows}).encode())])
+        yield parcel.to_batch([Parcel("counts", 0, packer.first_number, json.dumps({"rows": n_rows}).encode())])
 
     return pack
 

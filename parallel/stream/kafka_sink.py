@@ -29,8 +29,6 @@ _FLUSH_S = 1.0
 class KafkaSink:
     """A topic that detections, or episodes, are sent to."""
 
-    exactly_once = False
-
     def __init__(self, url: str) -> None:
         self.topic = KafkaTopic.parse(url)
         self._producer: Producer | None = None

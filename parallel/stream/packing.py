@@ -20,8 +20,9 @@ from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.by_shard import epoch_parcel
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
 from wayeb_py.parallel.stream.task_result import count_block, task_counts
-from wayeb_py.parallel.wire.packer import Packer
+from wayeb_py.parallel.wire.packer import STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel, pack_lines
+from wayeb_py.parallel.wire.routing import route_by_hash
 from wayeb_py.tally import Tally
 
 
@@ -30,7 +31,7 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
     failpoints.reach("read:begin")
     offsets, version = spec.offsets, context.version(spec.after.version)
     wanted = version.wanted(0)
-    packer = Packer(wanted.key.name, n_shards, spec.split)
+    packer = Packer(route_by_hash(n_shards), wanted.key.name, spec.split, STREAMED_ROWS)
     tally = Tally()
     aside = bytearray()
     with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0))) as blocks:

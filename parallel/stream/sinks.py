@@ -18,7 +18,8 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.render import render_ndjson
-from wayeb_py.files.write import ParquetOutput, WholeFile, make_folder, telling_faults
+from wayeb_py.files.whole_file import make_folder, telling_faults, write_whole
+from wayeb_py.files.write import ParquetOutput
 from wayeb_py.parallel.recovery.mending import last_batch, put_away
 from wayeb_py.parallel.stream import failpoints
 from wayeb_py.tally import Tally
@@ -72,8 +73,6 @@ class Sink(Protocol):
     A sink that can take back what it wrote is also `Replaceable`.
     """
 
-    exactly_once: bool
-
     def open(self, stream_id: str, is_new: bool) -> None:
         """Is called once, before the first batch; raises DataError if nothing can be written there."""
 
@@ -97,8 +96,6 @@ class Replaceable(Protocol):
 
 class ParquetSink:
     """A folder of Parquet files, one for each batch that found something; anybody can read it as one table."""
-
-    exactly_once = True
 
     def __init__(self, folder: str | os.PathLike[str], stem: str = "detections") -> None:
         self.folder, self.stem = Path(folder), stem
@@ -146,8 +143,6 @@ class ParquetSink:
 class NdjsonSink:
     """Lines on standard output, or on another stream."""
 
-    exactly_once = False
-
     def __init__(self, stream: IO[bytes] | None = None) -> None:
         self._stream = sys.stdout.buffer if stream is None else stream
 
@@ -166,8 +161,6 @@ class NdjsonSink:
 
 class FunctionSink:
     """A function of the user's, called with a table and the batch's number for every batch that found something."""
-
-    exactly_once = False
 
     def __init__(self, function: Callable[[pa.Table, int], None]) -> None:
         self._function = function
@@ -206,9 +199,4 @@ class AsideFolder:
             return
         with telling_faults(self.folder):
             make_folder(self.folder)
-        whole = WholeFile(path)
-        try:
-            whole.write(lines)
-            whole.commit()
-        finally:
-            whole.discard()
+        write_whole(path, lines)

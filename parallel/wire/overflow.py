@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.write import telling_faults
+from wayeb_py.files.whole_file import telling_faults
 from wayeb_py.parallel.wire.parcel import Parcel
 
 FOLDER = "overflow"

@@ -1,12 +1,18 @@
-"""Events are packed by shard with the place at which each arrived, and come out of a shuffle in that order again.
+"""Events become parcels by shard, and come out of a shuffle in the order of their arrival again.
 
-    batches of rows ──▶ Packer ──▶ parcels (one shard each, sorted, first and last place in the metadata)
-    parcels in any order ──▶ in_arrival_order ──▶ batches
+    batches ──▶ Packer ──▶ parcels (split: the target task, number: the order of arrival) ──▶ Spark
+    parcels of a target, in any order ──▶ in_arrival_order ──▶ batches
 
 A shuffle keeps no order, and the answer depends on it: events of one time are ordered by arrival, and whether an event
-is late depends on what came before it. The place is what the source knows (a Kafka partition and offset; a file and
-its row), and after that a number that the packing task counts on. Parcels are put in order by their first places, which
-is all there is to do unless somebody shuffled the rows before us; then the rows are sorted.
+is late depends on what came before it. A parcel's number is that of the task that packed it, and below it how many
+parcels this task had before: where tasks are numbered in the order of arrival, that is all it takes.
+
+Where something else shuffled the rows before us (a data frame of Spark's), they carry the place at which each stood in
+its source: a Kafka topic, partition and offset; a file and its row. Then a packer sorts what it packs by these places
+and notes the first and the last in the parcel; parcels that do not overlap need only be put in order.
+
+*Not taken*: Spark's hash partitioning of rows, which costs more than recognising them; a number with every event, which
+a stable sort makes unnecessary.
 """
 
 from __future__ import annotations
@@ -21,14 +27,18 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from wayeb_py.parallel.wire.parcel import Parcel, pack, unpack
-from wayeb_py.parallel.wire.shards import cut_by_shard
+from wayeb_py.parallel.wire.routing import Routing
+from wayeb_py.parallel.wire.shards import cut
 
-PLACE = "__place_"  # columns of the source's own places: __place_0, __place_1, …
-ARRIVAL = "__arrival"  # the packing task's number and how many rows it had before
-PACKED_ROWS = 1 << 17
+GATHERED_ROWS = 1 << 19  # cut at a time; a parcel has as many by the number of shards
+STREAMED_ROWS = 1 << 17  # the same in a stream, whose batches share a machine with one another
+OPENED_ROWS = 1 << 16  # at least, where there are as many
+NUMBER_BITS = 32  # of a parcel's number: below the number of the task that packed it
 FEW_WORDS = 1 << 10
+PLACE = "__place_"  # columns of places in the source: __place_0, __place_1, …
 
 _METADATA = b"wayeb.places"  # [first, last] place in the parcel
 
@@ -37,55 +47,141 @@ Place = list[Any]  # of whole numbers and texts
 
 @dataclass(slots=True)
 class Packer:
-    """Packs the rows of one task; those of a shard that were added earlier are in earlier parcels."""
+    """Packs the events that one task reads; those of a shard that were added earlier are in earlier parcels."""
 
+    routing: Routing
     key: str
-    n_shards: int
     task: int
-    _waiting: list[pa.RecordBatch] = field(default_factory=list)
-    _n_waiting: int = 0
-    _n_rows: int = 0
-    _n_parcels: int = 0
+    gathered_rows: int = GATHERED_ROWS
+    _gathered: list[pa.RecordBatch] = field(default_factory=list)
+    _n_gathered: int = 0
+    _number: int = 0
+    _targets: list[list[int]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._targets = self.routing.targets_by_shard()
+
+    @property
+    def first_number(self) -> int:
+        """The number of its first parcel."""
+        return self.task << NUMBER_BITS
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
-        """Takes rows, and gives the parcels that are full by now."""
-        if not batch.num_rows:
-            return
-        numbers = np.arange(self._n_rows, self._n_rows + batch.num_rows, dtype=np.int64) + (self.task << 40)
-        self._n_rows += batch.num_rows
-        self._waiting.append(batch.append_column(ARRIVAL, pa.array(numbers)))
-        self._n_waiting += batch.num_rows
-        if self._n_waiting >= PACKED_ROWS:
-            yield from self.finish()
+        """Takes events, and gives the parcels that are full by now."""
+        if batch.num_rows:
+            self._gathered.append(batch)
+            self._n_gathered += batch.num_rows
+            if self._n_gathered >= self.gathered_rows:
+                yield from self.finish()
 
     def finish(self) -> Iterator[Parcel]:
-        """The parcels of the rows that wait."""
-        if not self._n_waiting:
+        """The parcels of what is still gathered."""
+        if not self._gathered:
             return
-        table = pa.Table.from_batches(self._waiting)
-        self._waiting, self._n_waiting = [], 0
-        batch = _one_batch(_with_short_texts(table))
-        order = _order(batch)
-        if order is not None:
-            batch = batch.take(pa.array(order))
-        for shard, events in cut_by_shard(batch, self.key, self.n_shards):
-            ends = [_place(events, 0), _place(events, events.num_rows - 1)]
-            placed = events.replace_schema_metadata({_METADATA: json.dumps(ends)})
-            yield Parcel("events", shard, (self.task << 40) + self._n_parcels, pack(placed))
-            self._n_parcels += 1
+        events = _in_order(_with_short_texts(pa.Table.from_batches(self._gathered)))
+        self._gathered, self._n_gathered = [], 0
+        for batch in events.to_batches():  # one, but for texts that one array cannot hold
+            yield from self._cut(batch)
+
+    def _cut(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
+        shards = self.routing.shards(batch.column(self.key))
+        for shard, own in cut(batch, shards, self.routing.n_shards):
+            payload = pack(_with_own_words(_with_ends(own)))
+            for target in self._targets[shard]:
+                yield Parcel("events", target, self.first_number + self._number, payload)
+            self._number += 1
 
 
-def in_arrival_order(payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    """The events of one shard in the order of their places."""
-    tables = sorted(((*_ends(table), table) for table in map(unpack, payloads)), key=lambda packed: packed[0])
-    overlap = any(before[1] > after[0] for before, after in pairwise(tables))
-    if not overlap:
-        for _, _, table in tables:
-            yield from table.to_batches()
+def in_arrival_order(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
+    """The events of one target, of parcels in any order."""
+    tables = [unpack(one.payload) for one in sorted(parcels, key=lambda one: one.number)]
+    if not tables or _METADATA not in (tables[0].schema.metadata or {}):
+        yield from _joined(tables)
         return
-    joined = _one_batch(pa.concat_tables([table.replace_schema_metadata() for _, _, table in tables]))
-    order = _order(joined)
-    yield joined if order is None else joined.take(pa.array(order))
+    placed = sorted(((*_ends(table), table) for table in tables), key=lambda one: one[0])
+    if all(before[1] <= after[0] for before, after in pairwise(placed)):
+        yield from _joined(table.replace_schema_metadata() for _, _, table in placed)
+        return
+    yield from _in_order(pa.concat_tables(_alike([table.replace_schema_metadata() for table in tables]))).to_batches()
+
+
+def open_events(payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
+    """The events of parcels that are in the order of arrival already."""
+    return _joined(map(unpack, payloads))
+
+
+def _joined(tables: Iterable[pa.Table]) -> Iterator[pa.RecordBatch]:
+    """Small tables that follow each other as one: a batch costs a millisecond, however few events are in it."""
+    opened: list[pa.Table] = []
+    n_rows = 0
+    for table in tables:
+        if opened and (n_rows >= OPENED_ROWS or table.schema != opened[0].schema):
+            yield from _together(opened)
+            opened, n_rows = [], 0
+        opened.append(table)
+        n_rows += table.num_rows
+    yield from _together(opened)
+
+
+def _together(tables: list[pa.Table]) -> Iterator[pa.RecordBatch]:
+    if len(tables) > 1:
+        tables = [pa.concat_tables(tables).unify_dictionaries().combine_chunks()]
+    for table in tables:
+        yield from table.to_batches()
+
+
+def _alike(tables: list[pa.Table]) -> list[pa.Table]:
+    """Tables of one schema: a text may be a dictionary in one parcel and, where it has many words, plain in another."""
+    if all(table.schema == tables[0].schema for table in tables):
+        return tables
+    plain = pa.schema(
+        [pa.field(f.name, f.type.value_type if pt.is_dictionary(f.type) else f.type) for f in tables[0].schema]
+    )
+    return [table.cast(plain) for table in tables]
+
+
+# ---- texts
+
+
+def _with_short_texts(table: pa.Table) -> pa.Table:
+    """Texts of few words as dictionaries: a fraction of the bytes, and what a recogniser makes of them anyway."""
+    for number, column in enumerate(table.columns):
+        if pt.is_string(column.type) or pt.is_large_string(column.type):
+            words = pc.dictionary_encode(column).unify_dictionaries()
+            if words.num_chunks == 0 or len(words.chunk(0).dictionary) <= FEW_WORDS:
+                table = table.set_column(number, table.schema.names[number], words)
+    return table
+
+
+def _with_own_words(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Dictionaries without the words of other shards, where those are many."""
+    arrays = []
+    for array in batch.columns:
+        if pt.is_dictionary(array.type) and len(array.dictionary) > len(array) // 4:
+            indices = pc.fill_null(array.indices, -1).to_numpy(zero_copy_only=False)
+            used, place = np.unique(indices, return_inverse=True)
+            has_null = len(used) > 0 and used[0] < 0
+            words = array.dictionary.take(pa.array(used[1:] if has_null else used))
+            codes = place.reshape(-1).astype(np.int32) - np.int32(has_null)
+            array = pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), words)
+        arrays.append(array)
+    return pa.RecordBatch.from_arrays(arrays, schema=batch.schema)
+
+
+# ---- places
+
+
+def _place_columns(schema: pa.Schema) -> list[str]:
+    return sorted((name for name in schema.names if name.startswith(PLACE)), key=lambda name: int(name[len(PLACE) :]))
+
+
+def _with_ends(events: pa.RecordBatch) -> pa.RecordBatch:
+    """The events with their first and last place noted, where they have places."""
+    columns = _place_columns(events.schema)
+    if not columns:
+        return events
+    ends = [[events.column(name)[row].as_py() for name in columns] for row in (0, events.num_rows - 1)]
+    return events.replace_schema_metadata({_METADATA: json.dumps(ends)})
 
 
 def _ends(table: pa.Table) -> tuple[Place, Place]:
@@ -93,49 +189,25 @@ def _ends(table: pa.Table) -> tuple[Place, Place]:
     return first, last
 
 
-def _one_batch(table: pa.Table) -> pa.RecordBatch:
-    batches = table.unify_dictionaries().combine_chunks().to_batches()
-    return batches[0] if batches else pa.RecordBatch.from_pylist([], schema=table.schema)
-
-
-def _with_short_texts(table: pa.Table) -> pa.Table:
-    """Texts of few words as dictionaries: a fraction of the bytes, and what a recogniser makes of them anyway."""
-    for number, column in enumerate(table.columns):
-        if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-            words = pc.dictionary_encode(column).unify_dictionaries()
-            if words.num_chunks == 0 or len(words.chunk(0).dictionary) <= FEW_WORDS:
-                table = table.set_column(number, table.schema.names[number], words)
-    return table
-
-
-def _place_columns(schema: pa.Schema) -> list[str]:
-    return [*sorted((n for n in schema.names if n.startswith(PLACE)), key=lambda n: int(n[len(PLACE) :])), ARRIVAL]
-
-
-def _place(events: pa.RecordBatch, row: int) -> Place:
-    return [events.column(name)[row].as_py() for name in _place_columns(events.schema)]
-
-
-def _order(events: pa.RecordBatch) -> npt.NDArray[np.int64] | None:
-    """The order of the rows by their places; None where they are in it."""
-    columns = [_ranks(events.column(name)) for name in _place_columns(events.schema)]
-    if len(columns) == 1 or not events.num_rows:
-        return None  # numbered as they came
+def _in_order(events: pa.Table) -> pa.Table:
+    """The rows in the order of their places, if they have places; those of one place stay as they are."""
+    events = events.unify_dictionaries().combine_chunks()
+    columns = [_ranks(events.column(name).combine_chunks()) for name in _place_columns(events.schema)]
+    if not columns or not events.num_rows:
+        return events
     goes_up = np.zeros(events.num_rows - 1, dtype=bool)
     stays = ~goes_up
     for ranks in columns:
         goes_up |= stays & (ranks[1:] > ranks[:-1])
         stays &= ranks[1:] == ranks[:-1]
-    return None if (goes_up | stays).all() else np.lexsort(columns[::-1])
+    return events if (goes_up | stays).all() else events.take(pa.array(np.lexsort(columns[::-1])))
 
 
 def _ranks(column: pa.Array) -> npt.NDArray[np.int64]:
     """Whole numbers in the order of a column's values; texts in that of their code points, as Python compares them."""
-    if not pa.types.is_dictionary(column.type) and (
-        pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    ):
+    if not pt.is_dictionary(column.type) and (pt.is_string(column.type) or pt.is_large_string(column.type)):
         column = pc.dictionary_encode(column)
-    if not pa.types.is_dictionary(column.type):
+    if not pt.is_dictionary(column.type):
         numbers: npt.NDArray[np.int64] = column.to_numpy(zero_copy_only=False)
         return numbers
     words: Sequence[str] = column.dictionary.to_pylist()

@@ -28,7 +28,7 @@ from benchmarks.experiments.spark.cluster_model import (
     zipf,
 )
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
-from wayeb_py.parallel.wire.shuffle import GATHERED_ROWS
+from wayeb_py.parallel.wire.packer import GATHERED_ROWS
 
 FREE = Costs(
     read_s=0, recognise_s=0, pattern_s=0, pack_s=0, unpack_s=0, pack_parcel_s=0, unpack_parcel_s=0, move_parcel_s=0,

@@ -16,7 +16,7 @@ import pytest
 
 from wayeb_py.files.leftovers import OLD_S, clear_files, scratch_folder
 from wayeb_py.files.render import render_csv
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.whole_file import WholeFile
 
 PATTERN = "stream s { key id time ts in s attr v number }\npattern P := (v > 0)\n"
 
@@ -41,7 +41,7 @@ def killed_while(statement: str, folder: Path) -> None:
 
 
 WRITING = (
-    "from pathlib import Path\nfrom wayeb_py.files.write import WholeFile\n"
+    "from pathlib import Path\nfrom wayeb_py.files.whole_file import WholeFile\n"
     "whole = WholeFile(Path('found.csv'))\nwhole.write(b'half')"
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
-from wayeb_py.clock import Clock
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
@@ -52,10 +52,12 @@ class Driven:
 class Chained:
     """A stream over a folder whose process dies and comes back whenever it is told to."""
 
+    clock = SYSTEM
+
     def __init__(
         self, folder: Path, source: Path, patterns: Patterns, wall_s: Callable[[], float] = time.time, **options: Any
     ) -> None:
-        self._clock = Clock(wall_s)
+        self.clock = Clock(wall_s)
         self.folder, self.source, self.patterns = folder, source, patterns
         self.options: dict[str, Any] = {"idle_s": None, "ends": True, "episodes": False} | options
         self.offset: dict[str, Any] | None = None
@@ -82,7 +84,7 @@ class Chained:
         context = StreamContext(self.log(), self.folder, self.options["episodes"], self.options["idle_s"] is not None)
         origin = self.log().earliest() if self.offset is None else {}
         options = SourceOptions(context, self.version, origin, None, self.options["idle_s"], self.options["ends"])
-        self.reader = StreamReader(SourceOptions.decode(options.encode()), self._clock)
+        self.reader = StreamReader(SourceOptions.decode(options.encode()), self.clock)
         if self.offset is None:
             self.offset = self.reader.initialOffset()
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wayeb_py.errors import DataError, Diagnostic, PatternError
+from wayeb_py.files.whole_file import whole_file
 
 
 @contextmanager
@@ -27,12 +28,12 @@ def naming(path: Path) -> Iterator[None]:
 
 def replace_text(path: Path, text: str) -> None:
     """Writes the file whole or not at all."""
-    temporary = path.with_name(f".{path.name}.tmp")
     try:
-        temporary.write_text(text, encoding="utf-8", newline="")
-        if path.exists():
-            os.chmod(temporary, path.stat().st_mode & 0o777)
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise DataError(f"cannot be written: {error.strerror}", str(path)) from error
+        with whole_file(path) as whole:
+            whole.write(text.encode())
+            if path.exists():
+                os.fchmod(whole.open().fileno(), path.stat().st_mode & 0o777)
+    except (DataError, OSError) as error:
+        under = error if isinstance(error, OSError) else error.__cause__
+        reason = under.strerror if isinstance(under, OSError) else error
+        raise DataError(f"cannot be written: {reason}", str(path)) from error

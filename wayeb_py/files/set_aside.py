@@ -19,7 +19,7 @@ from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import AsideRow, Block, Unreadable, merge_unreadable
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.whole_file import WholeFile
 
 LATE, REPEATED = "late", "recognised before"
 

@@ -17,7 +17,7 @@ from types import TracebackType
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.leftovers import clear_files
-from wayeb_py.files.write import WholeFile, telling_faults
+from wayeb_py.files.whole_file import telling_faults, write_whole
 
 _NAME = "recogniser.state"
 _VERSION = 2
@@ -79,15 +79,9 @@ class StateFolder:
 
     def save(self, state: bytes) -> None:
         """Replaces the state by that of a run that ended well."""
-        whole = WholeFile(self.path)
-        try:
-            n_runs = self.n_runs + 1
-            head = {"wayeb_state": _VERSION, "n_runs": n_runs, "sha256": _checksum(n_runs, state)}
-            whole.write(json.dumps(head).encode() + b"\n")
-            whole.write(state)
-            whole.commit()
-        finally:
-            whole.discard()
+        n_runs = self.n_runs + 1
+        head = {"wayeb_state": _VERSION, "n_runs": n_runs, "sha256": _checksum(n_runs, state)}
+        write_whole(self.path, json.dumps(head).encode() + b"\n", state)
 
     def __enter__(self) -> StateFolder:
         return self

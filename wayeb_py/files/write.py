@@ -1,18 +1,14 @@
 """Detections become a file that appears whole or not at all, or lines on standard output.
 
-What is written goes to a temporary file beside the target, which takes the target's name once everything is on the
-disk: a reader sees the old file or the new one, and a run that fails leaves nothing behind. Standard output cannot be
-taken back, so where a run may have to start again it is held until the end.
+A file appears whole (`whole_file`). Standard output cannot be taken back, so where a run may have to start again an
+output holds it until the end.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import secrets
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Literal, Protocol
@@ -22,8 +18,9 @@ import pyarrow.types as pt
 
 from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.discover import refuse_address
-from wayeb_py.files.leftovers import clear_files, hold
+from wayeb_py.files.leftovers import clear_files
 from wayeb_py.files.render import plain_table, render_csv, render_ndjson
+from wayeb_py.files.whole_file import WholeFile, telling_faults
 
 STDOUT = "-"
 MANIFEST = "_wayeb.json"  # in a folder of parts: which they are
@@ -92,78 +89,6 @@ def find_target(out: str | os.PathLike[str], stem: str = "detections", csv_safe:
     if not path.parent.is_dir():
         raise DataError(f"cannot write `{text}`: there is no folder `{path.parent}`")
     return Target(path, output_format, csv_safe)
-
-
-@contextlib.contextmanager
-def telling_faults(path: Path | None) -> Iterator[None]:
-    """Makes a failing disk or a closed pipe an error of one line; a pipe that nobody reads any more passes as it is."""
-    try:
-        yield
-    except BrokenPipeError:
-        raise
-    except OSError as error:
-        where = "standard output" if path is None else f"`{path}`"
-        raise DataError(f"cannot write {where}: {error.strerror or error}") from error
-
-
-def sync(path: Path) -> None:
-    """What a file, or a folder's list of files, holds is on the disk."""
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
-def make_folder(path: Path) -> None:
-    """Makes a folder and those that it lies in, their names on the disk: a file in them could vanish with them."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
-    path.mkdir(parents=True, exist_ok=True)
-    for folder in reversed(missing):
-        sync(folder.parent)
-
-
-class WholeFile:
-    """A file that takes its name only when it is complete.
-
-    Its temporary name is settled before there is anything on the disk, so that a signal at any moment leaves
-    something to discard by name, or nothing at all.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-        self._file: IO[bytes] | None = None
-
-    def open(self) -> IO[bytes]:
-        """The file to write to, made if it is not there yet."""
-        if self._file is None:
-            with telling_faults(self.path):
-                self.path.parent.mkdir(exist_ok=True)
-                self._file = open(self._temporary, "xb")  # noqa: SIM115 (closed by commit or discard)
-                hold(self._file.fileno())
-        return self._file
-
-    def write(self, data: bytes) -> None:
-        with telling_faults(self.path):
-            self.open().write(data)
-
-    def commit(self) -> None:
-        """Puts the file in its place, on the disk before its name is."""
-        with telling_faults(self.path):
-            file = self.open()
-            file.flush()
-            os.fsync(file.fileno())
-            os.replace(self._temporary, self.path)  # while the file is held: nobody may take it for left behind
-            file.close()
-            sync(self.path.parent)
-
-    def discard(self) -> None:
-        """Leaves nothing behind; after `commit` there is nothing to discard."""
-        if self._file is not None:
-            with contextlib.suppress(OSError):
-                self._file.close()
-        self._temporary.unlink(missing_ok=True)
 
 
 class Output(Protocol):

@@ -26,6 +26,7 @@ from importlib.resources import files
 from pathlib import Path
 
 import wayeb_py
+from wayeb_py.files.whole_file import whole_file
 
 MACHINE_CODE = "_machine_code"  # the folder of it in a zip
 
@@ -131,7 +132,8 @@ def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
 
 def _write_whole(path: Path, data: bytes) -> None:
     """A file that other workers, who do the same at the same time, never see by half."""
-    with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as unfinished:
-        unfinished.write(data)
-    os.utime(unfinished.name, (0, 0))  # older versions of numba go by the time
-    os.replace(unfinished.name, path)
+    with whole_file(path, durable=False) as whole:
+        whole.write(data)
+        file = whole.open()
+        file.flush()
+        os.utime(file.fileno(), (0, 0))  # older versions of numba go by the time

@@ -35,7 +35,7 @@ from wayeb_py.files.discover import EventFile
 from wayeb_py.files.projection import TimeUnit
 from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.whole_file import whole_file, write_whole
 from wayeb_py.providers.source import Source, find_provider_files, open_source, shared_schema
 
 WORK = "_unfinished"
@@ -150,17 +150,8 @@ def _begin(out: Path, work: Path, plan: dict[str, Any]) -> bool:
     if any(out.glob("part-*.parquet")):
         raise DataError("the folder holds a conversion already", str(out), hint="choose another, or empty it")
     work.mkdir(exist_ok=True)
-    _write_whole(work / "plan.json", json.dumps(plan).encode())
+    write_whole(work / "plan.json", json.dumps(plan).encode())
     return False
-
-
-def _write_whole(path: Path, data: bytes) -> None:
-    whole = WholeFile(path)
-    try:
-        whole.write(data)
-        whole.commit()
-    finally:
-        whole.discard()
 
 
 def partition_of(keys: pa.Array, n_partitions: int) -> npt.NDArray[np.int64]:
@@ -305,24 +296,19 @@ def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
 
 def _sort(work: Path, partition: int, schema: pa.Schema, target: Path) -> int:
     """Writes a partition in order of time; the number of its entities."""
-    whole = WholeFile(target)
     keys: set[Any] = set()
-    try:
-        with pq.ParquetWriter(whole.open(), schema, compression="zstd") as writer:
-            pending: list[pa.RecordBatch] = []
-            n_pending = 0
-            for batch in sort_events(_spilled(work, partition), schema, schema.names[1]):
-                keys.update(batch.column(0).unique().to_pylist())
-                pending.append(batch)
-                n_pending += batch.num_rows
-                if n_pending >= GROUP_ROWS:
-                    writer.write_table(pa.Table.from_batches(pending, schema), row_group_size=n_pending)
-                    pending, n_pending = [], 0
-            if pending:
+    with whole_file(target) as whole, pq.ParquetWriter(whole.open(), schema, compression="zstd") as writer:
+        pending: list[pa.RecordBatch] = []
+        n_pending = 0
+        for batch in sort_events(_spilled(work, partition), schema, schema.names[1]):
+            keys.update(batch.column(0).unique().to_pylist())
+            pending.append(batch)
+            n_pending += batch.num_rows
+            if n_pending >= GROUP_ROWS:
                 writer.write_table(pa.Table.from_batches(pending, schema), row_group_size=n_pending)
-        whole.commit()
-    finally:
-        whole.discard()
+                pending, n_pending = [], 0
+        if pending:
+            writer.write_table(pa.Table.from_batches(pending, schema), row_group_size=n_pending)
     return len(keys)
 
 
@@ -334,14 +320,10 @@ def _spilled(work: Path, partition: int) -> Iterator[pa.RecordBatch]:
 
 def _finish(out: Path, work: Path, plan: dict[str, Any], conversion: Conversion) -> None:
     if conversion.aside:
-        whole = WholeFile(out / ASIDE)
-        try:
+        with whole_file(out / ASIDE) as whole:
             for folder in _stretches(work):
                 path = folder / "aside.ndjson"
                 if path.exists():
                     whole.write(path.read_bytes())
-            whole.commit()
-        finally:
-            whole.discard()
-    _write_whole(out / RECORD, json.dumps({"plan": plan, "done": asdict(conversion)}, indent=2).encode())
+    write_whole(out / RECORD, json.dumps({"plan": plan, "done": asdict(conversion)}, indent=2).encode())
     shutil.rmtree(work)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from wayeb_py.compiler.needs import Need
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import column_names
-from wayeb_py.files.write import WholeFile
+from wayeb_py.files.whole_file import write_whole
 from wayeb_py.view.choice import EVERYTHING, Choice
 from wayeb_py.view.found import episodes_of
 from wayeb_py.view.layout import find_layout, find_name
@@ -69,12 +69,7 @@ def draw_table(
 
 def write_page(scene: Json, out: Path) -> None:
     """Puts the page of a scene in its place, whole or not at all."""
-    page = WholeFile(out)
-    try:
-        page.write(render_page(scene).encode())
-        page.commit()
-    finally:
-        page.discard()
+    write_whole(out, render_page(scene).encode())
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ import pyarrow.types as pt
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.render import iso_times, plain_table
-from wayeb_py.files.write import OutputFormat, WholeFile
+from wayeb_py.files.whole_file import WholeFile
+from wayeb_py.files.write import OutputFormat
 from wayeb_py.view.tracks import Tracks, seconds_of, texts_of, tracks_of
 
 Position = tuple[float, float]

@@ -34,9 +34,10 @@ from wayeb_py.parallel.batch.plans import make_plan
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, recognise_events
 from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.wire.packer import Packer
+from wayeb_py.parallel.wire.packer import open_events as open_parcels
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
-from wayeb_py.parallel.wire.shuffle import Packer, Routing, Target
-from wayeb_py.parallel.wire.shuffle import open_events as open_parcels
+from wayeb_py.parallel.wire.routing import Routing, Target
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

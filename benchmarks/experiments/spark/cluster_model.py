@@ -25,8 +25,9 @@ import pyarrow as pa
 
 from wayeb_py.parallel.batch.plans import MOST_TASKS_A_WORKER, SPLIT_BYTES
 from wayeb_py.parallel.batch.schemes import Scheme
+from wayeb_py.parallel.wire.packer import GATHERED_ROWS
+from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
 from wayeb_py.parallel.wire.shards import shard_of
-from wayeb_py.parallel.wire.shuffle import GATHERED_ROWS, SHARDS_A_WORKER
 
 F64 = npt.NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from tests.parallel.batch.test_job import STREAM, TEXT, events, patterns
 from wayeb_py.errors import EventsError
 from wayeb_py.parallel.batch import dataframe as frames
 from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise
-from wayeb_py.parallel.wire.shuffle import SHARDS_A_WORKER
+from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

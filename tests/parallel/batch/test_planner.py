@@ -21,7 +21,7 @@ from wayeb_py.parallel.batch.plans import make_plan
 from wayeb_py.parallel.batch.sample import sample_events
 from wayeb_py.parallel.batch.splits import entity_splits
 from wayeb_py.parallel.stream.spread import Spread
-from wayeb_py.parallel.wire.shuffle import route
+from wayeb_py.parallel.wire.routing import route
 from wayeb_py.patterns import Patterns, compile_patterns
 
 FOLDER = Facts(

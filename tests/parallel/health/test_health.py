@@ -18,6 +18,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from prometheus_client import generate_latest
 from rich.console import Console
 
 import wayeb_py
@@ -28,11 +29,10 @@ from wayeb_py.files.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health import report as report_module
-from wayeb_py.parallel.health.exporter import CONTENT_TYPE, MetricsFile, MetricsServer
+from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer, registry_of
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.health.lines import Lines, duration, render_line
-from wayeb_py.parallel.health.metrics import render_prometheus, samples
-from wayeb_py.parallel.health.pressure import Capacity
+from wayeb_py.parallel.health.pressure import Capacity, SourceState, write_states
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.screen import draw
 from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
@@ -283,6 +283,14 @@ def test_a_log_that_cannot_be_asked_is_no_reason_to_fail(tmp_path: Path) -> None
     assert health.look().sources["0"].offered == 10
 
 
+def test_the_ratio_of_all_sources_is_the_mean(tmp_path: Path) -> None:
+    _, _, health, clock = watched(tmp_path, {"a": 0, "b": 0})
+    assert health.look().backpressure == 0.0, "no source has been seen yet"
+    waited = {"a": SourceState(clock.now_s, 0, 0, 0, 10.0, 10.0), "b": SourceState(clock.now_s, 0, 0, 0, 10.0, 0.0)}
+    write_states(tmp_path / gauge.FILE, waited)
+    assert health.look().backpressure == 0.5
+
+
 # Metrics.
 
 
@@ -295,7 +303,8 @@ def a_view(tmp_path: Path) -> View:
 
 
 def test_prometheus_can_read_every_line(tmp_path: Path) -> None:
-    text = render_prometheus(samples(a_view(tmp_path)))
+    view = a_view(tmp_path)
+    text = generate_latest(registry_of(lambda: view)).decode()
     line = re.compile(r'^wayeb_[a-z_]+(\{[a-z]+="(?:[^"\\\n]|\\["\\n])*"\})? -?(\d+(\.\d+)?(e[+-]?\d+)?|NaN|\+Inf)$')
     kinds: dict[str, str] = {}
     for one in text.splitlines():
@@ -322,7 +331,7 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
     try:
         assert server.url.startswith("http://127.0.0.1:")
         with urllib.request.urlopen(server.url, timeout=10) as answer:
-            assert answer.headers["Content-Type"] == CONTENT_TYPE
+            assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             assert "wayeb_up 1" in answer.read().decode()
         with urllib.request.urlopen(server.url.replace("/metrics", "/view"), timeout=10) as answer:
             assert json.loads(answer.read())["sums"]["events"]["1"] == 98
@@ -330,6 +339,14 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
             urllib.request.urlopen(server.url + "x", timeout=10)
     finally:
         server.close()
+
+
+def test_metrics_without_prometheus_client_are_one_message(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+    with pytest.raises(DataError, match="needs prometheus-client") as told:
+        MetricsServer(0, lambda: pytest.fail("nobody asks"))
+    assert told.value.hint is not None
+    assert "pip install 'wayeb-py[metrics]'" in told.value.hint
 
 
 def test_a_port_that_is_taken_is_one_message() -> None:

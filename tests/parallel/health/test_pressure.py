@@ -24,7 +24,6 @@ from wayeb_py.parallel.health.pressure import (
     LivePressure,
     SourceState,
     Timetable,
-    overall_ratio,
     pass_time,
     read_states,
     take,
@@ -162,7 +161,7 @@ def test_a_live_log_that_is_taken_batch_by_batch_does_not_wait() -> None:
         pressure.look(float(second), {"a": second * 100}, {"a": taken})
         taken = second * 100
         pressure.take({"a": taken})
-    assert overall_ratio(pressure.states) == 0.0
+    assert pressure.states["a"].ratio == 0.0
 
 
 def test_a_backlog_at_the_start_makes_a_live_log_wait_until_it_is_worked_off() -> None:
@@ -171,12 +170,6 @@ def test_a_backlog_at_the_start_makes_a_live_log_wait_until_it_is_worked_off() -
         pressure.look(float(second), {"a": 1000}, {"a": min(1000, second * 100)})
     assert pressure.states["a"].waited_s == pytest.approx(8.0)  # until 900 are taken and the last 100 fit
     assert pressure.states["a"].lag_events == 0
-
-
-def test_the_ratio_of_all_sources_is_the_mean() -> None:
-    states = {"a": SourceState(0, 0, 0, 0, 10.0, 10.0), "b": SourceState(0, 0, 0, 0, 10.0, 0.0)}
-    assert overall_ratio(states) == 0.5
-    assert overall_ratio({}) == 0.0
 
 
 @settings(max_examples=60)

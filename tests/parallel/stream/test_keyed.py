@@ -37,6 +37,7 @@ from wayeb_py.parallel.stream.stream import StreamSummary, stream
 from wayeb_py.parallel.wire.detection_id import DETECTION_ID, with_ids
 from wayeb_py.parallel.wire.packer import Packer, in_arrival_order
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
+from wayeb_py.parallel.wire.routing import route_by_hash
 from wayeb_py.parallel.wire.shards import routes, shard_of
 from wayeb_py.patterns import Patterns
 
@@ -397,7 +398,7 @@ def test_parcels_come_out_in_the_order_of_their_places(seed: int) -> None:
     for task, own in enumerate(dealt):
         if task:  # the first task has them in order
             dice.shuffle(own)
-        packer = Packer("ship", 4, task)
+        packer = Packer(route_by_hash(4), "ship", task)
         for start in range(0, len(own), 50):
             parcels += packer.add(pa.RecordBatch.from_pylist(own[start : start + 50]))
             parcels += packer.finish() if dice.random() < 0.5 else []
@@ -405,7 +406,7 @@ def test_parcels_come_out_in_the_order_of_their_places(seed: int) -> None:
     dice.shuffle(parcels)
     seen = []
     for shard in range(4):
-        batches = list(in_arrival_order(parcel.payload for parcel in parcels if parcel.split == shard))
+        batches = list(in_arrival_order(parcel for parcel in parcels if parcel.split == shard))
         numbers = [n for batch in batches for n in batch.column("n").to_pylist()]
         assert numbers == sorted(numbers)
         assert all((shard_of(batch.column("ship"), 4) == shard).all() for batch in batches)
@@ -438,7 +439,7 @@ class KeptState:
 
 
 def pack(events: pa.Table, task: int = 0) -> list[Parcel]:
-    packer = Packer("ship", 1, task)
+    packer = Packer(route_by_hash(1), "ship", task)
     return [parcel for batch in events.to_batches() for parcel in packer.add(batch)] + list(packer.finish())
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from wayeb_py.parallel.wire.shuffle import OPENED_ROWS, Packer, Routing, Target, open_events, route_to_groups
+from wayeb_py.parallel.wire.packer import OPENED_ROWS, Packer, in_arrival_order, open_events
+from wayeb_py.parallel.wire.parcel import Parcel
+from wayeb_py.parallel.wire.routing import Routing, Target, route_to_groups
 
 N_SHARDS = 50
 
@@ -44,3 +46,30 @@ def test_every_group_of_patterns_gets_a_parcel_of_its_own() -> None:
     packed = [*packer.add(events(100)), *packer.finish()]
     assert [parcel.split for parcel in packed] == [0, 1, 2]
     assert len({parcel.payload for parcel in packed}) == 1
+
+
+def test_parcels_of_several_tasks_in_any_order_come_out_as_they_arrived() -> None:
+    packed: list[Parcel] = []
+    for task in range(3):
+        packer = Packer(route_to_groups(1), "id", task, gathered_rows=10)
+        for start in range(0, 40, 7):
+            rows = range(40 * task + start, 40 * task + min(40, start + 7))
+            packed += packer.add(pa.record_batch({"id": pa.array(["a"] * len(rows)), "n": pa.array(rows)}))
+        packed += packer.finish()
+    assert len(packed) == 9
+    opened = list(in_arrival_order(packed[::-1]))
+    assert [n for batch in opened for n in batch.column("n").to_pylist()] == list(range(120))
+
+
+def test_a_text_of_few_words_here_and_many_there_is_put_in_order_by_place() -> None:
+    """What is a dictionary in one parcel is plain text in another, and the two overlap."""
+    packed: list[Parcel] = []
+    for task, n_words in enumerate((3, 5000)):
+        packer = Packer(route_to_groups(1), "id", task)
+        places = list(range(task, 12_000, 2))
+        words = [f"w{n % n_words}" for n in places]
+        packed += packer.add(pa.record_batch({"id": words, "word": words, "__place_0": places}))
+        packed += packer.finish()
+    rows = [row for batch in in_arrival_order(packed) for row in batch.to_pylist()]
+    assert [row["__place_0"] for row in rows] == list(range(12_000))
+    assert all(row["word"] == f"w{n % (5000 if n % 2 else 3)}" for n, row in enumerate(rows))
