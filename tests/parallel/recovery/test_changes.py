@@ -70,15 +70,16 @@ def files(stream: Chained, kind: str) -> list[Path]:
 
 
 @pytest.mark.parametrize("head", ["", "lateness 30 s", "lateness 30 s forget after 4000 s dedupe"])
-@pytest.mark.parametrize("dies", [False, True])
-def test_a_few_events_write_little_and_lose_nothing(made: Callable[..., Chained], head: str, dies: bool) -> None:
+@pytest.mark.parametrize("between", [lambda stream: None, Chained.restart], ids=["lives", "dies"])
+def test_a_few_events_write_little_and_lose_nothing(
+    made: Callable[..., Chained], head: str, between: Callable[[Chained], None]
+) -> None:
     stream = made(head=head, ends=True)
     written: list[int] = []
 
     def look(_: int) -> None:
         written.append(max(path.stat().st_size for path in files(stream, "*")[-1:]))
-        if dies:
-            stream.restart()
+        between(stream)
 
     found = run(stream, look)
     assert files(stream, "changes")
@@ -114,38 +115,56 @@ def test_a_process_that_others_have_left_behind_takes_their_changes(
     assert len(read) <= 2 + 3 * len(wholes), "two begin from the first; all follow from one whole state to the next"
 
 
-HARMS = ("first whole", "last whole", "last changes", "some changes", "all changes", "renamed", "swapped")
+Paths = list[Path]
+
+
+def spoil(paths: Paths) -> Paths:
+    for path in paths:
+        path.write_bytes(path.read_bytes()[:-1] + b"\0")
+    return paths
+
+
+def rename(changes: Paths) -> Paths:
+    """The last but one takes the name of the last."""
+    if len(changes) < 2:
+        return []
+    shutil.copy(changes[-2], changes[-1])
+    return changes[-1:]
+
+
+def swap(changes: Paths) -> Paths:
+    if len(changes) < 2:
+        return []
+    one, other = changes[-1].read_bytes(), changes[-2].read_bytes()
+    changes[-1].write_bytes(other)
+    changes[-2].write_bytes(one)
+    return changes[-2:]
+
+
+# What is done to whole states and changes; the files that it was done to.
+HARMS: dict[str, Callable[[Paths, Paths], Paths]] = {
+    "first whole": lambda wholes, changes: spoil(wholes[:1] if len(wholes) > 1 else []),
+    "last whole": lambda wholes, changes: spoil(wholes[-1:] if changes else []),
+    "last changes": lambda wholes, changes: spoil(changes[-1:]),
+    "some changes": lambda wholes, changes: spoil(changes[len(changes) // 2 :][:1]),
+    "all changes": lambda wholes, changes: spoil(changes),
+    "renamed": lambda wholes, changes: rename(changes),
+    "swapped": lambda wholes, changes: swap(changes),
+}
 
 
 @pytest.mark.parametrize("harm", HARMS)
 def test_what_is_damaged_is_made_again_from_what_is_left(made: Callable[..., Chained], harm: str) -> None:
     stream = made()
-    harmed: list[str] = []
+    harmed: list[Path] = []
 
     def lose(number: int) -> None:
-        if number % 2 == 0:
-            return
-        stream.restart()
-        wholes, changes = files(stream, "state"), files(stream, "changes")
-        chosen = {
-            "first whole": wholes[:1] if len(wholes) > 1 else [],
-            "last whole": wholes[-1:] if changes else [],
-            "last changes": changes[-1:],
-            "some changes": changes[len(changes) // 2 :][:1],
-            "all changes": changes,
-        }.get(harm, [])
-        for path in chosen:
-            path.write_bytes(path.read_bytes()[:-1] + b"\0")
-        if harm == "renamed" and len(changes) > 1:
-            shutil.copy(changes[-2], changes[-1])
-        if harm == "swapped" and len(changes) > 1:
-            one, other = changes[-1].read_bytes(), changes[-2].read_bytes()
-            changes[-1].write_bytes(other)
-            changes[-2].write_bytes(one)
-        harmed.extend(path.name for path in chosen)
+        if number % 2:
+            stream.restart()
+            harmed.extend(HARMS[harm](files(stream, "state"), files(stream, "changes")))
 
     assert run(stream, lose) == expected(stream.patterns, events(9))
-    assert harmed or harm in ("renamed", "swapped")
+    assert harmed
 
 
 def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callable[..., Chained]) -> None:

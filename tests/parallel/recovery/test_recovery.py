@@ -99,20 +99,33 @@ def test_a_task_that_dies_in_the_middle_leaves_no_trace(made: Callable[..., Chai
     assert rows(stream.found.tables) == expected(stream.patterns, events())
 
 
-@pytest.mark.parametrize("harm", ["all gone", "last gone", "last damaged", "last cut short"])
-def test_a_lost_state_is_made_again_from_what_is_left(made: Callable[..., Chained], harm: str) -> None:
+def damage(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
+
+
+def cut_short(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:30])
+
+
+@pytest.mark.parametrize(
+    ("which", "harm"),
+    [
+        pytest.param(slice(None), Path.unlink, id="all gone"),
+        pytest.param(slice(-1, None), Path.unlink, id="last gone"),
+        pytest.param(slice(-1, None), damage, id="last damaged"),
+        pytest.param(slice(-1, None), cut_short, id="last cut short"),
+    ],
+)
+def test_a_lost_state_is_made_again_from_what_is_left(
+    made: Callable[..., Chained], which: slice, harm: Callable[[Path], None]
+) -> None:
     stream = made(ends=False)
 
     def lose() -> None:
         for folder in (stream.folder / "snapshots" / "0").iterdir():
             states = sorted(folder.glob("*.state"), key=lambda path: snapshots.Point.parse(path.stem))
-            for path in states if harm == "all gone" else states[-1:]:
-                if harm == "last damaged":
-                    path.write_bytes(path.read_bytes()[:-9] + b"\0" * 9)
-                elif harm == "last cut short":
-                    path.write_bytes(path.read_bytes()[:30])
-                else:
-                    path.unlink()
+            for path in states[which]:
+                harm(path)
         stream.restart()
 
     stream.run(70, lose)
@@ -412,8 +425,8 @@ def test_an_entity_that_comes_back_after_being_forgotten_begins_a_new_word(tmp_p
     assert [(row[3], row[5]) for row in rows(stream.found.tables)] == [(1, 0)]
 
 
-@pytest.mark.parametrize("loses", [False, True])
-def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_closed(tmp_path: Path, loses: bool) -> None:
+@pytest.mark.parametrize("lost", [slice(0), slice(None, None, 2)], ids=["none is lost", "every second is lost"])
+def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_closed(tmp_path: Path, lost: slice) -> None:
     source = tmp_path / "events"
     source.mkdir()
     n = 300
@@ -423,9 +436,8 @@ def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_clos
     stream = Chained(tmp_path / "checkpoint", source, patterns, episodes=True)
 
     def lose() -> None:
-        if loses:
-            for path in sorted((stream.folder / "snapshots").rglob("*.state"))[::2]:
-                path.unlink()
+        for path in sorted((stream.folder / "snapshots").rglob("*.state"))[lost]:
+            path.unlink()
         stream.restart()
 
     stream.run(17, lose)
