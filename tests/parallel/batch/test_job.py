@@ -476,7 +476,10 @@ def slow(speed):
 """
 
 
-@pytest.mark.parametrize(("number", "code", "says"), [("SIGTERM", 143, []), ("SIGINT", 130, ["interrupted"])])
+@pytest.mark.parametrize(
+    ("number", "code", "says"),
+    [("SIGTERM", 143, []), pytest.param("SIGINT", 130, ["interrupted"], marks=pytest.mark.soak)],
+)
 def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
     tmp_path: Path, number: str, code: int, says: list[str]
 ) -> None:

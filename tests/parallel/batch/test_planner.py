@@ -85,11 +85,12 @@ def test_patterns_are_split_for_a_heavy_entity_only_where_recognising_is_what_co
 def test_splitting_the_patterns_of_a_heavy_entity_ends_the_job_sooner() -> None:
     facts = replace(FOLDER, n_workers=8, n_even_splits=8)
     costs = replace(DEAR, heaviest=1 / 3)
-    whole = planner._partition_s(facts, costs, 1)
-    split = planner._partition_s(facts, costs, 6)
-    even = planner._partition_s(facts, replace(costs, heaviest=0.0), 1)
-    assert split < 0.6 * whole
-    assert split < 1.5 * even
+    one_pattern = replace(facts, n_patterns=1), replace(costs, pattern_s=(sum(DEAR.pattern_s),))
+    cannot_be_split = decide(*one_pattern).seconds["partition"]
+    split = decide(facts, costs).seconds["partition"]
+    without_it = decide(facts, replace(costs, heaviest=0.0)).seconds["partition"]
+    assert split < 0.6 * cannot_be_split
+    assert split < 1.5 * without_it
 
 
 def test_an_entity_with_a_third_of_all_events_has_a_shard_of_its_own_that_starts_first() -> None:
