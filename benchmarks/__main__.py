@@ -129,7 +129,7 @@ def compare(
 @app.command()
 def publish(
     names: Annotated[list[str] | None, typer.Argument(metavar="NAME...", help="All that may be, without it.")] = None,
-    disturbed: Annotated[bool, typer.Option("--disturbed", help="Disturbed ones too; README then says so.")] = False,
+    disturbed: Annotated[bool, typer.Option("--disturbed", help="Disturbed ones too; not for README.")] = False,
     records: Records = RECORDS,
 ) -> None:
     """Copy the newest records of the usual size to benchmarks/published, and write README's numbers from there."""

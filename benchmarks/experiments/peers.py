@@ -43,6 +43,7 @@ MODULES = (
     "in_wayeb",
     "in_polars",
     "in_duckdb",
+    "in_duckdb_match",
     "in_re",
     "in_hyperscan",
     "in_esper",

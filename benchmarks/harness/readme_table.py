@@ -2,7 +2,7 @@
 
 `benchmarks/published` has one record of each experiment, as JSON under its name; `publish` copies it from the records
 of a run. Numbers are never typed: a test compares the section with what these records give. A line whose record, or
-whose number in it, is not there is left out.
+whose number in it, is not there is left out, and so is every number of a record that other processes disturbed.
 """
 
 from __future__ import annotations
@@ -183,20 +183,24 @@ def is_quotable(record: Record) -> bool:
 
 def section(published: Path = PUBLISHED) -> str:
     """The table and what it was measured on, without the two comments around it."""
-    rows, groups = [], dict[str, list[str]]()
+    rows, groups, disturbed = [], dict[str, list[str]](), list[str]()
     for name, lines in LINES.items():
         path = published / f"{name}.json"
         if not path.exists():
             continue
         record = read_record(path)
+        if record.disturbed:
+            disturbed.append(name)
+            continue
         told = {what: value for what, measured in lines.items() if (value := measured(record)) is not None}
-        warning = ", **disturbed: not to be quoted**" if record.disturbed else ""
-        rows += [f"| {what} | {value}{warning} | `{record.command}` |" for what, value in told.items()]
+        rows += [f"| {what} | {value} | `{record.command}` |" for what, value in told.items()]
         if told:
             groups.setdefault(_where(record), []).append(name)
     if not rows:
         return "Nothing is published yet: `make bench` prints what it measures.\n"
     where = [f"{place}: {', '.join(names)}." for place, names in groups.items()]
+    if disturbed:
+        where.append(f"Not quoted, since other processes disturbed the last record: {', '.join(disturbed)}.")
     return "\n".join(["| what | measured | repeat |", "| --- | --- | --- |", *rows, "", *where, ""])
 
 

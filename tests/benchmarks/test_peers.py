@@ -125,6 +125,27 @@ def test_ours_writes_one_line_a_pattern_and_names_them_as_the_tasks_do() -> None
     assert FORMS["wayeb"].lines("Legs") == 1
 
 
+class Database:
+    """A database that takes every query, or refuses each in the same words."""
+
+    def __init__(self, refusal: str | None) -> None:
+        self.refusal = refusal
+
+    def execute(self, query: str) -> None:
+        assert "MATCH_RECOGNIZE" in query
+        if self.refusal is not None:
+            raise RuntimeError(self.refusal)
+
+
+def test_a_database_without_the_clause_is_told_by_its_own_words() -> None:
+    from benchmarks.peers.in_duckdb_match import refusal
+
+    assert refusal(Database('Parser Error: syntax error at or near "ORDER"\n\nLINE 1: …')) == (
+        'Parser Error: syntax error at or near "ORDER"'
+    )
+    assert refusal(Database(None)) is None
+
+
 def test_a_section_ends_where_the_next_begins(tmp_path: Path) -> None:
     path = tmp_path / "queries.sql"
     path.write_text("-- about\n-- lines: One\nSELECT 1\n-- lines: Two\nSELECT 2\n-- lines: end\n")

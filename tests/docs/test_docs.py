@@ -131,6 +131,13 @@ def test_the_site_is_whole_and_asks_nobody_for_anything(tmp_path: Path) -> None:
     assert [address for page in site.rglob("*.html") for address in loaded.findall(page.read_text())] == []
 
 
+def test_the_picture_of_the_readme_is_small() -> None:
+    (picture,) = re.findall(r"!\[[^]]+\]\(([^)]+)\)", (ROOT / "README.md").read_text())
+    content = (ROOT / picture).read_bytes()
+    assert content.startswith(b"\x89PNG")
+    assert len(content) < 300_000
+
+
 def targets(page: Path) -> Iterator[str]:
     for target in re.findall(r"\]\(([^)#]+)[^)]*\)", FENCE.sub("", page.read_text())):
         if "://" not in target:
