@@ -25,6 +25,7 @@ from pathlib import Path
 import pytest
 
 import wayeb_py
+from tools import tree_page
 from tools.commands_page import PAGE, render_commands
 
 ROOT = Path(__file__).parents[2]
@@ -118,6 +119,24 @@ def test_the_page_of_commands_is_what_the_commands_say() -> None:
     assert PAGE.read_text() == render_commands() + "\n", "python -m tools.commands_page writes it anew"
 
 
+def test_every_file_of_the_tree_says_what_it_is_for() -> None:
+    lines = re.findall(r"^\| `(\w+\.py)` \| (.*) \|$", tree_page.render_tree(), re.MULTILINE)
+    assert len(lines) > 300
+    assert [name for name, said in lines if not said] == []
+
+
+# Words for which the glossary has another; and subjects and verbs that hide who does what.
+NOT_WORDS = r"errands?|harvests?|stretch(?:es)?|eras?(?!/)|last words|ageing|outlets?|complaints?"
+NOT_PROSE = r"somebody|whoever|nobody|(?:is|are|was|were) told of|wall's clock"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_pages_use_the_words_of_the_glossary(page: Path) -> None:
+    text = re.sub(r"`eras[^`]*`", "", page.read_text())
+    found = re.findall(rf"\b(?:{NOT_WORDS}|{NOT_PROSE})\b", text, re.IGNORECASE)
+    assert found == []
+
+
 def test_the_site_is_whole_and_asks_nobody_for_anything(tmp_path: Path) -> None:
     site = tmp_path / "site"
     command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict", "--site-dir", str(site)]
@@ -126,6 +145,7 @@ def test_the_site_is_whole_and_asks_nobody_for_anything(tmp_path: Path) -> None:
     )
     assert built.returncode == 0, built.stderr
     pages = {page.relative_to(ROOT / "docs").with_suffix(".html") for page in (ROOT / "docs").rglob("*.md")}
+    pages.add(Path("tree.html"))
     assert pages <= {page.relative_to(site) for page in site.rglob("*.html")}
     loaded = re.compile(r"""<(?:script|link|img|iframe)[^>]*(?:src|href)="((?:https?:)?//[^"]*)""")
     assert [address for page in site.rglob("*.html") for address in loaded.findall(page.read_text())] == []
