@@ -28,6 +28,7 @@ class Tally:
     detections: Counter[str] = field(default_factory=Counter)  # by pattern
     episodes: int | None = 0  # None where nobody joins detections to episodes
     late: int = 0
+    late_for_clock: int = 0  # recognised entity by entity, and set aside for what looks at all of them
     recognised_before: int = 0  # by the run whose state this one goes on from
     duplicates: int = 0
     bad: Counter[str] = field(default_factory=Counter)  # rows that are no events, by reason

@@ -154,6 +154,8 @@ class DetectionRows:
             self.times(found.start_ts),
             pa.array(found.start_seq),
         ]
+        if self.schema.has_silences:
+            arrays.append(pa.nulls(len(row), self.schema.time_type))
         at = pa.array(row)
         masks: dict[bytes, pa.Array] = {}  # columns that the same patterns emit are missing in the same detections
         for column in self.schema.emitted:

@@ -26,6 +26,7 @@ class DetectionSchema:
     key_type: pa.DataType
     time_type: pa.DataType
     emitted: Mapping[str, pa.DataType]
+    has_silences: bool = False  # then there is `decided_ts`, missing where a detection was known at its last event
 
     @classmethod
     def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
@@ -34,12 +35,13 @@ class DetectionSchema:
         assert stream.key is not None
         assert stream.time is not None
         emitted = {column: value_type(events.field(column).type) for column in patterns.emitted}
-        return cls(value_type(events.field(stream.key).type), events.field(stream.time).type, emitted)
+        key_type, time_type = value_type(events.field(stream.key).type), events.field(stream.time).type
+        return cls(key_type, time_type, emitted, has_silences(patterns))
 
     @classmethod
     def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
         """While no event has told any type: columns without one, which take those of what they are joined to."""
-        return cls(pa.null(), pa.null(), dict.fromkeys(patterns.emitted, pa.null()))
+        return cls(pa.null(), pa.null(), dict.fromkeys(patterns.emitted, pa.null()), has_silences(patterns))
 
     @cached_property
     def detections(self) -> pa.Schema:
@@ -52,6 +54,7 @@ class DetectionSchema:
                 ("seq", pa.int64()),
                 ("start_ts", self.time_type),
                 ("start_seq", pa.int64()),
+                *([("decided_ts", self.time_type)] if self.has_silences else []),
                 *self.emitted.items(),
             ]
         )
@@ -70,6 +73,22 @@ class DetectionSchema:
                 ("n_detections", pa.int64()),
             ]
         )
+
+
+def has_silences(patterns: CompiledPatterns) -> bool:
+    """Whether some of the patterns end in a silence, and are decided later than at their last event."""
+    return any(pattern.silence_s is not None for pattern in patterns.meaning.patterns[: patterns.n_reported])
+
+
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The table with the columns that others have besides, missing."""
+    if table.schema.names == schema.names:
+        return table
+    columns = [
+        table.column(field.name) if field.name in table.column_names else pa.nulls(table.num_rows, field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, names=schema.names)
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:

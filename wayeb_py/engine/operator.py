@@ -31,6 +31,9 @@ class Operator(Protocol):
     def fingerprint(self) -> str:
         """Changes with whatever the state would have another meaning under."""
 
+    def bind(self, schema: pa.Schema) -> None:
+        """Learns the types of the events before there are any; what does not fit is told at once."""
+
     def feed(self, batch: pa.RecordBatch) -> Detections:
         """The detections of some more events."""
 

@@ -16,6 +16,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.binding import bind_schema
+from wayeb_py.engine.detection_schema import DetectionSchema, fitted
 from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.operator import Operator
@@ -56,17 +58,26 @@ class Recogniser:
         self.counts = Tally()  # detections are the caller's to count
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
+        silent = [p.name for p in patterns.meaning.patterns[: patterns.n_reported] if p.silence_s is not None]
+        single = patterns if not silent else patterns.select(name for name in patterns.names if name not in silent)
         self._entities = EntityRecogniser(
-            patterns, order=order, episodes=episodes or on_episode is not None, workers=workers, own_input=own_input,
+            single, order=order, episodes=episodes or on_episode is not None, workers=workers, own_input=own_input,
             counts=self.counts, aside=self.aside,
         )  # fmt: skip
         self.operators: tuple[Operator, ...] = (self._entities,)
+        if silent:
+            from wayeb_py.engine.silence import SilenceRecogniser  # for start-up time: most files have no silence
+
+            waits = SilenceRecogniser(patterns.select(silent), order=order, counts=self.counts, aside=self.aside)
+            self.operators = (*self.operators, waits)
+        self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)
 
     def bind(self, schema: pa.Schema) -> None:
         """Binds the patterns to the types of the events before there are any; what does not fit is told at once."""
-        self._entities.bind(schema)
+        for operator in self.operators:
+            operator.bind(schema)
 
     def feed(self, events: Any) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol."""
@@ -148,6 +159,8 @@ class Recogniser:
     def _feed(self, batch: pa.RecordBatch) -> Detections:
         if len(self.operators) == 1:
             return self._entities.feed(batch)
+        if self._schema is None:
+            self._schema = bind_schema(self.patterns, batch.schema)
         return self._joined([operator.feed(batch) for operator in self.operators])
 
     def _joined(self, results: list[Detections]) -> Detections:
@@ -155,9 +168,14 @@ class Recogniser:
             return results[0]
         if not results:
             return self._entities.nothing()
+        tables = [result.to_arrow() for result in results]
+        if len(self.operators) > 1:
+            schema = (self._schema or DetectionSchema.unknown(self.patterns)).detections
+            # What one operator knows no type of yet takes that of another.
+            tables = [fitted(table, schema) for table in tables]
         return Detections(
-            pa.concat_tables([result.to_arrow() for result in results]),
-            pa.concat_tables([result.episodes() for result in results]),
+            pa.concat_tables(tables, promote_options="default"),
+            pa.concat_tables([result.episodes() for result in results], promote_options="default"),
         )
 
     def _announce(self, result: Detections) -> Detections:
