@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
-from wayeb_py.engine.binding import bind_schema
 from wayeb_py.errors import EventsError
 from wayeb_py.files.arrow_types import TEXT, conform, is_text, plain, served_type
 from wayeb_py.files.block import TimeRange
@@ -30,6 +29,7 @@ from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, finish, re
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.spark.task_errors import Raised
 from wayeb_py.parallel.spark.task_slots import count_task_slots
+from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route_by_hash, route_to_groups
@@ -71,7 +71,7 @@ def recognise(
             raise absent(column, "the data frame", events.columns)
     taken = events.select(*(f"`{name}`" for name in wanted.names))
     schema = _arrow_schema(taken, wanted)
-    found = _found_in(patterns, schema, what == "episodes")
+    found = schema_of_found(patterns, schema, what == "episodes")
     n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
     routing = route_by_hash(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
     groups: tuple[tuple[str, ...], ...] = ()
@@ -100,12 +100,6 @@ def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
     for column in wanted.columns:
         served_type(column, schema.field(column.name).type, wanted.time_unit, "the data frame")
     return pa.schema([pa.field(field.name, TEXT if is_text(field.type) else field.type) for field in schema])
-
-
-def _found_in(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of what is found in such events; EventsError where the patterns do not fit them."""
-    rows = bind_schema(patterns, schema)
-    return rows.episodes if episodes else rows.detections
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:

@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.binding import bind_schema
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
 from wayeb_py.files.discover import STDIN
@@ -39,6 +38,7 @@ from wayeb_py.parallel.spark.launch import hush
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
+from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.run.hindsight import FirstEvents, is_worth_looking_back, look_back
 from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input, summarise
@@ -87,7 +87,7 @@ def run(
             "Spark cannot read standard input", hint="keep the events in a file, or run with --engine local"
         )
     reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
-    found = schema_of_found(patterns, reader, episodes)
+    found = schema_of_found(patterns, reader.schema, episodes)
     positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:
@@ -131,12 +131,6 @@ def _session(
 
     stack.push(stop)
     return opened
-
-
-def schema_of_found(patterns: Patterns, reader: EventReader, episodes: bool) -> pa.Schema:
-    """The columns of what will be found; binds the patterns to the events here, where a fault is told at once."""
-    rows = bind_schema(patterns, reader.schema)
-    return rows.episodes if episodes else rows.detections
 
 
 @dataclass(slots=True)

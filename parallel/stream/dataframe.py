@@ -25,12 +25,12 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from wayeb_py.engine.binding import bind_schema
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.spark.bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.by_shard import Order, Shards, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.detection_id import with_id_first
+from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.packer import PLACE, STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.routing import route_by_hash
@@ -100,8 +100,7 @@ def _arrow_schema(patterns: Patterns, events: DataFrame) -> pa.Schema:
 
 def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of what is found in such events, as Spark has them; EventsError where the patterns do not fit."""
-    rows = bind_schema(patterns, schema)
-    found = with_id_first(rows.episodes if episodes else rows.detections)
+    found = with_id_first(schema_of_found(patterns, schema, episodes))
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
 
 

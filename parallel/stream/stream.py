@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from wayeb_py.engine.binding import bind_schema
 from wayeb_py.errors import DamagedError, DataError, WayebError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.set_aside import BadLimit
@@ -41,6 +40,7 @@ from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_st
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.stream.tolerance import Tolerance
 from wayeb_py.parallel.wire.detection_id import with_id_first
+from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
 from wayeb_py.tally import Tally
@@ -306,8 +306,7 @@ def _begin_version(
 
 def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of everything that the stream finds, in the same order in every batch."""
-    rows = bind_schema(patterns, schema)
-    return with_id_first(rows.episodes if episodes else rows.detections)
+    return with_id_first(schema_of_found(patterns, schema, episodes))
 
 
 # Batch by batch.

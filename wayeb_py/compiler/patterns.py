@@ -149,6 +149,12 @@ class CompiledPatterns:
         return tuple(pattern.name for pattern in self.compiled[: self.n_reported])
 
     @property
+    def clocked(self) -> tuple[str, ...]:
+        """The patterns that need a time which all entities agree on: pairs, and what waits for time to pass."""
+        reported = self.meaning.patterns[: self.n_reported]
+        return tuple(p.name for p in reported if p.silence_s is not None or p.pair is not None)
+
+    @property
     def emitted(self) -> list[str]:
         """The columns that detections have besides their own, in the order of the file."""
         reported = self.meaning.patterns[: self.n_reported]

@@ -28,10 +28,10 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.dataframe import recognise
-from wayeb_py.parallel.batch.job import schema_of_found
 from wayeb_py.parallel.batch.plans import make_plan
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.parcel import unpack
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def run_pools(
         reader = open_events(layout(own, place), wanted)
         plan = make_plan(patterns, reader, scheme, workers)
         assert plan.scheme == scheme
-        found = schema_of_found(patterns, reader, episodes)
+        found = schema_of_found(patterns, reader.schema, episodes)
         time_range = reader.selection.time_range
         spec = JobSpec(pack_patterns(patterns), reader.schema, found, time_range, episodes, plan.groups)
         context = schemes.JobContext.make(spark, spec)

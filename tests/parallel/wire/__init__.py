@@ -1,1 +1,1 @@
-"""Tests of what travels between processes."""
+"""Tests of what travels between tasks and driver."""

@@ -1,0 +1,21 @@
+"""The columns of what will be found, known where a job or a stream begins; what cannot run on Spark is told there."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.binding import bind_schema
+from wayeb_py.errors import DataError
+
+
+def schema_of_found(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
+    """The columns of what the patterns find in such events; EventsError or DataError where that cannot be."""
+    clocked = patterns.clocked
+    if clocked:
+        raise DataError(
+            f"pattern `{clocked[0]}` goes by a clock over all entities, which tasks on Spark do not share yet",
+            hint="run it in one process: `wayeb run --engine local`",
+        )
+    rows = bind_schema(patterns, events)
+    return rows.episodes if episodes else rows.detections

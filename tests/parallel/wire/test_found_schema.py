@@ -1,0 +1,34 @@
+"""What goes by a clock over all entities is refused where a job or a stream on Spark begins."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+
+import pyarrow as pa
+import pytest
+
+import wayeb_py
+from wayeb_py.compiler.limits import DEFAULT_LIMITS
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.patterns import Patterns
+
+EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
+
+
+def test_the_columns_are_known_before_anything_is_fed() -> None:
+    patterns = wayeb_py.compile("stream s { key id time t }\npattern P := (x > 1) emit x\n")
+    for episodes in (False, True):
+        found = patterns.recognise(EVENTS.empty_table())
+        expected = found.episodes().schema if episodes else found.to_arrow().schema
+        assert schema_of_found(patterns, EVENTS, episodes) == expected
+
+
+def test_a_silence_is_refused() -> None:
+    patterns = wayeb_py.compile("stream s { key id time t }\npattern Gone := (x > 1)\n")
+    (pattern,) = patterns.meaning.patterns
+    meaning = replace(patterns.meaning, patterns=(replace(pattern, silence_s=Fraction(60)),))
+    silent = Patterns.from_meaning(meaning, {}, DEFAULT_LIMITS, False, patterns.knowledge)
+    with pytest.raises(DataError, match="pattern `Gone` goes by a clock over all entities"):
+        schema_of_found(silent, EVENTS, False)
