@@ -16,7 +16,7 @@ import wayeb_py
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.saved.operators import entity_state
-from wayeb_py.engine.saved.state import arrays_of, read_ipc, unpack_state
+from wayeb_py.engine.saved.packing import arrays_of, read_ipc, unpack_state
 from wayeb_py.errors import DataError
 
 HEADS = {

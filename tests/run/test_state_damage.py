@@ -18,7 +18,7 @@ import wayeb_py
 from tests.run.event_runs import EVENTS, PATTERNS
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.engine.saved.operators import entity_state
-from wayeb_py.engine.saved.state import pack_state, unpack_state
+from wayeb_py.engine.saved.packing import pack_state, unpack_state
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.run.runner import run
 

@@ -27,7 +27,7 @@ from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.conform import Conformer
-from wayeb_py.engine.saved.state import pack_state, unpack_state
+from wayeb_py.engine.saved.packing import pack_state, unpack_state
 from wayeb_py.engine.saved.state_checks import misfit, read_batch, telling_misfits
 from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.errors import DataError

@@ -1,11 +1,11 @@
-"""Entities that have not been heard of for long leave a recogniser's state, which would otherwise only grow.
+"""Entities that have been silent for long leave a recogniser's state, which would otherwise only grow.
 
 With `forget after D` an entity's next event begins a new word if it comes more than D after its last one: for such an
-entity an empty state is as good as the one that is kept. Which entities these are is told by the others: those whose
-last event is more than D older than a time that enough of the others have reached, one more than the square root of
-their number. So a few entities with a clock from the future do not make all others old. Where the wall's clock is
-known, times ahead of it do not count at all, however many entities have them; it has to be the one that the batch was
-planned by, so that a batch that is repeated lets the same entities go.
+entity an empty state is as good as the one that is kept. The others decide which entities these are. Take the times
+of all last events, and of them the one that is reached by as many entities as the square root of their number and one
+more: an entity that is more than D behind it leaves. So a few with a clock from the future do not make all others old.
+Where the wall clock is known, times ahead of it do not count, however many entities have them; it has to be the one
+that the batch was planned by, so that a batch that is repeated drops the same entities.
 
 *Not taken*: the newest time of all, which one event from the year 2099 spoils for good; a share of the entities, a
 tenth say, as a crowd that has left would then stay in the state for as long as it is nine tenths of it.
@@ -27,7 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.saved.state import pack_state, unpack_state
+from wayeb_py.engine.saved.packing import pack_state, unpack_state
 from wayeb_py.kernels import arrival
 
 Mask = npt.NDArray[np.bool_]
@@ -38,7 +38,7 @@ AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a cl
 def find_aged(binding: Binding, now_s: float | None = None) -> Mask | None:
     """Which entities have not been heard of for longer than the patterns remember; None if there are none.
 
-    `now_s` is the wall's clock, if it is known: times ahead of it are no measure of the others.
+    `now_s` is the wall clock, if it is known: times ahead of it are no measure of the others.
     """
     last = binding.reorderer.greatest[: len(binding.entities)]
     if binding.forget < 0:

@@ -29,7 +29,7 @@ from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
 from wayeb_py.engine.event_clock import LATE, EventClock
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
-from wayeb_py.engine.saved.state import pack_arrays, unpack_state
+from wayeb_py.engine.saved.packing import pack_arrays, unpack_state
 from wayeb_py.engine.saved.state_checks import expect, misfit, read_arrays, read_batch, telling_misfits
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.kernels.arrival import FOREVER, NEVER

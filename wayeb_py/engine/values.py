@@ -425,8 +425,7 @@ def _ranks(left: Column, right: Column) -> tuple[I64, I64]:
 def _on_one_scale(left: Column, right: Column) -> tuple[Any, Any]:
     if left.per_unit == right.per_unit:
         return left.values, right.values
-    if left.kind == "time":  # ticks of different units: 64 bits may not hold the finer one's range, so Python numbers
-        return left.values.astype(object) * right.per_unit, right.values.astype(object) * left.per_unit
+    # As Python numbers: of different units 64 bits may not hold the finer one's range.
     return left.values.astype(object) * right.per_unit, right.values.astype(object) * left.per_unit
 
 

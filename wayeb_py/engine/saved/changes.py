@@ -19,17 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.engine.saved.state import (
-    Remembered,
-    are_among,
-    arrays_of,
-    fill,
-    gather,
-    pack_arrays,
-    read_ipc,
-    refuse_other_events,
-    unpack_state,
-)
+from wayeb_py.engine.saved.packing import arrays_of, pack_arrays, read_ipc, unpack_state
+from wayeb_py.engine.saved.state import Remembered, are_among, fill, gather, refuse_other_events
 from wayeb_py.errors import DataError
 
 I32 = npt.NDArray[np.int32]
