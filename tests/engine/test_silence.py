@@ -144,3 +144,14 @@ def test_a_file_of_silences_alone_runs() -> None:
     found = patterns.recognise(pa.table({"id": ["a", "b"], "t": [0, 61], "x": [9, 9]}))
     assert rows_of([found]) == [("Still", "a", 0, 0, 0, 0, 60)]
     assert rows_of([patterns.recognise(pa.table({"id": ["a", "b"], "t": [0, 60], "x": [9, 9]}))]) == []
+
+
+def test_a_clock_that_is_told_decides_what_no_event_can_break_any_more() -> None:
+    recogniser = wayeb_py.Recogniser(compiled())
+    found = recogniser.feed(pa.table({"id": ["a", "b", "b"], "t": [0, 5, 50], "x": [9, 9, 9]}))
+    assert rows_of([found]) == []
+    assert rows_of([recogniser.advance(60)]) == [], "an event at 60 could still come"
+    assert rows_of([recogniser.advance(61)]) == [("Still", "a", 0, 0, 0, 0, 60)]
+    late = recogniser.feed(pa.table({"id": ["b"], "t": [60], "x": [0]}))
+    assert (rows_of([late]), recogniser.counts.late_for_clock) == ([], 1)
+    assert rows_of([recogniser.advance(200)]) == [("Still", "b", 50, 1, 50, 1, 110)]

@@ -50,14 +50,14 @@ class EventClock:
         self._conformer: Conformer | None = None
         self._lateness = 0
         self._greatest = int(NEVER)
-        self._floor = int(NEVER)  # the clock that an earlier run has left: what is older than that is late
+        self._floor = int(NEVER)  # the clock that an earlier run has left, or was told: what is older is late
         self._held: pa.Table | None = None
         self._held_ts: I64 = np.zeros(0, dtype=np.int64)
 
     @property
     def now(self) -> int:
         """The clock in ticks: no event before it can come any more; NEVER while there has been none."""
-        return int(NEVER) if self._greatest == NEVER else self._greatest - self._lateness
+        return self._floor if self._greatest == NEVER else max(self._floor, self._greatest - self._lateness)
 
     @property
     def greatest(self) -> int:
@@ -95,6 +95,11 @@ class EventClock:
         kept = batch if not late.any() else batch.filter(pa.array(~late))
         self._hold(kept, ts[~late])
         return self._release(self._held_ts < self.now), dropped
+
+    def advance(self, clock: int) -> pa.RecordBatch | None:
+        """Moves the clock on to what others say of it; the events that it has passed then, in order."""
+        self._floor = max(self._floor, clock)
+        return None if self._held is None else self._release(self._held_ts < self.now)
 
     def finish(self) -> pa.RecordBatch | None:
         """All events that are left, in order: the input has ended, and the clock is past everything."""

@@ -166,12 +166,19 @@ class SilenceRecogniser(EntityRecogniser):
         if late.num_rows:
             self._of_all.late_for_clock += late.num_rows
             self._aside_of_all.append((LATE, late))
-        if passed.num_rows:
-            super().feed(passed)
-        return self.advance(self._clock.now)
+        self._recognise_passed(passed)
+        return self._over(self._clock.now)
 
     def advance(self, clock: int) -> Detections:
-        """The matches whose silence ended before this time."""
+        """The matches whose silence ended before this time, which no event before it can break any more."""
+        self._recognise_passed(self._clock.advance(clock))
+        return self._over(clock)
+
+    def _recognise_passed(self, passed: pa.RecordBatch | None) -> None:
+        if passed is not None and passed.num_rows:
+            super().feed(passed)
+
+    def _over(self, clock: int) -> Detections:
         if self._binding is None or clock == NEVER:
             return self.nothing()
         tables = [table for waiting in self._waiting for table in self._decided(waiting, clock)]
@@ -181,10 +188,8 @@ class SilenceRecogniser(EntityRecogniser):
 
     def finish(self) -> Detections:
         """The matches whose silence ends before the greatest time: of the others nobody knows."""
-        passed = self._clock.finish()
-        if passed is not None and passed.num_rows:
-            super().feed(passed)
-        return self.advance(self._clock.greatest)
+        self._recognise_passed(self._clock.finish())
+        return self._over(self._clock.greatest)
 
     def save(self) -> bytes:
         """The state of the entities, of the clock, and of what waits."""
