@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 from collections import Counter
@@ -172,9 +173,7 @@ def test_a_file_of_a_checkpoint_that_is_damaged_is_made_again_or_named(copied: P
     if path.name in ("first", "last"):
         states = sorted(path.parent.iterdir(), key=lambda state: int(state.stem.rpartition("-")[2]))
         path = states[-1 if path.name == "last" else 0]
-    assert path.exists()
-    if not path.stat().st_size and harm in ("cut in half", "flipped"):
-        return
+    assert path.stat().st_size > 0, "there is something to damage"
     damage(path, harm)
     said = goes_on(copied)
     if said is not None:
@@ -353,11 +352,14 @@ def test_a_seal_shows_every_flipped_bit() -> None:
             unseal(bytes(flipped))
 
 
-@pytest.mark.parametrize("harm", ["deleted", "emptied", "cut in half", "flipped"])
-@pytest.mark.parametrize("name", ["replay.json", "0.arrow", "0.due.npy"])
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        *itertools.product(["replay.json", "0.arrow", "0.due.npy"], ["deleted", "emptied", "cut in half"]),
+        ("replay.json", "flipped"),  # a copy of the data set is as safe as the data set
+    ],
+)
 def test_a_replay_whose_store_is_damaged_is_stored_again(tmp_path: Path, name: str, harm: str) -> None:
-    if name != "replay.json" and harm == "flipped":
-        return  # a copy of the data set is as safe as the data set
     pq.write_table(events(50), tmp_path / "a.parquet")
     wanted = Wanted.from_needs(wayeb_py.compile(PATTERNS).needs, "s")
     store_events([tmp_path / "a.parquet"], wanted, tmp_path / "store")
