@@ -149,6 +149,35 @@ def test_vessels_stay_on_the_water_and_move_no_faster_than_vessels() -> None:
     assert jumped.sum() < 0.003 * len(honest)  # only where a position is a lie
 
 
+def test_tracks_of_vessels_bend_and_follow_no_grid() -> None:
+    events, _ = maritime(60_000, n_vessels=60, seed=5)
+    under_way = events.filter(
+        pc.and_(
+            pc.equal(events["status"], "under way"),
+            pc.and_(pc.greater(events["speed"], 6), pc.less(events["speed"], 30)),
+        )
+    )
+    course = under_way["course"].to_numpy()
+    off_axes = np.abs((course + 45) % 90 - 45)  # from the nearest of north, east, south and west
+    assert (off_axes > 10).mean() > 0.4
+    order = np.lexsort((under_way["ts"].cast(pa.int64()).to_numpy(), under_way["mmsi"].to_numpy()))
+    ms = under_way["ts"].cast(pa.int64()).to_numpy()[order]
+    next_one = (np.diff(under_way["mmsi"].to_numpy()[order]) == 0) & (np.diff(ms) == 60_000)
+    turned = np.abs((np.diff(course[order]) + 180) % 360 - 180)[next_one]
+    assert (turned > 35).mean() < 0.02  # a scene, or the last cable lengths to a place
+    assert (turned > 10).mean() > 0.02
+
+
+def test_ships_bound_east_and_west_keep_to_lanes_of_their_own() -> None:
+    events, _ = maritime(60_000, n_vessels=60, seed=5)
+    rows = events.to_pandas()
+    ships = rows[rows.type.isin(["cargo", "tanker", "passenger"]) & rows.lon.between(-4.6, -4.4) & (rows.speed > 6)]
+    on_lane = ships[ships.lat.between(48.47, 48.56)]
+    east, west = on_lane[on_lane.course.between(80, 100)], on_lane[on_lane.course.between(260, 280)]
+    assert min(len(east), len(west)) > 100
+    assert west.lat.median() - east.lat.median() > 0.02
+
+
 def test_the_shore_of_arrays_is_the_shore() -> None:
     lon = np.linspace(-5.05, -3.95, 200)
     assert np.allclose(coast_lats(lon)[0], [coast_lat(one) for one in lon])
@@ -267,7 +296,7 @@ def test_every_kind_of_lie_and_of_occurrence_is_in_the_samples() -> None:
 @pytest.mark.parametrize(
     ("sample", "schema", "generated"),
     [
-        (SAMPLE, maritime_traffic.SCHEMA, lambda: maritime_traffic.generate_maritime(16_000, 36, 1)),
+        (SAMPLE, maritime_traffic.SCHEMA, lambda: maritime_traffic.generate_maritime(16_000, 36, 3)),
         (FLEET_SAMPLE, fleet_traffic.SCHEMA, lambda: fleet_traffic.generate_fleet(12_000, 36, 3)),
     ],
     ids=["maritime", "fleet"],

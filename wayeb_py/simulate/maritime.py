@@ -186,7 +186,8 @@ class Sea(Voyages):
     def _begin_tricks(self, who: I64, ts: I64) -> None:
         steps = int(TRICK_STEPS.max()) + 2
         enough_m = self.cruise_kn[who] * 1.04 * KN_IN_M_S * TICK_S * steps
-        who = who[(self.trick[who] == NO_TRICK) & (self._left_on_lane_m(who) > enough_m)]
+        along = np.abs(np.cos(np.radians(self.course[who]))) < 0.35  # a vessel that still turns may make a jump shorter
+        who = who[(self.trick[who] == NO_TRICK) & (self._left_on_lane_m(who) > enough_m) & along]
         self.trick[who] = self.random.integers(JUMPING, FROZEN + 1, len(who))
         self.trick_step[who], self.trick_began_ms[who] = 0, ts[who]
 
@@ -229,7 +230,7 @@ class Sea(Voyages):
         message["heading"][lies == 1] = 511
         message["course"][lies == 2] = 360
         message["lon"][lies == 3], message["lat"][lies == 3] = 181, 91
-        message["lat"][lies == 4] += 0.9
+        message["lat"][lies == 4] += 0.08
         message["lies"] = lies
 
     # ---- what is recorded; each with the message of this tick, whose number is `row`

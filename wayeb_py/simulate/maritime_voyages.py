@@ -1,6 +1,8 @@
 """Vessels sail over the invented sea: from port to lane to site to lane to port, a tick a minute.
 
-This is what they do; what they say about it, and what is recorded, is `generate_maritime`.
+This is what they do; what they say about it, and what is recorded, is `maritime`; where a passage leads, `passages`. A
+vessel steers for a point ahead and turns towards it by so many degrees a minute, so that its track bends where one
+passage meets the next. Only where it is close to where it must be does it turn at once.
 """
 
 from __future__ import annotations
@@ -27,7 +29,15 @@ from wayeb_py.simulate.maritime_scenes import (
     play,
     shift,
 )
-from wayeb_py.simulate.traffic import F64, I64, Bool
+from wayeb_py.simulate.passages import (
+    FAIRWAY_DEG,
+    Clear,
+    clear_of_islands,
+    clear_of_shore,
+    lane_lat_at,
+    lane_of,
+)
+from wayeb_py.simulate.traffic import F64, I64, Bool, metres_between
 
 # What a vessel is at, in the order of a voyage.
 IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)
@@ -36,6 +46,10 @@ TICK_MS = 60_000
 SLOW_KN, SLOW_WITHIN_M = 4.5, 1500.0  # close to a port
 HIDDEN_KN = 5.0  # faster than usual, when nobody hears
 CALL_MESSAGES = 3  # at the berth
+AHEAD_DEG = 0.03  # of longitude: what a vessel on a lane steers for
+MOST_TURN_DEG = 24.0  # in a minute
+TURNS_AT_ONCE_M = 2500.0  # closer than this to where it goes
+JOINS_WITHIN_M = 900.0  # one passage ends here before the next, so that the turn is not overshot
 FORGET_RATE = 0.08  # departures at which the crew forgets to change the status
 
 
@@ -55,7 +69,8 @@ class Voyages:
         self.type = random.choice(len(TYPES), n, p=TYPE_SHARES)
         least, most = np.array(CRUISE_KN, dtype=np.float64)[self.type].T
         self.cruise_kn = random.uniform(least, most)
-        self.lane_lat = random.uniform(48.485, 48.535, n)
+        self.lane_lat = lane_of(random, self.type, np.ones(n))  # of the present direction
+        self.meander = random.uniform(0, 1, n)
         self.port = random.integers(0, self.n_mainland, n)
         self.destination = self.port.copy()
         self.scene = np.zeros(n, np.int64)
@@ -65,8 +80,12 @@ class Voyages:
         self.remaining = random.integers(0, 240, n)  # ticks in port, along the shore, or at the site
         self.lon, self.lat = self.port_lon[self.port].copy(), self.port_lat[self.port].copy()
         self.to_lon, self.to_lat = self.lon.copy(), self.lat.copy()
+        self.via_lon, self.via_lat = self.lon.copy(), self.lat.copy()  # the end of a fairway
+        self.has_via = np.zeros(n, np.bool_)
         self.course = random.uniform(0, 360, n)
         self.heading = self.course.copy()
+        self.track = self.course.copy()  # the course without its noise
+        self.casts_off = np.zeros(n, np.bool_)  # begins to sail, in whatever direction
         self.speed_kn = np.zeros(n)
         self.skew = np.zeros(n)  # between heading and course while drifting; the turning sense of a search
         self.left = np.zeros(n, np.bool_)  # the port is behind
@@ -93,24 +112,48 @@ class Voyages:
 
     def _sail(self, who: I64, noise: npt.NDArray[np.float32], arrived: Bool) -> None:
         """Towards the next point of the voyage, slowly near a port."""
-        scale = np.cos(np.radians(self.lat[who])) * METRES_A_DEGREE
-        east_m = (self.to_lon[who] - self.lon[who]) * scale
-        north_m = (self.to_lat[who] - self.lat[who]) * METRES_A_DEGREE
-        left_m = np.hypot(east_m, north_m)
         phase = self.phase[who]
+        scale = np.cos(np.radians(self.lat[who])) * METRES_A_DEGREE
+        left_m = metres_between(self.lon[who], self.lat[who], self.to_lon[who], self.to_lat[who])
+        aim_lon, aim_lat = self._aim(who)
+        east_m, north_m = (aim_lon - self.lon[who]) * scale, (aim_lat - self.lat[who]) * METRES_A_DEGREE
+        aim_m = np.hypot(east_m, north_m)
+
         slow = (phase == TO_PORT) & (left_m < SLOW_WITHIN_M)
         slow |= (phase == TO_LANE) & (self.from_port_m(who) < SLOW_WITHIN_M) & (self.scene[who] != COASTING)
         cruise_kn = self.cruise_kn[who] + np.where(self.hides[who], HIDDEN_KN, 0.0)
         speed_kn = np.where(slow, SLOW_KN, cruise_kn) * (1 + 0.03 * np.clip(noise[0, who], -1, 1))
         step_m = speed_kn * KN_IN_M_S * TICK_S
-        there = step_m >= left_m
-        share = np.where(there, 1.0, step_m / np.maximum(left_m, 1.0))
-        self.lon[who] += east_m * share / scale
-        self.lat[who] += north_m * share / METRES_A_DEGREE
-        self.speed_kn[who] = speed_kn
-        self.course[who] = np.degrees(np.arctan2(east_m, north_m)) + 1.5 * noise[1, who]
+        bearing = np.degrees(np.arctan2(east_m, north_m))
+        turn = (bearing - self.track[who] + 180) % 360 - 180
+        at_once = (aim_m < TURNS_AT_ONCE_M) | self.casts_off[who]
+        track = np.where(at_once, bearing, self.track[who] + np.clip(turn, -MOST_TURN_DEG, MOST_TURN_DEG))
+        self.casts_off[who] = False
+        step_m = np.where(at_once, np.minimum(step_m, aim_m), step_m)
+        self.lon[who] += step_m * np.sin(np.radians(track)) / scale
+        self.lat[who] += step_m * np.cos(np.radians(track)) / METRES_A_DEGREE
+        self.track[who], self.speed_kn[who] = track, speed_kn
+        self.course[who] = track + 1.5 * noise[1, who]
         self.heading[who] = self.course[who] + 2.0 * np.clip(noise[2, who], -3, 3)
-        arrived[who] = there
+
+        has_via = self.has_via[who]
+        self.has_via[who] = has_via & (aim_m - step_m > JOINS_WITHIN_M)
+        joins = np.isin(phase, (TO_LANE, ALONG_LANE_OUT, FROM_SITE, ALONG_LANE_IN)) & ~has_via
+        arrived[who] = ~has_via & (left_m - step_m <= np.where(joins, JOINS_WITHIN_M, 0.0))
+
+    def _aim(self, who: I64) -> tuple[F64, F64]:
+        """What vessels steer for: the end of the fairway, a point ahead on the lane, or where they go."""
+        lon, lat = self.to_lon[who].copy(), self.to_lat[who].copy()
+        lane = np.isin(self.phase[who], (ALONG_LANE_OUT, ALONG_LANE_IN))
+        ahead = np.clip(lon - self.lon[who], -AHEAD_DEG, AHEAD_DEG)
+        is_far = lane & (np.abs(ahead) == AHEAD_DEG)
+        lon = np.where(is_far, self.lon[who] + ahead, lon)
+        lat = np.where(is_far, self._lane_lat(who, lon), lat)
+        via = self.has_via[who]
+        return np.where(via, self.via_lon[who], lon), np.where(via, self.via_lat[who], lat)
+
+    def _lane_lat(self, who: I64, lon: F64) -> F64:
+        return lane_lat_at(lon, self.lane_lat[who], self.meander[who])
 
     def from_port_m(self, who: I64) -> F64:
         """How far vessels are that sail straight north from their ports."""
@@ -126,6 +169,7 @@ class Voyages:
         self.lat[who] = coast_lats(self.lon[who])[0] + 0.0013
         self.speed_kn[who] = self.cruise_kn[who]
         self.course[who] = self.heading[who] = np.degrees(np.arctan2(sense * scale, sense * slope))
+        self.track[who] = self.course[who]
 
     def _play_scene(self, who: I64) -> None:
         scene = self.scene[who]
@@ -138,6 +182,7 @@ class Voyages:
         step_m = np.where(scene == ANCHORED, 0.0, speed_kn * KN_IN_M_S * TICK_S)
         self.lon[who], self.lat[who] = shift(self.lon[who], self.lat[who], course, step_m)
         self.course[who], self.heading[who], self.speed_kn[who] = course, heading, speed_kn
+        self.track[who] = course
 
     # ---- what comes next
 
@@ -159,18 +204,46 @@ class Voyages:
         self._moor(who[phase == TO_PORT], began_ms[phase == TO_PORT])
 
     def _head_for(self, who: I64, phase: int) -> None:
+        """Where the next passage leads: it leaves a lane, or joins it, in the direction in which the vessel sails."""
         self.phase[who] = phase
         if phase in (TO_LANE, FROM_SITE):
-            self.to_lon[who], self.to_lat[who] = self.lon[who], self.lane_lat[who]
-            if phase == FROM_SITE:
-                self.began_ms[who] = self.last_ms[who]
+            self._join_lane(who, phase)
         elif phase == ALONG_LANE_OUT:
-            self.to_lon[who], self.to_lat[who] = self.site_lon[who], self.lane_lat[who]
+            before = self._leaving(who, self.site_lon[who], clear_of_islands, self.site_lat[who])
+            self.to_lon[who], self.to_lat[who] = before, self._lane_lat(who, before)
         elif phase == TO_SITE:
             self.to_lon[who], self.to_lat[who] = self.site_lon[who], self.site_lat[who]
+        elif phase == ALONG_LANE_IN:
+            port = self.destination[who]
+            before = self._leaving(who, self.port_lon[port], clear_of_shore, self.port_lat[port] + FAIRWAY_DEG)
+            self.to_lon[who], self.to_lat[who] = before, self._lane_lat(who, before)
         else:
-            self.to_lon[who] = self.port_lon[self.destination[who]]
-            self.to_lat[who] = self.lane_lat[who] if phase == ALONG_LANE_IN else self.port_lat[self.destination[who]]
+            port = self.destination[who]
+            self.to_lon[who], self.to_lat[who] = self.port_lon[port], self.port_lat[port]
+            self.via_lon[who], self.via_lat[who] = self.port_lon[port], self.port_lat[port] + FAIRWAY_DEG
+            self.has_via[who] = True
+
+    def _join_lane(self, who: I64, phase: int) -> None:
+        has_site = (phase == TO_LANE) & ~np.isin(self.scene[who], (NONE, COASTING))
+        next_lon = np.where(has_site, self.site_lon[who], self.port_lon[self.destination[who]])
+        way_deg = next_lon - self.lon[who]
+        self.lane_lat[who] = lane_of(self.random, self.type[who], way_deg)
+        lane_lat = self._lane_lat(who, self.lon[who])
+        if phase == TO_LANE:
+            begins_lat = self.lat[who] + FAIRWAY_DEG
+            self.via_lon[who], self.via_lat[who] = self.lon[who], begins_lat
+            self.has_via[who] = self.casts_off[who] = True
+            slant = clear_of_shore(self.lon[who], begins_lat, lane_lat, way_deg)
+        else:
+            self.began_ms[who] = self.last_ms[who]
+            slant = clear_of_islands(self.lon[who], self.lat[who], lane_lat, way_deg)
+        self.to_lon[who] = self.lon[who] + slant
+        self.to_lat[who] = self._lane_lat(who, self.to_lon[who])
+
+    def _leaving(self, who: I64, lon: F64, clear: Clear, lat: F64) -> F64:
+        """Where vessels leave their lanes for places north or south of them."""
+        back_deg = self.lon[who] - lon
+        return np.asarray(lon + clear(lon, lat, self._lane_lat(who, lon), back_deg))
 
     def _depart(self, who: I64) -> None:
         """Chooses the voyage: where to, and what happens on the way."""
