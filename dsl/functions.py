@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from wayeb_py.dsl import predicates as p
-from wayeb_py.dsl.units import DEGREES, HOURS, METRES, SECONDS, Unit
+from wayeb_py.dsl.units import DEGREES, HOURS, METRES, SECONDS, UNITS, Unit
 
 Takes = Literal[
     "number",
@@ -41,7 +41,8 @@ class Function:
     """One way to call a function; a function of two ways, such as `distance`, is declared twice.
 
     `becomes` is the part of the tree that it makes of its arguments; None where the checker works it out. In a pair a
-    function of one entity's event takes `a` or `b` first, which `whose` says of it: `both` where it may be left out.
+    function of one entity's event takes `a` or `b` first, which `whose` says of it: `both` where it may be left out,
+    `nobody` where it cannot be asked there.
     """
 
     name: str
@@ -53,7 +54,7 @@ class Function:
     needs: tuple[Need, ...] = ()
     becomes: type[Any] | None = None
     more: bool = False  # the last argument may come again and again
-    whose: Literal["", "one", "both"] = ""
+    whose: Literal["", "one", "both", "nobody"] = ""
     otherwise: Mapping[int, str] = field(default_factory=dict)  # what is meant by another number of arguments
 
     def accepts(self, n_arguments: int) -> bool:
@@ -120,7 +121,7 @@ FUNCTIONS: tuple[Function, ...] = (
         METRES,
         ("position", "previous event"),
         p.Moved,
-        whose="one",
+        whose="nobody",
     ),
     Function(
         "held",
@@ -174,9 +175,121 @@ FUNCTIONS: tuple[Function, ...] = (
         p.Distance,
         whose="one",
     ),
+    Function(
+        "crossed",
+        "crossed(zone)",
+        ("areas or lines",),
+        "predicate",
+        "the straight way in lon/lat from the previous position to this one touches one of the areas, or crosses one "
+        "of the lines; false at a first event and where a position is missing",
+        needs=("position", "previous event", "places"),
+        becomes=p.Crossed,
+        whose="both",
+        otherwise={2: "it is called as `crossed(zone)`; how near the way comes is `passed(buoy, 500 m)`"},
+    ),
+    Function(
+        "passed",
+        "passed(buoy, 500 m)",
+        ("places", "length"),
+        "predicate",
+        "that way comes so near to one of the points or lines",
+        needs=("position", "previous event", "places"),
+        becomes=p.Passed,
+        whose="both",
+    ),
     Function("point", "point(-4.47, 48.38)", ("degrees", "degrees"), "places", "a place by its longitude and latitude"),
     Function("missing", "missing(x)", ("value",), "predicate", "x is null or NaN", becomes=p.Missing),
     Function("time", 'time("2016-01-12T13:00:00Z")', ("instant",), "time", "a moment"),
+    Function(
+        "detected",
+        "detected(P)",
+        ("pattern",),
+        "predicate",
+        "the pattern P is detected at this event; `detected(a, P)` in a pair",
+        needs=("other patterns",),
+        becomes=p.Detected,
+        whose="one",
+    ),
+    Function(
+        "since",
+        "since(P)",
+        ("pattern",),
+        "number",
+        "time since the pattern P was last detected, 0 at that event; missing before the first",
+        SECONDS,
+        ("other patterns",),
+        p.Since,
+        whose="nobody",
+    ),
+    Function(
+        "distance",
+        "distance(a, b)",
+        ("entity", "entity"),
+        "number",
+        "great-circle distance between the two of a pair",
+        METRES,
+        ("position", "several entities"),
+        p.Separation,
+    ),
+    Function(
+        "bearing",
+        "bearing(a, b)",
+        ("entity", "entity"),
+        "number",
+        "bearing of b from a, 0 to 360",
+        DEGREES,
+        ("position", "several entities"),
+        p.Bearing,
+    ),
+    Function(
+        "closing",
+        "closing(a, b)",
+        ("entity", "entity"),
+        "number",
+        "speed at which their distance shrinks",
+        UNITS["m/s"],
+        ("position", "several entities"),
+        p.Closing,
+    ),
+    Function(
+        "cpa",
+        "cpa(a, b)",
+        ("entity", "entity"),
+        "number",
+        "their distance at the closest point of approach, if both keep speed and course",
+        METRES,
+        ("position", "several entities", "motion"),
+        p.Cpa,
+    ),
+    Function(
+        "tcpa",
+        "tcpa(a, b)",
+        ("entity", "entity"),
+        "number",
+        "time from now until that point; 0 where it is past",
+        SECONDS,
+        ("position", "several entities", "motion"),
+        p.Tcpa,
+    ),
+    Function(
+        "age",
+        "age(a)",
+        ("entity",),
+        "number",
+        "time since the newest event of a",
+        SECONDS,
+        ("several entities",),
+        p.Age,
+    ),
+    Function(
+        "reports",
+        "reports(a)",
+        ("entity",),
+        "predicate",
+        "this event of the pair is one of a",
+        needs=("several entities",),
+        becomes=p.Reports,
+    ),
 )
 
 _BY_NAME: dict[str, tuple[Function, ...]] = {}

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.names import Gathered
-from wayeb_py.dsl.semantics.scope import KIND_NAMES, Scope
+from wayeb_py.dsl.semantics.scope import KIND_NAMES, Report, Scope
 from wayeb_py.dsl.semantics.times import read_instant
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL
@@ -19,9 +20,11 @@ _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", re.ASCII)
 _TIME = re.compile(r"(?P<number>-?\d+(?:\.\d+)?)(?P<unit>\D*)", re.ASCII)
 
 
-def check_test(test: t.Test, source: Source, gathered: Gathered, scope: Scope) -> m.Example | None:
+def check_test(
+    test: t.Test, source: Source, gathered: Gathered, scopes: Mapping[str | None, Scope]
+) -> m.Example | None:
     """The example; None, and a report, if something is wrong with it."""
-    report = scope.report
+    report = next(iter(scopes.values())).report
     before = len(report.found)
     if test.pattern not in gathered.patterns:
         if test.pattern not in gathered.broken_patterns:
@@ -34,27 +37,92 @@ def check_test(test: t.Test, source: Source, gathered: Gathered, scope: Scope) -
                 hint,
             )
         return None
-    n_events = _check_lengths(test, source, scope)
+    pattern, _ = gathered.patterns[test.pattern]
+    pair = pattern.each if isinstance(pattern.each, t.EachPair) else None
+    names = _streams_of(pattern, scopes)
+    if any(name not in scopes for name in names):
+        return None  # the pattern's own report says so
+    own = [scopes[name] for name in names]
+    n_events = _check_lengths(test, source, own[0])
     columns: list[tuple[str, tuple[str | None, ...]]] = []
     times: tuple[Fraction, ...] | None = None
+    who: tuple[str, ...] = ()
+    streams: tuple[str, ...] = ()
     for line in test.lines:
         if line.attribute is None:
-            times = _times(line, source, scope)
+            times = _times(line, source, own[0])
+        elif pair is not None and line.attribute == "who":
+            who = tuple(item.text for item in line.items)
+        elif pair is not None and pair.other is not None and line.attribute == "on":
+            streams = _streams(line, names, source, report)
         else:
-            columns.append((line.attribute, _values(line, line.attribute, source, scope)))
+            columns.append((line.attribute, _values(line, line.attribute, source, own)))
+    if pair is not None and test.lines:
+        _check_who(test, pair, who, streams, source, report)
     for detected in test.detects:
-        _check_detected(detected, n_events, source, scope)
-    if len(report.found) > before:
+        _check_detected(detected, n_events, source, own[0])
+    if times is None:
+        times = tuple(Fraction(i) for i in range(n_events))
+    ends_s = _ends_s(test, times, source, own[0])
+    if any(diagnostic.severity == "error" for diagnostic in list(report.found.values())[before:]):
         return None
     expected = tuple(m.Expected(detected.at, detected.start) for detected in test.detects)
-    return m.Example(
-        test.pattern,
-        tuple(columns),
-        times if times is not None else tuple(Fraction(i) for i in range(n_events)),
-        expected,
-        source,
-        span=test.name_span,
-    )
+    if pair is not None and pair.other is None:
+        streams = (pair.stream,) * n_events
+    return m.Example(test.pattern, tuple(columns), times, expected, source, who, streams, ends_s, span=test.name_span)
+
+
+def _streams_of(pattern: t.Pattern, scopes: Mapping[str | None, Scope]) -> list[str | None]:
+    """The streams whose events a test of the pattern gives."""
+    if isinstance(pattern.each, t.EachPair):
+        return list(dict.fromkeys([pattern.each.stream, pattern.each.other or pattern.each.stream]))
+    if pattern.on is not None:
+        return [pattern.on.stream]
+    return [next(iter(scopes))]
+
+
+def _streams(line: t.Values, names: Sequence[str | None], source: Source, report: Report) -> tuple[str, ...]:
+    """From which stream each event is, as the line `on:` says."""
+    for item in line.items:
+        if item.text not in names:
+            known = " and ".join(f"`{name}`" for name in names)
+            hint = report.suggest(item.text, [name for name in names if name is not None])
+            message = f"`{shown(item.text)}` is not a stream of this pattern"
+            report.error(source, message, item.span, f"its streams are {known}", hint)
+    return tuple(item.text for item in line.items)
+
+
+def _check_who(
+    test: t.Test, pair: t.EachPair, who: tuple[str, ...], streams: tuple[str, ...], source: Source, report: Report
+) -> None:
+    if not who:
+        report.error(
+            source,
+            "a test of a pair says whose event each is",
+            test.name_span,
+            "no line `who:` in its block",
+            "write a line such as `who: A B A B`",
+        )
+    if pair.other is not None and not streams:
+        report.error(
+            source,
+            "a test of a pair over two streams says from which each event is",
+            test.name_span,
+            "no line `on:` in its block",
+            f"write a line such as `on: {pair.stream} {pair.other}`",
+        )
+
+
+def _ends_s(test: t.Test, times: tuple[Fraction, ...], source: Source, scope: Scope) -> Fraction | None:
+    """When the data of a test end, in seconds."""
+    if test.ends is None:
+        return None
+    ends_s = _seconds(t.Item(test.ends.text, span=test.ends.span), source, scope)
+    if ends_s is not None and times and ends_s < times[-1]:
+        scope.report.error(
+            source, "the data of a test end at or after its last event", test.ends.span, "before the last event"
+        )
+    return ends_s
 
 
 def _check_lengths(test: t.Test, source: Source, scope: Scope) -> int:
@@ -96,15 +164,17 @@ def _count(n: int) -> str:
     return "1 value" if n == 1 else f"{n} values"
 
 
-def _values(line: t.Values, attribute: str, source: Source, scope: Scope) -> tuple[str | None, ...]:
+def _values(line: t.Values, attribute: str, source: Source, scopes: Sequence[Scope]) -> tuple[str | None, ...]:
+    """The values of an attribute, of whichever stream of the pattern has it."""
+    scope = next((scope for scope in scopes if attribute in scope.attributes), scopes[0])
     known = scope.attributes.get(attribute)
     is_looked_up = attribute.partition(".")[0] in scope.lookups
-    if known is None and scope.has_attr_lines and not is_looked_up:
+    if known is None and all(scope.has_attr_lines for scope in scopes) and not is_looked_up:
         hint = scope.report.suggest(attribute, list(scope.attributes))
         scope.report.error(source, f"unknown attribute `{attribute}`", line.span, "not in the event schema", hint)
         return ()
     kind = (known.kind if known is not None else None) or scope.kinds.known.get((attribute,))
-    if known is None and attribute not in scope.mentioned:
+    if known is None and not any(attribute in scope.mentioned for scope in scopes):
         hint = scope.report.suggest(attribute, sorted(scope.mentioned))
         scope.report.warn(
             source, f"no pattern mentions `{attribute}`", line.span, "has no effect on what is detected", hint

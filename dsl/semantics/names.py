@@ -113,7 +113,7 @@ def _check_path(path: str, source: Source, span: Span, report: Report) -> None:
 
 def order_lets(gathered: Gathered, report: Report) -> list[tuple[t.Let, Source]]:
     """The lets in an order in which each uses only earlier ones; those in a cycle are reported and left out."""
-    uses = {name: _names_in(let.body) & gathered.lets.keys() for name, (let, _) in gathered.lets.items()}
+    uses = {name: names_in(let.body) & gathered.lets.keys() for name, (let, _) in gathered.lets.items()}
     ordered: list[tuple[t.Let, Source]] = []
     done: set[str] = set()
     wrong: set[str] = set()
@@ -155,7 +155,8 @@ def _report_cycle(cycle: list[str], gathered: Gathered, report: Report) -> list[
     return cycle
 
 
-def _names_in(root: t.Expression) -> set[str]:
+def names_in(root: t.Expression) -> set[str]:
+    """The names that an expression mentions."""
     found: set[str] = set()
     waiting: list[object] = [root]
     while waiting:

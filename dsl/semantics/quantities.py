@@ -269,8 +269,9 @@ def comparison(
     left, right = _time_as_number(r, left, right), _time_as_number(r, right, left)
     if left.kind is None and right.kind is None:
         keys = column_key(left.value), column_key(right.value)
-        if keys[0] is not None and keys[1] is not None:
-            r.scope.kinds.alike.append((keys[0], keys[1]))
+        scope = r.scope_of(left.value)
+        if keys[0] is not None and keys[1] is not None and scope is r.scope_of(right.value):
+            scope.kinds.alike.append((keys[0], keys[1]))
     elif left.kind is None and right.kind is not None:
         r.want_kind(left, right.kind, nodes[0].span)
     elif right.kind is None and left.kind is not None:

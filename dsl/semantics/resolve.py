@@ -12,15 +12,16 @@ from dataclasses import replace
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.functions import USAGE, ways_to_call
+from wayeb_py.dsl.functions import USAGE, needs, ways_to_call
 from wayeb_py.dsl.height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.semantics import calls, letters, quantities
+from wayeb_py.dsl.semantics.pair_calls import entities_of
 from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
-from wayeb_py.dsl.semantics.scope import Scope, column_key, text_at
+from wayeb_py.dsl.semantics.scope import Pairing, Scope, column_key, text_at
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import UNITS
-from wayeb_py.dsl.walk import transform
-from wayeb_py.errors import Diagnostic, LimitError, Source, Span
+from wayeb_py.dsl.walk import transform, walk
+from wayeb_py.errors import Diagnostic, LimitError, Note, Source, Span
 
 MAX_SIZE = 200_000
 
@@ -36,12 +37,18 @@ class Resolver:
         self.report = scope.report
         self.source = Source("", "")
         self.each: tuple[str, str] | None = None
+        self.pair: Pairing | None = None
 
     def resolve(
-        self, root: t.Expression, source: Source, each: tuple[str, str] | None = None, in_regex: bool = True
+        self,
+        root: t.Expression,
+        source: Source,
+        each: tuple[str, str] | None = None,
+        in_regex: bool = True,
+        pair: Pairing | None = None,
     ) -> Result:
         """The meaning of an expression; Wrong if something in it was reported."""
-        self.source, self.each = source, each
+        self.source, self.each, self.pair = source, each, pair
         waiting: list[tuple[t.Expression, int, bool]] = [
             (root, 0, in_regex)
         ]  # (node, number of parts done, in a regex)
@@ -96,9 +103,14 @@ class Resolver:
         if isinstance(node, t.Call):
             if node.function not in USAGE and node.function not in self.scope.functions:
                 return ()  # what an unknown function would make of its arguments, nobody knows
-            takes_places = any("places" in way.needs for way in ways_to_call(node.function))
-            if takes_places and parts and isinstance(parts[0], t.Name):
-                return parts[1:]  # its call looks it up among the knowledge
+            ways = ways_to_call(node.function)
+            if self.pair is not None:
+                parts = parts[len(entities_of(self.pair, node)) :]
+            elif ways and all("several entities" in way.needs for way in ways):
+                return ()  # its arguments are entities, of which there is one
+            named = {need for way in ways for need in way.needs}
+            if named & {"places", "other patterns"} and parts and isinstance(parts[0], t.Name):
+                return parts[1:]  # its call looks it up among the knowledge, or the patterns
         return parts
 
     def is_hyphenated(self, node: t.Arithmetic) -> bool:
@@ -148,26 +160,58 @@ class Resolver:
         scope, name = self.scope, node.name
         if self.each is not None and name == self.each[0]:
             return Placed(m.Places(self.each[1], each=True), scope.knowledge[self.each[1]].shape)
+        if self.pair is not None and name in self.pair.roles:
+            return self.entity_alone(node)
         if name in scope.lets:
             return self.let(node)
         if name in scope.broken:
             return WRONG
         if name in scope.knowledge:
             return Placed(m.Places(name), scope.knowledge[name].shape)
-        attribute = scope.attributes.get(name)
-        if attribute is None and (in_regex or scope.has_attr_lines):
+        if name not in scope.attributes and (in_regex or scope.has_attr_lines):
             return self.unknown(node, in_regex)
-        if attribute is None:
-            attribute = m.Attribute(name, scope.kinds.known.get((name,)))
+        if self.pair is not None:
+            return self.nobody(node)
+        return self.attribute(scope, name, node.span)
+
+    def attribute(self, scope: Scope, name: str, span: Span) -> Valued:
+        """A column of the events of a stream."""
+        attribute = scope.attributes.get(name) or m.Attribute(name, scope.kinds.known.get((name,)))
         scope.mentioned.add(name)
         unit = UNITS[attribute.unit] if attribute.unit else None
         kind = attribute.kind or scope.kinds.known.get((name,))
-        return Valued(m.Attribute(name, kind, attribute.unit, span=node.span), kind, unit)
+        return Valued(m.Attribute(name, kind, attribute.unit, span=span), kind, unit)
+
+    def nobody(self, node: t.Name) -> Wrong:
+        """Reports an attribute in a pair that does not say whose it is."""
+        assert self.pair is not None
+        a, b = self.pair.meaning.variables
+        self.report.error(
+            self.source,
+            f"`{node.name}` stands alone, and a pair has two",
+            node.span,
+            f"whose `{node.name}`?",
+            f"write `{a}.{node.name}` or `{b}.{node.name}`",
+        )
+        return WRONG
+
+    def entity_alone(self, node: t.Name) -> Wrong:
+        """Reports an entity of the pair where a value or a predicate is expected."""
+        self.report.error(
+            self.source,
+            f"`{node.name}` is an entity of the pair, not a value",
+            node.span,
+            "a value is expected here",
+            f"write for example `{node.name}.speed`",
+        )
+        return WRONG
 
     def unknown(self, node: t.Name, in_regex: bool) -> Wrong:
         name, scope = node.name, self.scope
         if name in ("null", "NULL", "None", "nan", "NaN"):
             hint: str | None = "write `missing(x)` to ask whether a value is missing"
+        elif name == "silence":
+            hint = "say for how long: `silence 1 h`"
         elif name in USAGE:
             hint = f"a function is called with parentheses: `{USAGE[name]}`"
         else:
@@ -188,6 +232,8 @@ class Resolver:
     def let(self, node: t.Name) -> Result:
         result = self.scope.results.get(node.name, WRONG)
         if isinstance(result, Wrong):
+            return self.let_of_a_pair(node) if node.name in self.scope.lets_of_pairs and self.pair is None else WRONG
+        if self.pair is not None and node.name not in self.scope.lets_of_pairs and not self.fits_a_pair(node, result):
             return WRONG
         height, size = result.height + 1, result.size
         self.check_limits(node.span, height, size)
@@ -196,7 +242,38 @@ class Resolver:
             result = Regexed(respan(result.regex, node.span))
         return replace(result, height=height, size=size)
 
+    def fits_a_pair(self, node: t.Name, result: Result) -> bool:
+        """Whether a `let` says nothing of one entity's event alone; a report if it does."""
+        meaning = getattr(result, "value", None) or getattr(result, "predicate", None) or getattr(result, "regex", None)
+        bare = next((part for part in walk(meaning) if isinstance(part, m.Attribute) or needs(part, "position")), None)
+        if bare is None or self.pair is None:
+            return True
+        what = f"`{bare.name}`" if isinstance(bare, m.Attribute) else "the position"
+        self.report.error(
+            self.source,
+            f"`{node.name}` asks for {what} of one entity, and a pair has two",
+            node.span,
+            "a `let` about one entity",
+            f"write it with `{self.pair.meaning.variables[0]}.`, here or in a `let` of its own",
+        )
+        return False
+
+    def let_of_a_pair(self, node: t.Name) -> Wrong:
+        """Reports a `let` about a pair in a pattern of one entity."""
+        let, source = self.scope.lets[node.name]
+        self.report.error(
+            self.source,
+            f"`{node.name}` is about a pair of entities",
+            node.span,
+            "this pattern looks at one entity at a time",
+            "write `for each pair a, b in vessels within 1 km fresh 10 min` after the pattern's name",
+            Note(source, let.name_span, "the `let` is here"),
+        )
+        return WRONG
+
     def column(self, node: t.Column) -> Result:
+        if self.pair is not None and node.variable in self.pair.roles:
+            return self.column_of(self.pair, node)
         is_row = self.each is not None and node.variable == self.each[0]
         if node.variable in self.scope.lookups and not is_row:
             return self.looked_up(node)
@@ -207,16 +284,32 @@ class Resolver:
                 hint = f"did you mean `prev({other})`?"
             elif node.variable in self.scope.lets:
                 hint = "one event is compared with the one before it, by `prev(x)`, and with no other of the match"
-            elif node.column in self.scope.attributes:
+            elif node.column in self.scope.attributes and self.pair is None:
                 hint = f"write `{node.column}`: the columns of an event stand by themselves"
             elif self.each is not None:
                 hint = f"did you mean `{self.each[0]}.{node.column}`?"
+            elif self.pair is not None:
+                a, b = self.pair.meaning.variables
+                hint = f"the entities of this pair are `{a}` and `{b}`"
+            what = "a row of places" if self.pair is None else "an entity of this pair"
             self.report.error(
-                self.source, f"`{node.variable}` is not a row of places", node.span, "no `for each` names it", hint
+                self.source, f"`{node.variable}` is not {what}", node.span, "no `for each` names it", hint
             )
             return WRONG
         kind = self.scope.kinds.known.get((self.each[1], node.column))
         return Valued(m.PlaceColumn(self.each[1], node.column, kind), kind)
+
+    def column_of(self, pair: Pairing, node: t.Column) -> Result:
+        """An attribute of one of the two: `a.speed`."""
+        role = pair.roles[node.variable]
+        scope = pair.scopes[role]
+        if node.column not in scope.attributes and scope.has_attr_lines:
+            hint = self.report.suggest(node.column, list(scope.attributes))
+            label = f"not in the event schema of `{scope.stream.name}`"
+            self.report.error(self.source, f"unknown attribute `{node.column}`", node.span, label, hint)
+            return WRONG
+        found = self.attribute(scope, node.column, node.span)
+        return Valued(m.Of(role, found.value), found.kind, found.unit)
 
     def looked_up(self, node: t.Column) -> Result:
         """An attribute that is joined to the event by its place and time."""
@@ -299,8 +392,14 @@ class Resolver:
             return result.kind == kind
         key = column_key(result.value)
         if key is not None:
-            self.scope.kinds.use(key, kind, (self.source, span))
+            self.scope_of(result.value).kinds.use(key, kind, (self.source, span))
         return True
+
+    def scope_of(self, value: m.Value) -> Scope:
+        """The scope of the stream that a column is of."""
+        while isinstance(value, m.Previous):
+            value = value.operand
+        return self.pair.scopes[value.role] if self.pair is not None and isinstance(value, m.Of) else self.scope
 
 
 _Handler = Callable[[Resolver, Any, list[Result]], Result]

@@ -89,7 +89,7 @@ class Kinds:
 
 def column_key(value: m.Value) -> ColumnKey | None:
     """What a value's kind is looked up by; None if it is no column."""
-    while isinstance(value, m.Previous):
+    while isinstance(value, m.Previous | m.Of):
         value = value.operand
     if isinstance(value, m.Attribute):
         return (value.name,)
@@ -116,6 +116,22 @@ class Scope:
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
     lookups: dict[str, m.Lookup] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)  # attributes that some expression asks for
+    patterns: dict[str, tuple[t.Pattern, Source]] = field(default_factory=dict)
+    broken_patterns: set[str] = field(default_factory=set)
+    lets_of_pairs: set[str] = field(default_factory=set)  # those that name an entity of some pair
+
+
+@dataclass(slots=True)
+class Pairing:
+    """What the names of a pattern over pairs stand for: its entities, and the streams that they come from."""
+
+    meaning: m.EachPair
+    scopes: dict[m.Role, Scope]
+
+    @property
+    def roles(self) -> dict[str, m.Role]:
+        a, b = self.meaning.variables
+        return {a: "a", b: "b"}
 
 
 def text_at(source: Source, span: Span) -> str:

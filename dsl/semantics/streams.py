@@ -1,4 +1,4 @@
-"""The stream block becomes what is known of the events: key, time, position, attributes, and how disorder is
+"""A stream block becomes what is known of its events: key, time, position, motion, attributes, and how disorder is
 treated."""
 
 from __future__ import annotations
@@ -11,44 +11,62 @@ from wayeb_py.dsl.node import NOWHERE
 from wayeb_py.dsl.semantics.names import Gathered
 from wayeb_py.dsl.semantics.scope import Report
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.units import UNITS, wrong_duration
+from wayeb_py.dsl.units import UNITS, describe_dimension, wrong_duration
 from wayeb_py.errors import Note, Source, Span
 
 _LINE_NAMES: dict[type, str] = {
-    t.Key: "key", t.Time: "time", t.Position: "position", t.Order: "order", t.Lateness: "lateness",
+    t.Key: "key", t.Time: "time", t.Position: "position", t.Motion: "motion",
+    t.Order: "order", t.Lateness: "lateness",
     t.Forget: "forget after", t.Dedupe: "dedupe", t.Clean: "clean",
 }  # fmt: skip
 
 
-def read_stream(
+def read_streams(
     gathered: Gathered, report: Report, key: str | None, time: str | None, time_unit: str | None
+) -> list[tuple[m.Stream, dict[str, m.Attribute]]]:
+    """The streams, each with the attributes that are known by name; what the caller gives wins over a single block."""
+    blocks: dict[str, tuple[t.Stream, Source]] = {}
+    for stream, source in gathered.streams:
+        known = blocks.setdefault(stream.name, (stream, source))
+        # Files that are read together may each say the same.
+        if known[0] is not stream and (known[1] == source or known[0] != stream):
+            note = Note(known[1], known[0].name_span, "declared first here")
+            report.error(
+                source, f"the stream `{stream.name}` is declared twice", stream.name_span, "a second time", note=note
+            )
+    if len(blocks) > 1:
+        return [_read_stream(stream, source, report, None, None, None) for stream, source in blocks.values()]
+    for stream, source in blocks.values():
+        return [_read_stream(stream, source, report, key, time, time_unit)]
+    return [_read_stream(None, Source("", ""), report, key, time, time_unit)]
+
+
+def _read_stream(
+    stream: t.Stream | None,
+    source: Source,
+    report: Report,
+    key: str | None,
+    time: str | None,
+    time_unit: str | None,
 ) -> tuple[m.Stream, dict[str, m.Attribute]]:
-    """The stream, and the attributes that are known by name; what the caller gives wins over the block."""
     lines: dict[type, Any] = {}
     attributes: dict[str, m.Attribute] = {}
-    stream_name = None
-    if gathered.streams:
-        stream, source = gathered.streams[0]
-        stream_name = stream.name
-        for other, other_source in gathered.streams[1:]:
-            # Files that are read together may each say the same.
-            if other_source == source or other != stream:
-                note = Note(source, stream.name_span, "the first one is here")
-                report.error(
-                    other_source, "there is a second stream block", other.name_span, "only one is allowed", note=note
-                )
+    if stream is not None:
         lines = _lines(stream, source, report, attributes)
         if stream.span != NOWHERE:  # the older form has no block to complain about
             _check_presence(stream, source, report, lines, key, time)
         _check_position(source, report, lines, attributes)
+        _check_motion(source, report, lines, attributes)
     found_time = lines.get(t.Time)
     position = lines.get(t.Position)
+    motion = lines.get(t.Motion)
     made = m.Stream(
-        name=stream_name,
+        name=None if stream is None else stream.name,
         key=key or _column(lines.get(t.Key)),
         time=time or _column(found_time),
         time_unit=cast(Any, time_unit or (found_time.unit if found_time is not None and time is None else None)),
         position=(position.lon, position.lat) if position is not None else None,
+        motion=(motion.speed, motion.course) if motion is not None else None,
         order=_column(lines.get(t.Order)),
         lateness_s=_seconds(lines.get(t.Lateness)),
         forget_after_s=_seconds(lines.get(t.Forget)),
@@ -62,6 +80,33 @@ def read_stream(
         # The lines `time` and `position` tell the unit of their columns.
         known[name] = attribute if role is None or attribute.unit is not None else _with_unit(attribute, role)
     return made, known
+
+
+def _check_motion(source: Source, report: Report, lines: dict[type, Any], attributes: dict[str, m.Attribute]) -> None:
+    """Speed is a number in a unit of speed, course one in degrees: what is computed from them has units too."""
+    motion = lines.get(t.Motion)
+    if motion is None:
+        return
+    for column, wanted, example, span in (
+        (motion.speed, UNITS["m/s"], "kn", motion.span),
+        (motion.course, UNITS["deg"], "deg", motion.course_span),
+    ):
+        declared = attributes.get(column)
+        unit = None if declared is None or declared.unit is None else UNITS[declared.unit]
+        if unit is not None and unit.dimension == wanted.dimension:
+            continue
+        if column == motion.course and declared is not None and declared.kind == "number" and unit is None:
+            continue  # bearings are in degrees
+        what = "the speed" if column == motion.speed else "the course"
+        is_what = describe_dimension(wanted)
+        label = f"not {is_what}" if unit is not None else "its unit is not declared"
+        report.error(
+            source,
+            f"{what} of `motion` is {is_what} with its unit",
+            declared.span if declared is not None else span,
+            label,
+            f"write a line `attr {column} number in {example}`",
+        )
 
 
 def _with_unit(attribute: m.Attribute, role: m.Attribute) -> m.Attribute:

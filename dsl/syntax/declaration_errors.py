@@ -17,9 +17,9 @@ from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
 
 if TYPE_CHECKING:
-    from wayeb_py.dsl.syntax.grammar import Piece
+    from wayeb_py.dsl.syntax.rules import Piece
 
-STREAM_WORDS = ("key", "time", "position", "attr", "order", "lateness", "forget", "dedupe", "clean")
+STREAM_WORDS = ("key", "time", "position", "motion", "attr", "order", "lateness", "forget", "dedupe", "clean")
 
 _OTHER_KINDS = {
     "int": "number", "integer": "number", "float": "number", "double": "number", "real": "number", "numeric": "number",
@@ -43,7 +43,13 @@ _NAMED = {
     "the longitude": ("the line `position`", "position lon, lat"),
     "the latitude": ("the line `position`", "position lon, lat"),
     "an attribute": ("the line `attr`", "attr speed number in km/h"),
+    "the speed": ("the line `motion`", "motion speed, course"),
+    "the course": ("the line `motion`", "motion speed, course"),
     "the row": ("`for each`", "for each p in port"),
+    "the entity": ("`for each pair`", "for each pair a, b in vessels within 1 km fresh 10 min"),
+    "the stream of a pair": ("`for each pair`", "for each pair a, b in vessels within 1 km fresh 10 min"),
+    "on": ("`on`", "pattern Slow on vessels := …"),
+    "the emitted column": ("`as`", "emit a.speed as speed_a"),
     "the places": ("`for each`", "for each p in port"),
 }
 
@@ -55,7 +61,7 @@ def _something(token: Token) -> str:
 def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
     who, example = _NAMED[what]
     if token.kind == "name" and token.text in RESERVED:
-        if what in ("pattern", "let", "points", "lines", "areas", "lookup", "the stream", "the row"):
+        if what in ("pattern", "let", "points", "lines", "areas", "lookup", "the stream", "the row", "the entity"):
             return SyntaxFault(
                 f"`{token.text}` is a reserved word", token.span, "cannot be a name", "choose another name"
             )
@@ -142,6 +148,15 @@ def position_comma(piece: Piece, token: Token) -> SyntaxFault:
         token.span,
         _something(token),
         "write `position lon, lat`",
+    )
+
+
+def motion_comma(piece: Piece, token: Token) -> SyntaxFault:
+    return _hyphen(piece, token, is_column=True) or SyntaxFault(
+        "a motion is two columns, speed and course, with a comma between them",
+        token.span,
+        _something(token),
+        "write `motion speed, course`",
     )
 
 
@@ -265,6 +280,16 @@ def no_event_number(piece: Piece, token: Token) -> SyntaxFault:
     )
 
 
+def no_end(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "`ends at` is followed by a time", token.span, _something(token), "write for example `ends at 3h`"
+    )
+
+
+def ends_twice(span: Span) -> SyntaxFault:
+    return SyntaxFault("a test says only once when its data end", span, "a second `ends at`", "leave one of them out")
+
+
 def not_one_detects(name: Token, keywords: list[Token]) -> SyntaxFault:
     if not keywords:
         return SyntaxFault(
@@ -346,6 +371,21 @@ def after_expression(piece: Piece, token: Token) -> SyntaxFault:
     keyword = piece.split(None, 1)[0]
     if token.text in ("within", "emit") and keyword == "let":
         return SyntaxFault(f"`{token.text}` belongs to a pattern", token.span, "a `let` has no such clause")
+    if token.text == ";" and re.compile(r";\s*silence\b").match(piece.whole, token.start):
+        silence = Span(token.start, piece.whole.index("silence", token.start) + len("silence"))
+        if keyword == "let":
+            return SyntaxFault("`silence` belongs to a pattern", silence, "a `let` has no such clause")
+        return SyntaxFault(
+            "`silence` comes right after the sequence", silence, "after `within` or `emit`", "change their order"
+        )
+    before_it = " ".join(piece.whole[piece.base : token.start].split())
+    if keyword == "pattern" and token.kind == "sign" and re.search(r"; silence [\d.]+ ?\w+$", before_it):
+        return SyntaxFault(
+            "`silence` is the last part of a pattern",
+            token.span,
+            f"`{shown(token.text)}` follows it",
+            "what comes after a silence is a pattern of its own",
+        )
     if token.text in ("within", "emit"):
         before = piece.whole[piece.base : token.start]
         if f" {token.text} " in " ".join(before.split()) + " ":
@@ -377,14 +417,47 @@ def no_each(piece: Piece, token: Token) -> SyntaxFault:
     return SyntaxFault("`for` is followed by `each`", token.span, _something(token), "write `for each p in port`")
 
 
+_A_PAIR = "for each pair a, b in vessels within 1 km fresh 10 min"
+
+
+def no_pair_in(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "after the names of a pair comes `in` and the stream", token.span, _something(token), f"write `{_A_PAIR}`"
+    )
+
+
+def no_second_entity(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault("a pair has two entities", token.span, _something(token), f"write `{_A_PAIR}`")
+
+
+def no_reach(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "a pair says how near its entities are",
+        token.span,
+        _something(token),
+        "write for example `within 1 km fresh 10 min` after the stream",
+    )
+
+
+def no_fresh(piece: Piece, token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "a pair says for how long a position counts",
+        token.span,
+        _something(token),
+        "write for example `fresh 10 min`: of an entity that has been silent for longer nobody knows where it is",
+    )
+
+
 def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
+    if re.search(r"for\s+each\s+(?:ordered|pairs?|two)\s*$", piece.whole[piece.base : token.start]):
+        return SyntaxFault("a pair has two entities", token.span, _something(token), f"write `{_A_PAIR}`")
     return SyntaxFault(
         "after the row's name comes `in` and the places", token.span, _something(token), "write `for each p in port`"
     )
 
 
-def no_quantity(what: str, events: bool, piece: Piece, token: Token) -> SyntaxFault:
-    example = f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min"
+def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: str | None = None) -> SyntaxFault:
+    example = example or (f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min")
     rest = piece.whole[token.start : piece.base + len(piece)]
     meant = _duration_of_others(rest)
     if meant is not None:

@@ -77,6 +77,25 @@ def clause_inside(token: Token) -> SyntaxFault:
     )
 
 
+def silence_inside(token: Token) -> SyntaxFault:
+    """`; silence` in parentheses."""
+    return SyntaxFault(
+        "`silence` is the last part of a pattern",
+        token.span,
+        "inside parentheses",
+        "put it at the end of the pattern: `R ; silence 1 h`",
+    )
+
+
+def silence_alone(token: Token) -> SyntaxFault:
+    return SyntaxFault(
+        "`silence` comes after `;`, at the end of a pattern",
+        token.span,
+        "no sequence is before it",
+        "write `R ; silence 1 h`: R, and then no event for an hour",
+    )
+
+
 def closes_nothing(token: Token) -> SyntaxFault:
     what, opening = ("brace", "{") if token.text == "}" else ("parenthesis", "(")
     return SyntaxFault(f"this {what} closes nothing", token.span, f"no `{opening}` is open here")

@@ -98,6 +98,8 @@ class _Reader:
             elif self.ends_here(token):
                 frame = self.frames[-1]
                 if frame.kind != "file":
+                    if token.text == ";":
+                        raise expression_errors.silence_inside(self.tokens[self.at + 1])
                     if self.closes_later():
                         raise expression_errors.clause_inside(token)
                     raise expression_errors.never_closed(frame.opening)
@@ -107,7 +109,13 @@ class _Reader:
                 wants_operand = self.read_operator(token)
 
     def ends_here(self, token: Token) -> bool:
-        return token.kind == "end" or (token.kind == "name" and token.text in ("within", "emit"))
+        if token.kind == "name":
+            return token.text in ("within", "emit")
+        return token.kind == "end" or (token.text == ";" and self.begins_silence(self.at + 1))
+
+    def begins_silence(self, at: int) -> bool:
+        """Whether `silence 1 h` stands here, which belongs to the pattern and not to its regex."""
+        return self.tokens[at].text == "silence" and self.tokens[at + 1].kind == "number"
 
     def closes_later(self) -> bool:
         """Whether the open bracket is closed after the clause that stands here."""
@@ -171,6 +179,8 @@ class _Reader:
         )
 
     def read_name(self, token: Token) -> bool:
+        if token.kind == "name" and self.begins_silence(self.at):
+            raise expression_errors.silence_alone(token)
         self.at += 1
         following = self.tokens[self.at]
         touches = following.start == token.end and following.kind == "sign"
@@ -463,7 +473,7 @@ def check_literal(token: Token) -> None:
 
 
 def read_expression(text: str, start: int, end: int) -> tuple[t.Expression, int]:
-    """The expression that begins at start, and the offset where it ends: the end, or `within` or `emit`."""
+    """The expression that begins at start, and the offset where it ends: the end, `within`, `emit` or `; silence`."""
     return _Reader(text, start, end).read()
 
 

@@ -57,7 +57,7 @@ def _head_widths(text: str, declarations: tuple[t.Declaration, ...]) -> list[int
         apart = text.count("\n", previous.span.end, declaration.span.start) > 1
         if apart or type(previous) is not type(declaration):
             run = []
-        if not isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)):
+        if not isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)) or _is_of_pairs(declaration):
             run = []
             continue
         run.append(i)
@@ -113,15 +113,23 @@ def _declaration(text: str, declaration: t.Declaration, width: int, comments: li
         places = [line.span.start for line in declaration.lines]
         return _block(f"stream {t.Name(declaration.name)} {{", stream_lines(declaration.lines), places, comments)
     if isinstance(declaration, t.Test):
-        places = [*(line.span.start for line in declaration.lines), declaration.detects_span.start]
+        ends = [] if declaration.ends is None else [declaration.ends.span.start]
+        places = [*(line.span.start for line in declaration.lines), *ends, declaration.detects_span.start]
         return _block(f"test {t.Name(declaration.pattern)} {{", test_lines(declaration), places, comments)
-    printed = print_tree(declaration)
+    printed, head, tail = print_tree(declaration), "", ""
     if isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)):
         head, tail = head_and_tail(declaration)
         printed = f"{head.ljust(width)} {tail}"
+    if not comments and _is_of_pairs(declaration) and len(printed) > WIDTH:
+        # What a pair is takes a line of its own.
+        return [f"{head} :=", *_wrapped(_INDENT + tail.removeprefix(":= "), _INDENT)]
     if not comments:
         return _wrapped(printed, _INDENT)
     return _with_comments(text, declaration, printed, comments)
+
+
+def _is_of_pairs(declaration: t.Declaration) -> bool:
+    return isinstance(declaration, t.Pattern) and isinstance(declaration.each, t.EachPair)
 
 
 def _block(head: str, lines: list[str], places: list[int], comments: list[Comment]) -> list[str]:

@@ -15,8 +15,9 @@ import pyparsing as pp
 from wayeb_py.dsl.height import too_high
 from wayeb_py.dsl.syntax import declaration_errors
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.grammar import DECLARATION, Piece
+from wayeb_py.dsl.syntax.grammar import DECLARATION
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, next_token
+from wayeb_py.dsl.syntax.rules import Piece
 from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
 from wayeb_py.dsl.wording import close_to
 from wayeb_py.errors import Diagnostic, PatternError, Source, Span

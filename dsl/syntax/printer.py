@@ -143,10 +143,21 @@ def print_tree(tree: t.Tree) -> str:
             return f"include {encode_text(path)}"
         case t.Each(variable=variable, places=places):
             return f"for each {encode_name(variable)} in {encode_name(places)}"
+        case t.EachPair():
+            return _each_pair(tree)
+        case t.On(stream=stream):
+            return f"on {encode_name(stream)}"
+        case t.Silence(duration=duration):
+            return f"; silence {_number(duration)}"
+        case t.Ends(text=text):
+            return f"ends at {text}"
         case t.Within(amount=amount, events=events):
             return f"within {_number(amount)}" + (" events" if events else "")
         case t.Emit(columns=columns):
-            return "emit " + ", ".join(encode_name(column.name) for column in columns)
+            return "emit " + ", ".join(map(print_tree, columns))
+        case t.Emitted(variable=variable, column=column, name=given):
+            written = encode_name(column) if variable is None else f"{encode_name(variable)}.{encode_name(column)}"
+            return written if given is None else f"{written} as {encode_name(given)}"
         case t.Item(text=text, quoted=quoted):
             return encode_text(text) if quoted else text
         case t.Values(attribute=attribute, items=items):
@@ -169,10 +180,19 @@ def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern) -> tu
             return f"lookup {encode_name(name)}", f"from {encode_text(path)} {found}"
         case t.Let(name=name, body=body):
             return f"let {encode_name(name)}", f"= {print_expression(body)}"
-        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit):
-            head = f"pattern {encode_name(name)}" + ("" if each is None else f" {each}")
-            clauses = [str(clause) for clause in (within, emit) if clause is not None]
+        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit, on=on, silence=silence):
+            head = " ".join([f"pattern {encode_name(name)}", *(str(part) for part in (on, each) if part is not None)])
+            clauses = [str(clause) for clause in (silence, within, emit) if clause is not None]
             return head, " ".join([":=", print_expression(body), *clauses])
+
+
+def _each_pair(each: t.EachPair) -> str:
+    a, b = map(encode_name, each.variables)
+    stream = encode_name(each.stream)
+    of = f"{a}, {b} in {stream}" if each.other is None else f"{a} in {stream}, {b} in {encode_name(each.other)}"
+    what = "ordered pair" if each.ordered else "pair"
+    reach = f"within {_number(each.within)} fresh {_number(each.fresh)}"
+    return f"for each {what} {of} {reach}" + (" projected" if each.projected else "")
 
 
 def _column_head(attribute: str | None) -> str:
@@ -192,6 +212,8 @@ def _words_of_line(line: t.Tree) -> list[str]:
             return ["position", f"{encode_name(lon)}, {encode_name(lat)}"]
         case t.Attr(name=name, kind=kind, unit=unit):
             return ["attr", encode_name(name), f"{kind} in {unit}" if unit else kind]
+        case t.Motion(speed=speed, course=course):
+            return ["motion", f"{encode_name(speed)}, {encode_name(course)}"]
         case t.Order(column=column):
             return ["order", encode_name(column)]
         case t.Lateness(duration=duration):
@@ -228,7 +250,8 @@ def test_lines(test: t.Test) -> list[str]:
         for i, word in enumerate(row):
             width[i] = max(width[i], len(word))
     lines = [" ".join(word.ljust(width[i]) for i, word in enumerate(row)).rstrip() for row in rows]
-    return [*lines, print_detects(test.detects)]
+    ends = [] if test.ends is None else [print_tree(test.ends)]
+    return [*lines, *ends, print_detects(test.detects)]
 
 
 def print_detects(detects: tuple[t.Detected, ...]) -> str:

@@ -251,7 +251,16 @@ class Clean(Tree):
     what: Literal["ais", "gps"]
 
 
-StreamLine = Key | Time | Position | Attr | Order | Lateness | Forget | Dedupe | Clean
+@node
+class Motion(Tree):
+    """`motion speed, course`: the attributes that say how the entity moves."""
+
+    speed: str
+    course: str
+    course_span: Span = field(default=NOWHERE, compare=False)
+
+
+StreamLine = Key | Time | Position | Motion | Attr | Order | Lateness | Forget | Dedupe | Clean
 
 
 @node
@@ -302,6 +311,37 @@ class Each(Tree):
 
 
 @node
+class EachPair(Tree):
+    """`for each [ordered] pair a, b in vessels within 1 km fresh 10 min [projected]`; `other` is the stream of b where
+    `for each pair a in vessels, b in radar` names two."""
+
+    variables: tuple[str, str]
+    stream: str
+    other: str | None
+    within: Number
+    fresh: Number
+    ordered: bool = False
+    projected: bool = False
+    second_span: Span = field(default=NOWHERE, compare=False)
+    stream_span: Span = field(default=NOWHERE, compare=False)
+    other_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
+class On(Tree):
+    """`on STREAM`."""
+
+    stream: str
+
+
+@node
+class Silence(Tree):
+    """`; silence 1 h` at the end of a pattern's regex."""
+
+    duration: Number
+
+
+@node
 class Within(Tree):
     """`within 30 min`, or `within 10 events`."""
 
@@ -310,17 +350,29 @@ class Within(Tree):
 
 
 @node
+class Emitted(Tree):
+    """`a.speed`, `a.speed as speed_a`, `speed as v`; `sign_span` is that of the point, or of `as`."""
+
+    variable: str | None
+    column: str
+    name: str | None = None
+    sign_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
 class Emit(Tree):
-    columns: tuple[Name, ...]
+    columns: tuple[Name | Emitted, ...]
 
 
 @node
 class Pattern(Declaration):
     name: str
     body: Expression
-    each: Each | None = None
+    each: Each | EachPair | None = None
     within: Within | None = None
     emit: Emit | None = None
+    on: On | None = None
+    silence: Silence | None = None
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -347,6 +399,13 @@ class Detected(Tree):
 
 
 @node
+class Ends(Tree):
+    """`ends at 3h`: the time that the data of a test reach."""
+
+    text: str
+
+
+@node
 class Test(Declaration):
     """`test NAME { … }`; without detections it `detects nothing`."""
 
@@ -355,6 +414,7 @@ class Test(Declaration):
     pattern: str
     lines: tuple[Values, ...]
     detects: tuple[Detected, ...]
+    ends: Ends | None = None
     name_span: Span = field(default=NOWHERE, compare=False)
     detects_span: Span = field(default=NOWHERE, compare=False)
 

@@ -91,7 +91,23 @@ expressions: st.SearchStrategy[t.Expression] = st.recursive(
 
 durations = st.builds(t.Number, literals, st.sampled_from(["s", "min", "h", "d"]))
 withins = st.builds(t.Within, durations) | st.integers(1, 99).map(lambda n: t.Within(t.Number(str(n)), True))
-emits = st.lists(names.map(t.Name), min_size=1, max_size=3).map(lambda columns: t.Emit(tuple(columns)))
+emitted = st.one_of(
+    names.map(t.Name),
+    st.builds(t.Emitted, names, names, st.none() | names),
+    st.builds(t.Emitted, st.none(), names, names),
+)
+emits = st.lists(emitted, min_size=1, max_size=3).map(lambda columns: t.Emit(tuple(columns)))
+lengths = st.builds(t.Number, literals, st.sampled_from(["m", "km", "nmi"]))
+pairs = st.builds(
+    t.EachPair,
+    st.tuples(names, names),
+    names,
+    st.none() | names,
+    lengths,
+    durations,
+    st.booleans(),
+    st.booleans(),
+)
 items = st.builds(t.Item, st.sampled_from(["-", "1", "off", "-2.5", "12:30", "a/b"])) | st.builds(
     t.Item, st.text(max_size=4), st.just(True)
 )
@@ -100,6 +116,7 @@ stream_lines = st.one_of(
     st.builds(t.Key, names),
     st.builds(t.Time, names, st.none() | st.sampled_from(["s", "ms", "us", "ns"])),
     st.builds(t.Position, names, names),
+    st.builds(t.Motion, names, names),
     st.builds(t.Attr, names, st.sampled_from(["text", "bool", "time"])),
     st.builds(t.Attr, names, st.just("number"), st.none() | st.sampled_from(sorted(UNITS))),
     st.builds(t.Order, names),
@@ -114,9 +131,11 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         t.Pattern,
         names,
         expressions,
-        st.none() | st.builds(t.Each, names, names),
+        st.none() | st.builds(t.Each, names, names) | pairs,
         st.none() | withins,
         st.none() | emits,
+        st.none() | st.builds(t.On, names),
+        st.none() | st.builds(t.Silence, durations),
     ),
     st.builds(
         t.Knowledge,
@@ -132,6 +151,7 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         names,
         st.lists(st.builds(t.Values, st.none() | names, st.lists(items, max_size=3).map(tuple)), max_size=3).map(tuple),
         st.lists(detections, max_size=2).map(tuple),
+        st.none() | st.builds(t.Ends, st.sampled_from(["3h", "90min", "12.5s", "2016-01-12T13:00:00Z"])),
     ),
 )
 files = st.lists(declarations, max_size=3).map(lambda found: t.File(tuple(found)))

@@ -76,7 +76,7 @@ def test_files_that_are_read_together_agree_on_the_stream(tmp_path: Path) -> Non
         a="stream s { key id time ts }\npattern A := (x > 1)",
         b="stream s { key no time ts }\npattern B := (x > 2)",
     )
-    with pytest.raises(PatternError, match="second stream block"):
+    with pytest.raises(PatternError, match="the stream `s` is declared twice"):
         dsl.read([tmp_path / "a.sre", tmp_path / "b.sre"])
 
 

@@ -18,8 +18,9 @@ from wayeb_py import dsl
 from wayeb_py.compiler.for_each import Member, make_members
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.needs import Need, needs_of
+from wayeb_py.compiler.not_run_yet import refuse_what_is_not_run_yet
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
-from wayeb_py.compiler.review import refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError, Diagnostic
@@ -83,6 +84,7 @@ class CompiledPatterns:
         by_name = {function.name: function for function in functions}
         signatures = {name: function.signature for name, function in by_name.items()}
         meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
+        refuse_what_is_not_run_yet(meaning)
         stream = meaning.stream
         if lateness_s is not None:
             stream = replace(stream, lateness_s=Fraction(lateness_s))
@@ -107,6 +109,7 @@ class CompiledPatterns:
         knowledge: Knowledge,
     ) -> Self:
         """Patterns from what was found right before: nothing is reviewed."""
+        refuse_what_is_not_run_yet(meaning)
         compiled = compile_all(meaning.patterns, longest, limits)
         return cls._assemble(meaning, compiled, (), functions, limits, longest, knowledge)
 
@@ -122,7 +125,7 @@ class CompiledPatterns:
         knowledge: Knowledge,
         n_hidden: int = 0,
     ) -> Self:
-        by_sense: dict[tuple[str, str | None], list[int]] = {}
+        by_sense: dict[Sense, list[int]] = {}
         for number, (pattern, result) in enumerate(zip(meaning.patterns, compiled, strict=True)):
             by_sense.setdefault(sense_of(pattern, result), []).append(number)
         return cls(

@@ -7,6 +7,8 @@ another, are a warning.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
 
 from wayeb_py.compiler.alphabet import is_satisfiable
 from wayeb_py.compiler.axes import atoms_of
@@ -19,9 +21,14 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 
 
-def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> tuple[str, str | None]:
-    """What patterns share that detect the same: a fingerprint, and the places that they are detected for."""
-    return compiled.fingerprint, None if pattern.each is None else pattern.each[1]
+Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None]
+
+
+def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:
+    """What patterns share that detect the same: a fingerprint, what they are detected for, and when."""
+    places = None if pattern.each is None else pattern.each[1]
+    pair = None if pattern.pair is None else replace(pattern.pair, variables=("a", "b"))
+    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s
 
 
 def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
@@ -50,7 +57,7 @@ def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
 
 def review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterator[Diagnostic]:
     """Warnings of patterns that are hardly meant as they stand."""
-    first: dict[tuple[str, str | None], m.Pattern] = {}
+    first: dict[Sense, m.Pattern] = {}
     for pattern, result in zip(meaning.patterns, compiled, strict=True):
         if result.is_empty:
             yield Diagnostic(

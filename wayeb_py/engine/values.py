@@ -115,7 +115,7 @@ class Values:
 
     def _compute(self, subject: Subject, chunk: Chunk) -> Column:
         function = function_of(subject)
-        if function is not None and function.name in EVALUATED:
+        if function is not None and function.name in EVALUATED and "several entities" not in function.needs:
             return EVALUATED[function.name](self, subject, chunk)
         match subject:
             case m.Attribute(name):

@@ -1,0 +1,341 @@
+"""Patterns become their meaning: the stream that each reads, its regex, its clauses, and what it emits.
+
+Every stream has a scope of its own, since `speed` may be in knots in one and in m/s in another; a `let` is resolved
+once for each stream whose patterns use it. What a `let` says of a pair is resolved in each pattern over pairs that uses
+it, where `a` and `b` mean something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Literal
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.functions import ways_to_call
+from wayeb_py.dsl.semantics.letters import as_regex, written_text
+from wayeb_py.dsl.semantics.names import Gathered, names_in
+from wayeb_py.dsl.semantics.pairs import pairing_of, warn_of_asymmetry
+from wayeb_py.dsl.semantics.resolve import Resolver
+from wayeb_py.dsl.semantics.results import Wrong
+from wayeb_py.dsl.semantics.scope import Pairing, Scope
+from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.units import UNITS
+from wayeb_py.errors import Source
+
+Scopes = Mapping[str | None, Scope]
+
+# The columns that every detection has, and those that one of a pair or of a silence has besides.
+DETECTION_COLUMNS = ("pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq")
+COLUMNS_OF_A_CLOCK = ("other", "decided_ts")
+
+
+def resolve_all(scopes: Scopes, gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]) -> list[m.Pattern]:
+    """The meaning of all patterns; those with an error are reported and left out."""
+    of_pairs = _lets_of_pairs(gathered, ordered)
+    for name, scope in scopes.items():
+        scope.lets_of_pairs = of_pairs
+        resolver = Resolver(scope)
+        used = _used_on(name, scopes, gathered)
+        for let, source in ordered:
+            if let.name not in of_pairs and (used is None or let.name in used):
+                scope.results[let.name] = resolver.resolve(let.body, source, in_regex=False)
+    patterns = []
+    clocks: set[str | None] = set()
+    for pattern, source in gathered.patterns.values():
+        made = _pattern(scopes, gathered, ordered, pattern, source)
+        if made is not None:
+            patterns.append(made)
+            _warn_of_lateness(scopes, made, clocks)
+    return patterns
+
+
+def _used_on(stream: str | None, scopes: Scopes, gathered: Gathered) -> set[str] | None:
+    """The `let`s that patterns on a stream use; None, for all, where it is the only one.
+
+    One that no pattern uses belongs to the first stream.
+    """
+    if len(scopes) == 1:
+        return None
+    streams = list(scopes)
+    by_stream: dict[str | None, set[str]] = {name: set() for name in streams}
+    for pattern, _ in gathered.patterns.values():
+        own = None if pattern.on is None else pattern.on.stream
+        if isinstance(pattern.each, t.EachPair):
+            own = pattern.each.stream
+        by_stream.setdefault(own, set()).update(_lets_under(pattern.body, gathered))
+    by_stream[streams[0]] |= gathered.lets.keys() - set().union(*by_stream.values())
+    return by_stream[stream]
+
+
+def _lets_under(body: t.Expression, gathered: Gathered) -> set[str]:
+    """The `let`s that an expression needs, and those that they need."""
+    found: set[str] = set()
+    waiting = [body]
+    while waiting:
+        for name in names_in(waiting.pop()) & gathered.lets.keys() - found:
+            found.add(name)
+            waiting.append(gathered.lets[name][0].body)
+    return found
+
+
+def _lets_of_pairs(gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]) -> set[str]:
+    """The `let`s that name an entity of some pair, or another such `let`."""
+    variables = {
+        variable
+        for pattern, _ in gathered.patterns.values()
+        if isinstance(pattern.each, t.EachPair)
+        for variable in pattern.each.variables
+    }
+    found: set[str] = set()
+    for let, _ in ordered if variables else ():
+        if names_in(let.body) & found or any(_names_entity(part, variables) for part in _expressions(let.body)):
+            found.add(let.name)
+    return found
+
+
+def _expressions(root: t.Expression) -> Iterator[t.Expression]:
+    waiting = [root]
+    while waiting:
+        part = waiting.pop()
+        yield part
+        waiting.extend(t.parts_of(part))
+
+
+def _names_entity(part: t.Expression, variables: set[str]) -> bool:
+    if isinstance(part, t.Column):
+        return part.variable in variables
+    if not isinstance(part, t.Call) or not part.arguments:
+        return False
+    first = part.arguments[0]
+    asks = any(way.whose or "several entities" in way.needs for way in ways_to_call(part.function))
+    return asks and isinstance(first, t.Name) and first.name in variables
+
+
+def _pattern(
+    scopes: Scopes,
+    gathered: Gathered,
+    ordered: Sequence[tuple[t.Let, Source]],
+    pattern: t.Pattern,
+    source: Source,
+) -> m.Pattern | None:
+    pair = None
+    if isinstance(pattern.each, t.EachPair):
+        pair = pairing_of(scopes, pattern, pattern.each, source)
+        scope = pair.scopes["a"] if pair is not None else None
+    else:
+        scope = _scope_of(scopes, pattern, source, gathered.has_broken_stream)
+    if scope is None:
+        return None
+    resolver = Resolver(scope)
+    if pair is not None:
+        needed = _lets_under(pattern.body, gathered) & scope.lets_of_pairs
+        for let, let_source in ordered:
+            if let.name in needed:
+                scope.results[let.name] = resolver.resolve(let.body, let_source, in_regex=False, pair=pair)
+    each = _each(scope, pattern, source)
+    emit = _emit(scope, pattern, source) if pair is None else ()
+    emit_of = _emit_of_pair(pair, pattern, source) if pair is not None else ()
+    silence_s = _silence_s(scope, pattern, source)
+    result = resolver.resolve(pattern.body, source, each, pair=pair) if each != "wrong" else None
+    regex = as_regex(resolver, result, pattern.body, None) if result is not None else None
+    if regex is None or isinstance(result, Wrong) or each == "wrong":
+        return None
+    made = m.Pattern(
+        pattern.name,
+        regex,
+        source,
+        _window(pattern),
+        emit if pair is None else tuple(name for name, _ in emit_of),
+        each,
+        _text(pattern, source),
+        scope.stream.name,
+        None if pair is None else pair.meaning,
+        silence_s,
+        tuple(of for _, of in emit_of),
+        span=pattern.name_span,
+    )
+    if pair is not None and isinstance(pattern.each, t.EachPair):
+        warn_of_asymmetry(made, pattern.each, source, scope.report)
+    return made
+
+
+def _scope_of(scopes: Scopes, pattern: t.Pattern, source: Source, is_broken: bool) -> Scope | None:
+    """The scope of the stream that a pattern reads; None, and a report, if it names none of them."""
+    streams = [name for name in scopes if name is not None]
+    first = next(iter(scopes.values()))
+    if pattern.on is None:
+        if len(scopes) > 1:
+            first.report.error(
+                source,
+                f"this file has {len(scopes)} streams, and the pattern does not say which it reads",
+                pattern.name_span,
+                "no `on STREAM` after its name",
+                f"write `pattern {pattern.name} on {streams[0]} := …`",
+            )
+            return None
+        return first
+    scope = scopes.get(pattern.on.stream)
+    if scope is None and not is_broken:
+        hint = first.report.suggest(pattern.on.stream, streams)
+        if not streams:
+            hint = f"declare it: `stream {pattern.on.stream} {{ … }}`"
+        first.report.error(
+            source, f"no stream is called `{pattern.on.stream}`", pattern.on.span, "not declared in this file", hint
+        )
+    return scope
+
+
+def _window(pattern: t.Pattern) -> m.Window | None:
+    if pattern.within is None:
+        return None
+    amount = pattern.within.amount
+    if pattern.within.events:
+        return m.Window(events=int(amount.literal))
+    return m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
+
+
+def _silence_s(scope: Scope, pattern: t.Pattern, source: Source) -> Fraction | None:
+    if pattern.silence is None:
+        return None
+    duration = pattern.silence.duration
+    if isinstance(pattern.each, t.EachPair):
+        _, b = pattern.each.variables
+        scope.report.error(
+            source,
+            "a silence is that of one entity, and a pair has two",
+            pattern.silence.span,
+            "whose?",
+            f"write `(age({b}) > {duration})` for one that stays silent while the other reports",
+        )
+    elif isinstance(pattern.body, t.Union | t.Intersection):
+        sign = "|" if isinstance(pattern.body, t.Union) else "&"
+        scope.report.error(
+            source,
+            f"`;` binds more tightly than `{sign}`: only the last part would end in a silence",
+            pattern.body.operator_spans[-1],
+            f"`{sign}` before `; silence`",
+            "put what comes before `; silence` in parentheses",
+        )
+    return duration.value * UNITS[duration.unit or "s"].factor
+
+
+def _warn_of_lateness(scopes: Scopes, pattern: m.Pattern, known: set[str | None]) -> None:
+    """Warns of a stream whose clock is used and whose events may not be late at all; once a stream."""
+    streams = pattern.pair.streams if pattern.pair is not None else (pattern.stream,) if pattern.silence_s else ()
+    for name in dict.fromkeys(streams):
+        scope = scopes[name]
+        if scope.stream.lateness_s or name in known:
+            continue
+        known.add(name)
+        what = "pairs" if pattern.pair is not None else "a silence"
+        scope.report.warn(
+            pattern.source,
+            f"`{pattern.name}` is about {what}, and the stream{f' `{name}`' if name else ''} has a lateness of 0",
+            pattern.span,
+            "needs a time that all entities agree on",
+            "an event older than one that arrived before it, of whichever entity, is set aside: write for example "
+            "`lateness 5 min` in the stream block",
+        )
+
+
+def _text(pattern: t.Pattern, source: Source) -> str:
+    """What follows the name, without the `:=`."""
+    clauses = [str(clause) for clause in (pattern.silence, pattern.within, pattern.emit) if clause is not None]
+    head = " ".join(str(part) for part in (pattern.on, pattern.each) if part is not None)
+    return " ".join([*([f"{head}:"] if head else []), written_text(source, pattern.body), *clauses])
+
+
+def _each(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, str] | Literal["wrong"] | None:
+    """(variable, places), None without `for each`, or "wrong"."""
+    each = pattern.each
+    if not isinstance(each, t.Each):
+        return None
+    if each.places in scope.broken:
+        return "wrong"
+    if each.places not in scope.knowledge:
+        hint = scope.report.suggest(each.places, list(scope.knowledge))
+        hint = hint or f'declare them: `points {each.places} from "{each.places}.csv"`'
+        scope.report.error(
+            source,
+            f"unknown places `{each.places}`",
+            each.places_span,
+            "no `points`, `lines` or `areas` of this name",
+            hint,
+        )
+        return "wrong"
+    if each.variable in scope.lets or each.variable in scope.knowledge:
+        scope.report.error(
+            source, f"`{each.variable}` has a meaning already", each.span, "the row needs a name of its own"
+        )
+    return (each.variable, each.places)
+
+
+def _emit(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, ...]:
+    columns: list[str] = []
+    for column in pattern.emit.columns if pattern.emit is not None else ():
+        if isinstance(column, t.Emitted):
+            what = (
+                "columns keep their names" if column.variable is None else "only columns of the events can be emitted"
+            )
+            sign = "as" if column.variable is None else "."
+            hint = "write `emit speed, fuel`"
+            scope.report.error(source, what, column.sign_span, f"`{sign}` stands here", hint)
+            continue
+        if column.name in columns:
+            scope.report.error(source, f"`{column.name}` is emitted twice", column.span, "once before it already")
+        elif column.name in DETECTION_COLUMNS or (pattern.silence is not None and column.name in COLUMNS_OF_A_CLOCK):
+            scope.report.error(
+                source, f"every detection has a column `{column.name}` already", column.span, "leave it out"
+            )
+        elif scope.has_attr_lines and column.name not in scope.attributes:
+            close = scope.report.suggest(column.name, list(scope.attributes))
+            if close is None and column.name in scope.lets:
+                close = "only columns of the events can be emitted, not a `let`"
+            scope.report.error(
+                source, f"unknown attribute `{column.name}`", column.span, "not in the event schema", close
+            )
+        columns.append(column.name)
+        scope.mentioned.add(column.name)
+    return tuple(columns)
+
+
+def _emit_of_pair(pair: Pairing, pattern: t.Pattern, source: Source) -> tuple[tuple[str, tuple[m.Role, str]], ...]:
+    """Name by name, whose column it is and what the events call it."""
+    report = pair.scopes["a"].report
+    a, b = pair.meaning.variables
+    found: dict[str, tuple[m.Role, str]] = {}
+    for item in pattern.emit.columns if pattern.emit is not None else ():
+        column = item.name if isinstance(item, t.Name) else item.column
+        variable = None if isinstance(item, t.Name) else item.variable
+        if variable not in pair.roles:
+            alone = f"`{column}` stands alone, and a pair has two"
+            who = alone if variable is None else f"`{variable}` is not an entity of this pair"
+            report.error(source, who, item.span, "whose?", f"write `emit {a}.{column}` or `emit {b}.{column}`")
+            continue
+        role = pair.roles[variable]
+        scope = pair.scopes[role]
+        name = column if isinstance(item, t.Name) or item.name is None else item.name
+        if name in found:
+            report.error(
+                source,
+                f"two columns are called `{name}`",
+                item.span,
+                "once before it already",
+                f"give it another name: `emit {variable}.{column} as {column}_{variable}`",
+            )
+        elif name in DETECTION_COLUMNS or name in COLUMNS_OF_A_CLOCK:
+            report.error(
+                source,
+                f"every detection has a column `{name}` already",
+                item.span,
+                "needs another name",
+                f"write `emit {variable}.{column} as {column}_{variable}`",
+            )
+        elif scope.has_attr_lines and column not in scope.attributes:
+            hint = report.suggest(column, list(scope.attributes))
+            label = f"not in the event schema of `{scope.stream.name}`"
+            report.error(source, f"unknown attribute `{column}`", item.span, label, hint)
+        found.setdefault(name, (role, column))
+        scope.mentioned.add(column)
+    return tuple(found.items())
