@@ -20,7 +20,6 @@ from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 
-
 Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None]
 
 
