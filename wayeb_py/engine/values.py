@@ -130,10 +130,6 @@ class Values:
                 return _constant(value, kind, len(chunk.ts))
             case Pair(left, right):
                 return Column("number", compare(self.column(left, chunk), self.column(right, chunk)))
-            case m.Detected(pattern):
-                return Column("bool", self._detected(pattern, chunk))
-            case m.Since(pattern):
-                return self._since(subject, pattern, chunk)
             case m.PredicateCall(name, operands):
                 operand_columns = [self.column(operand, chunk) for operand in operands]
                 return self.functions[name].apply(operand_columns, len(chunk.ts), None)
@@ -141,16 +137,19 @@ class Values:
                 return Column("bool", self.holds(subject, chunk).astype(np.uint8))
         raise AssertionError(f"a {type(subject).__name__} has no value at one entity's event")
 
-    def _detected(self, pattern: str, chunk: Chunk) -> U8:
+    def _found(self, pattern: str, chunk: Chunk) -> U8:
         found = chunk.detected.get(pattern)
         return np.zeros(len(chunk.ts), dtype=np.uint8) if found is None else found
 
-    def _since(self, value: m.Since, pattern: str, chunk: Chunk) -> Column:
+    def _detected(self, asked: m.Detected, chunk: Chunk) -> Column:
+        return Column("bool", self._found(asked.pattern, chunk))
+
+    def _since(self, value: m.Since, chunk: Chunk) -> Column:
         from wayeb_py.kernels.tiers import measure_since  # for start-up time: few files have tiers
 
         last = self._memory(value).array("ts", self.n_entities, np.int64, arrival.NEVER)
         since = np.empty(len(chunk.ts), dtype=np.int64)
-        measure_since(self._detected(pattern, chunk), chunk.entity, chunk.ts, chunk.fresh, last, since)
+        measure_since(self._found(value.pattern, chunk), chunk.entity, chunk.ts, chunk.fresh, last, since)
         return Column("number", since, per_unit=chunk.ticks_per_s, has_never=True)
 
     def places(self, places: m.Places | m.Point) -> PlaceIndex:
@@ -356,6 +355,8 @@ EVALUATED: dict[str, Callable[[Values, Any, Chunk], Column]] = {
     "distance": Values._distance,
     "near": Values._near,
     "inside": Values._inside,
+    "detected": Values._detected,
+    "since": Values._since,
 }
 """How a function of the language is evaluated, by the name that `dsl/functions.py` declares. Arithmetic (`abs`, `angle`
 …) has one place for all its operators, and `missing` is a cell of an axis."""
