@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from dataclasses import replace
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
@@ -15,6 +18,8 @@ from tests.oracle import Arrived, Column, Settings, Word
 from tests.oracle_several import silences
 from wayeb_py.compiler.limits import DEFAULT_LIMITS
 from wayeb_py.patterns import Patterns
+from wayeb_py.run.examples import run_examples
+from wayeb_py.run.runner import run
 
 SOURCE = """
 stream s {
@@ -146,6 +151,17 @@ def test_a_file_of_silences_alone_runs() -> None:
     assert rows_of([patterns.recognise(pa.table({"id": ["a", "b"], "t": [0, 60], "x": [9, 9]}))]) == []
 
 
+def test_a_test_block_says_how_far_the_data_reach() -> None:
+    for ends_s, n_found in ((None, 0), (59, 0), (60, 1)):
+        patterns = wayeb_py.compile(SOURCE + "test Still {\n x: 9 0 9\n detects at 2\n}\n")
+        (example,) = patterns.meaning.examples
+        told = replace(example, ends_s=None if ends_s is None else example.times_s[-1] + ends_s)
+        meaning = replace(compiled().meaning, examples=(told,))
+        silent = Patterns.from_meaning(meaning, {}, DEFAULT_LIMITS, False, patterns.knowledge)
+        ((outcome,),) = ([*run_examples(silent)],)
+        assert (outcome.fault is None) == (n_found == 1)
+
+
 def test_a_clock_that_is_told_decides_what_no_event_can_break_any_more() -> None:
     recogniser = wayeb_py.Recogniser(compiled())
     found = recogniser.feed(pa.table({"id": ["a", "b", "b"], "t": [0, 5, 50], "x": [9, 9, 9]}))
@@ -155,3 +171,28 @@ def test_a_clock_that_is_told_decides_what_no_event_can_break_any_more() -> None
     late = recogniser.feed(pa.table({"id": ["b"], "t": [60], "x": [0]}))
     assert (rows_of([late]), recogniser.counts.late_for_clock) == ([], 1)
     assert rows_of([recogniser.advance(200)]) == [("Still", "b", 50, 1, 50, 1, 110)]
+
+
+@pytest.mark.parametrize("lateness_s", [None, 20])
+def test_nights_of_files_give_what_all_of_them_do(tmp_path: Path, lateness_s: int | None) -> None:
+    rows, patterns = events(3), compiled(lateness_s)
+    (tmp_path / "out").mkdir()
+    for night, begin in enumerate(range(0, len(rows), 60)):
+        path = tmp_path / f"{night}.parquet"
+        pq.write_table(pa.Table.from_pylist(rows[begin : begin + 60]), path)
+        run(patterns, [path], tmp_path / "out", state_dir=tmp_path / "state", final=begin + 60 >= len(rows))
+    found = pq.read_table(tmp_path / "out").to_pylist()
+    names = ("pattern", "entity", "ts", "seq", "start_ts", "start_seq", "decided_ts")
+    silent = sorted(tuple(row[name] for name in names) for row in found if row["pattern"] in SILENCES)
+    assert silent == expected(rows)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_a_file_in_any_order_is_sorted(tmp_path: Path, seed: int) -> None:
+    rows = events(seed)
+    random.Random(seed).shuffle(rows)
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "events.parquet")
+    summary = run(compiled(), [tmp_path / "events.parquet"], tmp_path / "found.parquet")
+    in_time = sorted(rows, key=lambda row: row["t"])
+    assert summary.sorted_on_disk
+    assert {name: summary.detections[name] for name in SILENCES} == Counter(row[0] for row in expected(in_time))

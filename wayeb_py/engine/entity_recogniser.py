@@ -157,6 +157,13 @@ class EntityRecogniser:
         return Detections(result.to_arrow(), episodes), ~aged
 
     @property
+    def ticks_per_s(self) -> int:
+        """What times are counted in; known once a batch has told their type."""
+        if self._binding is None:
+            raise ValueError("no batch has been fed yet")
+        return self._binding.ticks_per_s
+
+    @property
     def entities(self) -> Entities:
         """The entities by number; there are none before the first batch has told the type of their keys."""
         if self._binding is None:

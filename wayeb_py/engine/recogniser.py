@@ -108,6 +108,11 @@ class Recogniser:
             if data:
                 operator.restore(data)
 
+    @property
+    def ticks_per_s(self) -> int:
+        """What a clock counts in; known once a batch has told the type of the times."""
+        return self._entities.ticks_per_s
+
     # What a stream asks of the patterns of single entities.
 
     @property

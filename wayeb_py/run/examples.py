@@ -42,7 +42,7 @@ def run_examples(patterns: CompiledPatterns) -> Iterator[Outcome]:
 def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
     from wayeb_py.run.whole_table import recognise  # for start-up time: most commands run no example
 
-    table = recognise(patterns, build_events(patterns, example), 1).to_arrow()
+    table = recognise(patterns, build_events(patterns, example), 1, example.ends_s).to_arrow()
     return sorted(zip(table.column("seq").to_pylist(), table.column("start_seq").to_pylist(), strict=True))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+from math import floor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,25 +22,27 @@ if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
 
 
-def recognise(patterns: CompiledPatterns, events: Any, workers: int) -> Detections:
-    """All detections and episodes of a table."""
-    return _recognise(patterns, as_table(events, [need.column for need in patterns.needs]), workers)
-
-
-def _recognise(patterns: CompiledPatterns, table: pa.Table, workers: int) -> Detections:
+def recognise(patterns: CompiledPatterns, events: Any, workers: int, reaches_s: Fraction | None = None) -> Detections:
+    """All detections and episodes of a table; a silence that ends by the time that it reaches, if told, is one."""
+    table = as_table(events, [need.column for need in patterns.needs])
     if patterns.meaning.stream.lateness_s is not None:
-        return _run(patterns, table, workers, "arrival")
+        return _run(patterns, table, workers, "arrival", reaches_s)
     try:
-        return _run(patterns, table, workers, "sorted")
+        return _run(patterns, table, workers, "sorted", reaches_s)
     except Disorder:
-        return _run(patterns, put_in_order(patterns, table), workers, "sorted")
+        return _run(patterns, put_in_order(patterns, table), workers, "sorted", reaches_s)
 
 
-def _run(patterns: CompiledPatterns, table: pa.Table, workers: int, order: Any) -> Detections:
+def _run(
+    patterns: CompiledPatterns, table: pa.Table, workers: int, order: Any, reaches_s: Fraction | None
+) -> Detections:
     recogniser = Recogniser(patterns, order=order, episodes=True, workers=workers)
-    first, last = recogniser.feed(table), recogniser.finish()
+    parts = [recogniser.feed(table)]
+    if reaches_s is not None:
+        parts.append(recogniser.advance(floor(reaches_s * recogniser.ticks_per_s) + 1))
+    parts.append(recogniser.finish())
     return Detections(
-        pa.concat_tables([first.to_arrow(), last.to_arrow()]), pa.concat_tables([first.episodes(), last.episodes()])
+        pa.concat_tables([part.to_arrow() for part in parts]), pa.concat_tables([part.episodes() for part in parts])
     )
 
 
