@@ -78,7 +78,7 @@ def axes_of(predicates: Iterable[m.Predicate]) -> tuple[Axis, ...]:
 
 
 def in_order(axes: Iterable[Axis]) -> tuple[Axis, ...]:
-    """Axes in the one order in which every table of cells has them: whoever joins tables relies on it."""
+    """Axes in the one order in which every table of cells has them: joining tables relies on it."""
     return tuple(sorted(axes, key=lambda axis: repr(axis.subject)))
 
 

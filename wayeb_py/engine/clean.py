@@ -54,7 +54,7 @@ UNKNOWN = "not available"  # what the reasons for numbers that say so end in
 POSITION, JUMP = "position out of range", "impossible jump"
 
 
-MANY = 0.03  # of the events: a loss that nobody should overlook
+MANY = 0.03  # of the events: a loss worth a warning
 
 
 def unknown_reason(reason: str) -> str:

@@ -10,7 +10,7 @@ that the batch was planned by, so that a batch that is repeated drops the same e
 *Not taken*: the newest time of all, which one event from the year 2099 spoils for good; a share of the entities, a
 tenth say, as a crowd that has left would then stay in the state for as long as it is nine tenths of it.
 
-Whoever calls this decides when: a stream does it where a batch ends. Time is looked at in steps of D/8, so that the
+The caller decides when: a stream does it where a batch ends. Time is looked at in steps of D/8, so that the
 state is not rebuilt for every single entity. How events were cut therefore decides when an entity leaves the state, and
 for how long it is kept, but not what is found, save in one case: an event that is delivered more than D later than
 others of its time, and is within D of its entity's own last one, begins a new word if the entity has left by then.
@@ -36,7 +36,7 @@ AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a cl
 
 
 def find_aged(binding: Binding, now_s: float | None = None) -> Mask | None:
-    """Which entities have not been heard of for longer than the patterns remember; None if there are none.
+    """Which entities have been silent for longer than the patterns remember; None if there are none.
 
     `now_s` is the wall clock, if it is known: times ahead of it are no measure of the others.
     """
@@ -54,7 +54,7 @@ def find_aged(binding: Binding, now_s: float | None = None) -> Mask | None:
 
 
 def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
-    """The last time that an entity must have been heard of not to be old, of those who are believed."""
+    """The oldest last event that an entity may have without being old, by the times that are believed."""
     step = max(1, forget // STEPS)
     oldest = int(arrival.NEVER)
     while n := len(last):
@@ -78,7 +78,7 @@ def keep_entities(saved: bytes, kept: Mask) -> bytes:
     for name, array in arrays.items():
         key = name.rpartition(".")[0]
         if name.startswith("repeat_"):
-            continue  # whoever lets entities go reads one endless input, which repeats nothing
+            continue  # only an endless input drops entities, and it repeats nothing
         if name in ("held_entity", "held_ts"):
             held = kept[arrays["held_entity"]]
             after[name] = number[array[held]].astype(array.dtype) if name == "held_entity" else array[held]

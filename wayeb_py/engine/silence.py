@@ -5,7 +5,7 @@
 At an event of time t, R is looked for as by any other pattern. A match waits until the clock has passed t + D, and is
 detected then unless an event of its entity has a time in (t, t + D]; of several events at one time only the last can be
 followed by a silence. At the end of the input those are detected that end before its greatest time: of the others
-nobody knows.
+the data do not tell.
 
 Matches of a pattern come in the order of time, and so do the ends of their silences: a queue holds them, and an event
 costs the same however many entities wait. The rows are made when a match is found, since the events are gone later.
@@ -187,7 +187,7 @@ class SilenceRecogniser(EntityRecogniser):
         return Detections(pa.concat_tables(tables), self._binding.rows.episode_table([]))
 
     def finish(self) -> Detections:
-        """The matches whose silence ends before the greatest time: of the others nobody knows."""
+        """The matches whose silence ends before the greatest time: of the others the data do not tell."""
         self._recognise_passed(self._clock.finish())
         return self._over(self._clock.greatest)
 
@@ -237,7 +237,7 @@ class SilenceRecogniser(EntityRecogniser):
         return binding.no_detections
 
     def _wait(self, found: Part | None, rows: Rows, maker: DetectionRows) -> None:
-        """Notes who has been heard of, and which matches wait from here on."""
+        """Notes which entities have sent something, and which matches wait from here on."""
         assert self._binding is not None
         entity, ts = rows.entity, rows.ts
         by_entity = np.argsort(entity, kind="stable")

@@ -1,7 +1,8 @@
 """What a caller has becomes an Arrow table: pyarrow, pandas, Polars, columns in a dict, rows in a list.
 
-Of a pandas frame only the columns that are needed are converted, so that one of mixed values which nobody looks at does
-no harm. What cannot be a table is told what to do instead; an error of Arrow's would name types that nobody wrote.
+Of a pandas frame only the needed columns are converted, so that one of mixed values which no pattern looks at does no
+harm. What cannot be a table is refused with what to do instead; an error of Arrow's would name types that are not the
+caller's.
 """
 
 from __future__ import annotations

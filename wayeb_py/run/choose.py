@@ -46,7 +46,7 @@ def choose_engine(
     machine: Machine,
     hindrance: Callable[[], str | None] = lambda: None,
 ) -> tuple[Literal["local", "spark"], str]:
-    """Where to run what nobody said where to run, and why there. A hindrance is why Spark cannot run here, if so."""
+    """Where to run if the user does not say, and why there. A hindrance is why Spark cannot run here, if so."""
     master = find_master(environment)
     most = read_limit(environment, machine)
     size, limit = _amount(n_bytes), _amount(most)

@@ -19,7 +19,7 @@ WAITING: Phase = "starting Spark"
 
 @contextmanager
 def shown(visible: bool, console: Console | None = None) -> Iterator[Callable[[Progress], None] | None]:
-    """Somebody to tell progress to: a bar with rate and remaining time, or nobody."""
+    """What shows progress: a bar with rate and remaining time, or nothing."""
     if not visible:
         yield None
         return

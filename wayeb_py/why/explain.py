@@ -4,7 +4,7 @@ For a detection: the events of its shortest match, each with the letter that it 
 satisfied it. For a silence: the run that came closest, the event that stopped it, and the comparison by which it
 missed. That comparison comes from the automaton and not from the letters: of all events that would have let the run
 go on, those are taken that differ in the fewest subjects from the one that came. So it is found under every operator,
-and a complement, whose letters nobody waits for, is told by what was forbidden and seen.
+and a complement, whose letters no run waits for, is told by what was forbidden and seen.
 
 Runs that end at the event come first; if none has got anywhere, the last one that did and was stopped before. A run
 whose window is over waits for nothing any more, and is told as stopped by it.
@@ -453,7 +453,7 @@ def _nearest(
 
 
 def _present(axis: Axis, cells: list[int]) -> list[int]:
-    """Without the cell for missing, unless nothing else would do: nobody waits for a value to be missing."""
+    """Without the cell for missing, unless nothing else would do: no run waits for a value to be missing."""
     if axis.sort == "flags":
         return cells
     return [cell for cell in cells if cell != axis.n_cells - 1] or cells
