@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Literal, NoReturn
 
 from benchmarks.experiments.catalogue import EXPERIMENTS
-from benchmarks.harness.processor import adopt_orphans, machine_cpu_s, tree_cpu_s
+from benchmarks.harness.processor_seconds import adopt_orphans, machine_cpu_s, tree_cpu_s
 from benchmarks.harness.progress import Progress
 from benchmarks.harness.record import MISSING, Bound, Figure, Record, Size, Value, begin_record
 from benchmarks.inputs.fleet_events import SEED

@@ -22,7 +22,7 @@ from typing import TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.harness.processor import tree_cpu_s
+from benchmarks.harness.processor_seconds import tree_cpu_s
 
 DETECTIONS = pa.schema([("pattern", pa.string()), ("entity", pa.int64()), ("ts", pa.timestamp("ms", "UTC"))])
 NEEDED = ["vehicle_id", "ts", "status", "ignition", "speed", "travelled", "satellites", "accelerating"]

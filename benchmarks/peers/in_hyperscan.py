@@ -1,4 +1,4 @@
-"""Hyperscan over events encoded as text (`encoded`): all expressions in one database, one scan, every end reported.
+"""Hyperscan over events encoded as text (`events_as_text`): all expressions in one database, one scan, every end reported.
 
 Its way of reporting is ours: an expression matches wherever some match ends. It has no look-around, so the complement
 and the intersection of `CalmTrip` were multiplied out by hand into the expression of their automaton. Windows of time
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.peers.answering import NEEDED, answer
-from benchmarks.peers.encoded import encode, spell
+from benchmarks.peers.events_as_text import encode, spell
 from benchmarks.peers.form import Form
 
 FORM = Form(
@@ -24,7 +24,7 @@ FORM = Form(
     "expressions over encoded events, in one database",
     needs=("hyperscan",),
     cannot={"Towed": "no time; only a match's leftmost start can be had, and a window asks for the latest"},
-    written=("encoded.py", "in_hyperscan.py"),
+    written=("events_as_text.py", "in_hyperscan.py"),
 )
 
 # After three events that are not off: nothing begun, just fast, or fast and then slow; and how each may go on.

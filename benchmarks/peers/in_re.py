@@ -1,4 +1,4 @@
-"""Python's `re` over events encoded as text (`encoded`).
+"""Python's `re` over events encoded as text (`events_as_text`).
 
 `finditer` gives matches that do not overlap and cannot be asked for every end. So the text is read backwards: a match
 begins at a detection's last event, which is all that it consumes; the rest is looked at ahead. That gives every
@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.peers.answering import NEEDED, answer
-from benchmarks.peers.encoded import encode, spell
+from benchmarks.peers.events_as_text import encode, spell
 from benchmarks.peers.form import Form
 
 FORM = Form(
@@ -24,7 +24,7 @@ FORM = Form(
     "Python re",
     "in_re",
     "expressions read backwards over encoded events; the window by hand",
-    written=("encoded.py", "in_re.py"),
+    written=("events_as_text.py", "in_re.py"),
 )
 
 BACKWARDS = {

@@ -74,7 +74,7 @@ class WindowsApart:
 def main() -> None:
     from pyspark.sql import SparkSession
 
-    from benchmarks.harness.processor import tree_cpu_s
+    from benchmarks.harness.processor_seconds import tree_cpu_s
     from benchmarks.peers.in_spark import SETTINGS
     from benchmarks.references import spark_windows
 

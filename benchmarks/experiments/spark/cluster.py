@@ -44,7 +44,7 @@ from benchmarks.experiments.spark.cluster_model import (
     zipf,
 )
 from benchmarks.harness.measure import Bound, Experiment, Figure, start
-from benchmarks.harness.processor import keep_tree_on
+from benchmarks.harness.processor_seconds import keep_tree_on
 from benchmarks.harness.record import Value
 from benchmarks.harness.written_detections import read_found
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, fleet_file, fleet_parts

@@ -24,7 +24,7 @@ import pyarrow.parquet as pq
 
 import wayeb_py
 from benchmarks.experiments.spark.cluster_model import THIS_MACHINE, Costs, Entities, Job, seconds_of
-from benchmarks.harness.processor import tree_cpu_s
+from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import fleet_file, fleet_parts
 from benchmarks.inputs.pattern_sets import first_of, write_sre
 from wayeb_py.files.projection import Wanted

@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 import wayeb_py
 from benchmarks.experiments.spark.spark_stream import BatchWatcher, in_one_order
 from benchmarks.harness.measure import Experiment, start
-from benchmarks.harness.processor import tree_cpu_s
+from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from tools.kafka.broker import Broker
 from wayeb_py.files.projection import Wanted

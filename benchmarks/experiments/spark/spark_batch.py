@@ -24,7 +24,7 @@ import pyarrow as pa
 import wayeb_py
 from benchmarks import N_THREADS
 from benchmarks.harness.measure import Experiment, Figure, start
-from benchmarks.harness.processor import tree_cpu_s
+from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.harness.written_detections import read_found
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file, fleet_parts
 from benchmarks.inputs.pattern_sets import forty_eight, write_sre

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 import wayeb_py
 from benchmarks.harness.measure import Experiment, Figure, start
-from benchmarks.harness.processor import tree_cpu_s
+from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import FOLDER, QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint

@@ -29,7 +29,7 @@ import pyarrow as pa
 
 import wayeb_py
 from benchmarks.harness.measure import Experiment, Figure, start
-from benchmarks.harness.processor import tree_cpu_s
+from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.harness.written_detections import read_found
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, as_numpy, fleet_file, fleet_parts, read_fleet
 from benchmarks.inputs.pattern_sets import first_of, replicated, write_sre
