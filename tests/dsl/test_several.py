@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from fractions import Fraction
+from pathlib import Path
 
 import pytest
 
 import wayeb_py
 from wayeb_py import dsl
 from wayeb_py.compiler.describe import predicate_text
+from wayeb_py.compiler.explain import explain
 from wayeb_py.compiler.not_run_yet import NOT_RUN_YET
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.stored import read_meaning, write_meaning
@@ -264,6 +267,14 @@ test A { who: x ends at: 0 10 on: true true detects at 1 }
     assert example.columns == (("who", ("x", "ends")), ("on", ("true", "true")))
 
 
+def test_the_reference_shows_files_that_the_checker_takes() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "language.md").read_text()
+    section = page.partition("## Several moving things")[2].partition("\n## ")[0]
+    blocks = re.findall(r"```(?:text|sre)\n(.*?)```", section, flags=re.DOTALL)
+    assert [len(dsl.read(block).patterns) for block in blocks] == [8, 2]
+    assert [dsl.read(block).warnings for block in blocks] == [(), ()]
+
+
 USES = {
     "`for each pair`": f"pattern X {PAIR} := (reports(a))",
     "`silence`": "pattern X on vessels := (speed < 1) ; silence 1 h",
@@ -279,3 +290,17 @@ USES = {
 def test_what_nothing_runs_yet_says_so(form: str) -> None:
     with pytest.raises(PatternError, match=f"{form} is not run yet"):
         wayeb_py.compile(HEAD + USES[form])
+
+
+def test_explain_shows_the_tiers() -> None:
+    patterns = wayeb_py.compile(
+        """
+stream s { key id time ts in s attr v number }
+pattern B := (detected(A)) ; (since(A) < 1 min)
+pattern A := (v > 5)
+"""
+    )
+    told = explain(patterns, "B")
+    assert "tier 2: recognised after A" in told
+    assert "detected(A)" in told
+    assert "since(A) < 1 min" in told

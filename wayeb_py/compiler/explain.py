@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from wayeb_py.compiler.describe import predicate_text, symbol_texts
+from wayeb_py.compiler.describe import predicate_text, quantity_text, symbol_texts
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.regex import letters_of
 from wayeb_py.compiler.tracking import hopeless_states
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 
 MOST_STATES = 60
 
@@ -39,6 +41,7 @@ def _table(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     regex = patterns.meaning.patterns[number].regex
     yield f"pattern {compiled.name}"
     yield ""
+    yield from _above(patterns.meaning.patterns[number])
     yield "  letters"
     for predicate in dict.fromkeys(letter.predicate for letter in letters_of(regex)):
         yield f"    {predicate_text(predicate)}"
@@ -60,6 +63,24 @@ def _table(patterns: CompiledPatterns, number: int) -> Iterator[str]:
     ]
     if same:
         yield f"  means the same as {', '.join(same)}: both are run once"
+
+
+def _above(pattern: m.Pattern) -> Iterator[str]:
+    """What a pattern is beside its automaton: whose events it reads, and when what it finds is known."""
+    asked = dict.fromkeys(part.pattern for part in walk(pattern.regex) if isinstance(part, m.Detected | m.Since))
+    if asked:
+        yield f"  tier {pattern.tier}: recognised after {', '.join(asked)}"
+    if pattern.pair is not None:
+        of = " and ".join(dict.fromkeys(pattern.pair.streams))
+        reach, fresh = quantity_text(pattern.pair.reach_m, " m"), quantity_text(pattern.pair.fresh_s, " s")
+        ways = [
+            word for word, said in (("ordered", pattern.pair.ordered), ("projected", pattern.pair.projected)) if said
+        ]
+        yield f"  pairs: {', '.join([f'of {of}', f'at most {reach} apart', f'reported at most {fresh} ago', *ways])}"
+    if pattern.silence_s is not None:
+        yield f"  silence: decided once {quantity_text(pattern.silence_s, ' s')} passed without an event"
+    if asked or pattern.pair is not None or pattern.silence_s is not None:
+        yield ""
 
 
 def _states(compiled: CompiledPattern, names: list[str]) -> Iterator[str]:
