@@ -4,13 +4,14 @@ error."""
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from wayeb_py.dsl.syntax import habits
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.expression_errors import foreign, looks_like_clause, reserved_word
 from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.syntax.number_errors import spaced_unit, unknown_unit
+from wayeb_py.dsl.syntax.number_errors import duration_of_others, spaced_unit, unknown_unit
 from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, Complaint, missing_unit, wrong_duration, wrong_length
 from wayeb_py.dsl.wording import did_you_mean, shown
@@ -56,6 +57,62 @@ _NAMED = {
 
 def _something(token: Token) -> str:
     return "the declaration ends here" if token.kind == "end" else f"`{shown(token.text)}` stands here instead"
+
+
+_Complaint = Callable[["Piece", Token], SyntaxFault]
+
+
+def _expected(message: str, hint: str) -> _Complaint:
+    """Something has to stand here, and something else does."""
+    return lambda piece, token: SyntaxFault(message, token.span, _something(token), hint)
+
+
+_A_PAIR = "for each pair a, b in vessels within 1 km fresh 10 min"
+
+no_unit = _expected(
+    "a unit is expected after `in`",
+    "write for example `in km/h`",
+)
+forget_after = _expected(
+    "`forget` is followed by `after`",
+    "write `forget after 30 d`",
+)
+no_lookup_by = _expected(
+    "after the file comes how its rows are found",
+    "write for example `by time 1 h, nearest 50 km`",
+)
+no_column = _expected(
+    "the column of the file that is the name, in double quotes, is expected",
+    'write for example `name "Main Port Name"`',
+)
+no_each = _expected(
+    "`for` is followed by `each`",
+    "write `for each p in port`",
+)
+no_pair_in = _expected(
+    "after the names of a pair comes `in` and the stream",
+    f"write `{_A_PAIR}`",
+)
+no_second_entity = _expected(
+    "a pair has two entities",
+    f"write `{_A_PAIR}`",
+)
+no_reach = _expected(
+    "a pair says how near its entities are",
+    "write for example `within 1 km fresh 10 min` after the stream",
+)
+no_fresh = _expected(
+    "a pair says for how long a position counts",
+    "write for example `fresh 10 min`: of an entity that has been silent for longer nobody knows where it is",
+)
+no_event_number = _expected(
+    "an event is told by its number, counted from 0",
+    "write for example `detects at 3, 7`",
+)
+no_end = _expected(
+    "`ends at` is followed by a time",
+    "write for example `ends at 3h`",
+)
 
 
 def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
@@ -177,10 +234,6 @@ def bad_kind(piece: Piece, token: Token) -> SyntaxFault:
     return SyntaxFault(f"unknown type `{token.text}`", token.span, "not a type of attributes", hint)
 
 
-def no_unit(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("a unit is expected after `in`", token.span, _something(token), "write for example `in km/h`")
-
-
 def check_unit(token: Token) -> None:
     """Refuses what is not a unit."""
     if token.text in UNITS:
@@ -206,10 +259,6 @@ def unit_of_other_kind(kind: Token, unit: Token) -> SyntaxFault:
     return SyntaxFault(
         f"only numbers have a unit, and this attribute is `{kind.text}`", unit.span, "leave out the unit"
     )
-
-
-def forget_after(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("`forget` is followed by `after`", token.span, _something(token), "write `forget after 30 d`")
 
 
 def bad_clean(piece: Piece, token: Token) -> SyntaxFault:
@@ -271,21 +320,6 @@ def no_at(piece: Piece, token: Token) -> SyntaxFault:
     return SyntaxFault("`detects` is followed by `at` or `nothing`", token.span, _something(token), hint)
 
 
-def no_event_number(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "an event is told by its number, counted from 0",
-        token.span,
-        _something(token),
-        "write for example `detects at 3, 7`",
-    )
-
-
-def no_end(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "`ends at` is followed by a time", token.span, _something(token), "write for example `ends at 3h`"
-    )
-
-
 def ends_twice(span: Span) -> SyntaxFault:
     return SyntaxFault("a test says only once when its data end", span, "a second `ends at`", "leave one of them out")
 
@@ -312,27 +346,9 @@ def no_from(piece: Piece, token: Token) -> SyntaxFault:
     )
 
 
-def no_lookup_by(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "after the file comes how its rows are found",
-        token.span,
-        _something(token),
-        "write for example `by time 1 h, nearest 50 km`",
-    )
-
-
 def no_path(piece: Piece, token: Token) -> SyntaxFault:
     found = foreign(piece.whole, token) if token.kind == "stray" else None
     return found or SyntaxFault("the path of a file in double quotes is expected", token.span, _something(token))
-
-
-def no_column(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "the column of the file that is the name, in double quotes, is expected",
-        token.span,
-        _something(token),
-        'write for example `name "Main Port Name"`',
-    )
 
 
 def after_declaration(piece: Piece, token: Token) -> SyntaxFault:
@@ -413,41 +429,6 @@ def after_expression(piece: Piece, token: Token) -> SyntaxFault:
     )
 
 
-def no_each(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("`for` is followed by `each`", token.span, _something(token), "write `for each p in port`")
-
-
-_A_PAIR = "for each pair a, b in vessels within 1 km fresh 10 min"
-
-
-def no_pair_in(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "after the names of a pair comes `in` and the stream", token.span, _something(token), f"write `{_A_PAIR}`"
-    )
-
-
-def no_second_entity(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault("a pair has two entities", token.span, _something(token), f"write `{_A_PAIR}`")
-
-
-def no_reach(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "a pair says how near its entities are",
-        token.span,
-        _something(token),
-        "write for example `within 1 km fresh 10 min` after the stream",
-    )
-
-
-def no_fresh(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "a pair says for how long a position counts",
-        token.span,
-        _something(token),
-        "write for example `fresh 10 min`: of an entity that has been silent for longer nobody knows where it is",
-    )
-
-
 def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
     if re.search(r"for\s+each\s+(?:ordered|pairs?|two)\s*$", piece.whole[piece.base : token.start]):
         return SyntaxFault("a pair has two entities", token.span, _something(token), f"write `{_A_PAIR}`")
@@ -459,7 +440,7 @@ def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
 def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: str | None = None) -> SyntaxFault:
     example = example or (f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min")
     rest = piece.whole[token.start : piece.base + len(piece)]
-    meant = _duration_of_others(rest)
+    meant = duration_of_others(rest)
     if meant is not None:
         return SyntaxFault(
             f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{what} {meant}`"
@@ -467,24 +448,6 @@ def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: st
     return SyntaxFault(
         f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{example}`"
     )
-
-
-_SQL_UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d"}
-
-
-def _duration_of_others(rest: str) -> str | None:
-    """The duration that a text of other languages means: `"30 min"`, `PT30M`, `INTERVAL '30' MINUTE`."""
-    quoted = re.match(r"[\"']\s*(\d+(?:\.\d+)?\s*(?:ms|s|min|h|d))\s*[\"']", rest)
-    if quoted:
-        return quoted[1]
-    sql = re.match(r"interval\s+[\"']?(\d+)[\"']?\s*(second|minute|hour|day)s?\b", rest, re.IGNORECASE)
-    if sql:
-        return f"{sql[1]} {_SQL_UNITS[sql[2].lower()]}"
-    iso = re.match(r"PT?(\d+)([SMHD])\b", rest)
-    if iso:
-        return f"{iso[1]} {'min' if iso[2] == 'M' else iso[2].lower()}"
-    call = re.match(r"Time\.(second|minute|hour|day)s\((\d+)\)", rest)
-    return f"{call[2]} {_SQL_UNITS[call[1]]}" if call else None
 
 
 def check_duration(what: str, number: t.Number) -> None:

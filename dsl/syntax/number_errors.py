@@ -115,3 +115,21 @@ def bad_escape(token: Token) -> SyntaxFault:
         "escapes are those of JSON",
         r"write `\\` for a backslash; `\"`, `\n`, `\t` and `\u00e9` are escapes",
     )
+
+
+_SQL_UNITS = {"second": "s", "minute": "min", "hour": "h", "day": "d"}
+
+
+def duration_of_others(rest: str) -> str | None:
+    """The duration that a text of other languages means: `"30 min"`, `PT30M`, `INTERVAL '30' MINUTE`."""
+    quoted = re.match(r"[\"']\s*(\d+(?:\.\d+)?\s*(?:ms|s|min|h|d))\s*[\"']", rest)
+    if quoted:
+        return quoted[1]
+    sql = re.match(r"interval\s+[\"']?(\d+)[\"']?\s*(second|minute|hour|day)s?\b", rest, re.IGNORECASE)
+    if sql:
+        return f"{sql[1]} {_SQL_UNITS[sql[2].lower()]}"
+    iso = re.match(r"PT?(\d+)([SMHD])\b", rest)
+    if iso:
+        return f"{iso[1]} {'min' if iso[2] == 'M' else iso[2].lower()}"
+    call = re.match(r"Time\.(second|minute|hour|day)s\((\d+)\)", rest)
+    return f"{call[2]} {_SQL_UNITS[call[1]]}" if call else None
