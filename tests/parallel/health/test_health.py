@@ -22,7 +22,7 @@ from prometheus_client import generate_latest
 from rich.console import Console
 
 import wayeb_py
-from tests.polling import poll
+from tests.polling import DEADLINE_S, poll
 from wayeb_py import clock as clocks
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import Block
@@ -330,13 +330,13 @@ def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:
     server = MetricsServer(0, lambda: view)
     try:
         assert server.url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(server.url, timeout=10) as answer:
+        with urllib.request.urlopen(server.url, timeout=DEADLINE_S) as answer:
             assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
             assert "wayeb_up 1" in answer.read().decode()
-        with urllib.request.urlopen(server.url.replace("/metrics", "/view"), timeout=10) as answer:
+        with urllib.request.urlopen(server.url.replace("/metrics", "/view"), timeout=DEADLINE_S) as answer:
             assert json.loads(answer.read())["sums"]["events"]["1"] == 98
         with pytest.raises(urllib.error.HTTPError, match="404"):
-            urllib.request.urlopen(server.url + "x", timeout=10)
+            urllib.request.urlopen(server.url + "x", timeout=DEADLINE_S)
     finally:
         server.close()
 

@@ -49,7 +49,7 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(spark: SparkSe
     first = Streaming(tmp_path, "--speed", "400")
     url = first.until(lambda told: told["event"] == "metrics")["url"]
     first.until(lambda told: told["event"] == "batch" and told["batch"] >= 1)
-    with urllib.request.urlopen(url, timeout=30) as answer:
+    with urllib.request.urlopen(url, timeout=DEADLINE_S) as answer:
         scraped = answer.read().decode()
     assert re.search(r'^wayeb_events_total\{source="0"\} [1-9]', scraped, re.M)
     assert re.search(r'^wayeb_backpressure_ratio\{source="0"\} [01]', scraped, re.M)
