@@ -18,7 +18,6 @@ def _asks(*kinds: type) -> Callable[[m.Meaning, m.Pattern], bool]:
 
 NOT_RUN_YET: dict[str, Callable[[m.Meaning, m.Pattern], bool]] = {
     "`for each pair`": lambda meaning, pattern: pattern.pair is not None,
-    "`silence`": lambda meaning, pattern: pattern.silence_s is not None,
     "`crossed`": _asks(m.Crossed),
     "`passed`": _asks(m.Passed),
     "a file with several streams": lambda meaning, pattern: bool(meaning.other_streams),

@@ -58,7 +58,6 @@ class Recogniser:
         self.counts = Tally()  # detections are the caller's to count
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
-        _refuse_what_does_not_run(patterns)
         silent = [p.name for p in patterns.meaning.patterns[: patterns.n_reported] if p.silence_s is not None]
         single = patterns if not silent else patterns.select(name for name in patterns.names if name not in silent)
         self._entities = EntityRecogniser(
@@ -192,23 +191,6 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
-
-
-def _refuse_what_does_not_run(patterns: CompiledPatterns) -> None:
-    """Raises DataError for patterns that can be written, checked and explained, and not recognised yet."""
-    first = patterns.meaning.stream.name
-    for pattern in patterns.meaning.patterns:
-        if pattern.pair is not None:
-            raise DataError(
-                f"pattern `{pattern.name}` is over pairs of entities, which cannot be recognised yet",
-                hint="leave it out: `--pattern` takes the names of those to run",
-            )
-        if pattern.stream not in (None, first):
-            raise DataError(
-                f"pattern `{pattern.name}` reads the stream `{pattern.stream}`, and only the file's first stream, "
-                f"`{first}`, can be recognised yet",
-                hint="put the patterns of each stream into a file of their own",
-            )
 
 
 def _batches(events: Any) -> list[pa.RecordBatch]:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from fractions import Fraction
-
 import pyarrow as pa
 import pytest
 
 import wayeb_py
-from wayeb_py.compiler.limits import DEFAULT_LIMITS
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.wire.found_schema import schema_of_found
-from wayeb_py.patterns import Patterns
 
 EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
 
@@ -26,9 +21,6 @@ def test_the_columns_are_known_before_anything_is_fed() -> None:
 
 
 def test_a_silence_is_refused() -> None:
-    patterns = wayeb_py.compile("stream s { key id time t }\npattern Gone := (x > 1)\n")
-    (pattern,) = patterns.meaning.patterns
-    meaning = replace(patterns.meaning, patterns=(replace(pattern, silence_s=Fraction(60)),))
-    silent = Patterns.from_meaning(meaning, {}, DEFAULT_LIMITS, False, patterns.knowledge)
+    silent = wayeb_py.compile("stream s { key id time t }\npattern Gone := (x > 1) ; silence 1 h\n")
     with pytest.raises(DataError, match="pattern `Gone` goes by a clock over all entities"):
         schema_of_found(silent, EVENTS, False)
