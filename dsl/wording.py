@@ -13,6 +13,11 @@ def shown(text: str, limit: int = 40) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def counted(number: int, one: str, several: str | None = None) -> str:
+    """`1 task`, `2 tasks`, `3 entities`."""
+    return f"{number} {one if number == 1 else several or one + 's'}"
+
+
 def close_to(word: str, candidates: Sequence[str]) -> str | None:
     """The candidate that is probably meant."""
     lowered = {candidate.lower(): candidate for candidate in candidates}

@@ -2,8 +2,8 @@
 
     open all files ──▶ plan ──▶ scheme: parcels ──▶ part files below the output folder, or the driver's own writer
 
-What can be wrong with the input as a whole is told before Spark is asked for anything. A folder is written by the
-tasks; a single file by the driver, from parcels that Spark keeps until they are wanted, in the order of time.
+A job says what is wrong with the input as a whole before it asks Spark for anything. The tasks write a folder; the
+driver writes a single file, in the order of time, from parcels that Spark keeps until the driver wants them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
-from wayeb_py.parallel.batch.plans import Plan, make_plan
+from wayeb_py.parallel.batch.plan import Plan, make_plan
 from wayeb_py.parallel.batch.task import JobSpec, SetAside, TaskTally
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.parallel.spark.bundle import pack_patterns

@@ -44,7 +44,7 @@ def require_known(scheme: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What goes with every task of a job: what to do, where errors are told, and what progress is counted with."""
+    """What goes with every task of a job: what to do, where it reports errors, and what it counts progress with."""
 
     spec: Broadcast[JobSpec]
     errors: Errors
@@ -135,7 +135,7 @@ def shuffled(parcels: DataFrame, shared: Broadcast[JobSpec], errors: Errors | Ra
 
     def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         incoming = (parcel for batch in batches for parcel in from_batch(batch))
-        # Usually one shard a task; but whoever plans the query may put several together.
+        # Usually one shard a task; but Spark may put several together.
         for target, own in groupby(incoming, key=lambda parcel: parcel.split):
             results = run(target, own) if target < n_targets else own  # noqa: B031 (one of the two)
             for parcel in errors.caught(target, results):

@@ -1,6 +1,6 @@
 """Files become splits: events that one task reads by itself, by name, with our own reader.
 
-Spark is told names and nothing else: turning a file's rows into Spark's and back costs more than recognising them. A
+Spark gets names and nothing else: turning a file's rows into Spark's and back costs more than recognising them. A
 Parquet file is cut where its row groups are; text files are read as wholes.
 
 Two ways to cut. `even_splits` follows the order of arrival, for tasks that hand events on. `entity_splits` keeps each
@@ -40,7 +40,7 @@ class Split:
 
     files: tuple[EventFile, ...]
     n_bytes: int
-    numbers: tuple[int, ...] = ()  # of the files, in the order of arrival of all; empty where nobody asks
+    numbers: tuple[int, ...] = ()  # of the files, in the order of arrival of all; empty where no caller asks
 
     def open(self, wanted: Wanted, schema: pa.Schema, time_range: TimeRange, threads: int = 1) -> EventReader:
         """Its reader; the types are those of the whole input, which a single file may not show."""
@@ -113,7 +113,7 @@ def entity_splits(files: Sequence[OpenedFile], key: str) -> Layout:
         return Layout(tuple(apart), f"the statistics of `{key}` do not overlap")
     by_folder: dict[Any, list[_Unit]] = {}
     for unit in _units(files, cut=False):
-        # `bucket=3/day=…/x.parquet`: the outermost folder is what somebody split by first.
+        # `bucket=3/day=…/x.parquet`: the outermost folder is the first that the data was split by.
         outermost = unit.file.partitions[:1] or unit.file.path
         by_folder.setdefault(outermost, []).append(unit)
     return Layout(tuple(_split(units) for units in by_folder.values()), None)

@@ -140,7 +140,7 @@ def recognise_events(
     aside: AsideLog,
     keys: list[pa.Array] | None = None,
 ) -> TaskTally:
-    """Recognises what `read` gives, once more from its start if it is in disorder; the keys are told if asked for."""
+    """Recognises what `read` gives, once more from its start if it is in disorder; fills `keys` if it is given."""
     stream = spec.patterns_of(group).meaning.stream
     assert stream.time is not None
     if stream.lateness_s is not None:

@@ -163,7 +163,7 @@ class PartOutput:
 
     @contextmanager
     def _abandoning(self) -> Iterator[None]:
-        """Lets go of all files if the disk is at fault: a writer that nobody holds any more would try it once more."""
+        """Lets go of all files if the disk is at fault: a writer would otherwise try once more when it is collected."""
         try:
             yield
         except OSError:

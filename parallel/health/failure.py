@@ -1,7 +1,7 @@
-"""Whatever ended a stream becomes one line, the last one: what happened, and what to do about it.
+"""What ended a stream becomes one line, the last one: what happened, and what to do about it.
 
 Spark wraps an error of a task in text inside text, in two languages; the one that began it all is in there, and is what
-a person needs. All of the text goes to a file that the line names, for whoever needs more.
+a person needs. All of the text goes to a file that the line names, for a reader who needs more.
 """
 
 from __future__ import annotations
@@ -77,8 +77,8 @@ _WRAPPERS = (
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What ended a stream, what to do, and whether a start as it is may do better: what is `passing` is not our
-    patterns' or our data's fault, and nobody need change anything."""
+    """What ended a stream, what to do, and whether a second start may go well: what is `passing` is no fault of
+    patterns or data, and a user need change nothing."""
 
     message: str
     hint: str | None = None

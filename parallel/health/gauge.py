@@ -1,6 +1,6 @@
 """What a log offers and what batches take become the time for which the log waited, in a small file.
 
-The gauge lives where batches are planned, a process of Spark's that nobody else can ask: so it writes what it knows to
+The gauge lives where batches are planned, a process of Spark's that no other can ask: so it writes what it knows to
 a file that `view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock stands
 while the log's buffer is full; of any other log it sees when events arrived.
 """

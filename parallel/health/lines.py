@@ -1,7 +1,7 @@
 """A view of a stream becomes a line: of JSON for a program, of words for a person who reads a log.
 
-Whoever reads JSON reads nothing else, so what others write to the same place (Spark's JVM, a client of Kafka's, an
-error that nobody foresaw) becomes JSON as well, a line at a time.
+A program that reads JSON reads nothing else, so what others write to the same place (Spark's JVM, a client of Kafka's,
+an error that no code foresaw) becomes JSON as well, a line at a time.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _translate(reading: int, writing: int) -> None:
             try:
                 out.write(json_line(line))
                 out.flush()
-            except OSError:  # nobody listens any more, but whoever writes must not be blocked
+            except OSError:  # the reader is gone, but the writer must not be blocked
                 continue
 
 

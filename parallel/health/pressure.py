@@ -6,16 +6,16 @@ the buffer is full cannot be offered: the source waits until the recogniser take
     the time in which it waited / the time in which it was watched        0 … 1
 
 and that of several sources is the mean of theirs. A replayed data set has a timetable of its own, and its clock really
-stands still while it waits (`replay_log`); then the ratio is 1 - (events taken / events due by the clock of the wall).
-A live log (Kafka, a folder) is filled by somebody who does not wait for us: its timetable is when events were seen to
-have arrived, and it waits while more of them are there than the buffer holds.
+stands still while it waits (`logs.replay`); then the ratio is 1 - (events taken / events due by the wall clock).
+Others fill a live log (Kafka, a folder) and do not wait for us: its timetable is when the gauge saw events arrive,
+and it waits while more of them are there than the buffer holds.
 
 An event is *taken* when a micro-batch is planned that holds it: one batch is being recognised while the buffer fills
 for the next. So a buffer that holds what arrives during a batch never makes its source wait, and no source waits for
 a recogniser that keeps up. *Not taken*: the share of samples in which there is a backlog (between two batches there
 always is one, with no load at all), and arithmetic on the durations of batches (that is the rate in other words).
 
-Everything here is a function of the times it is given; no clock is read.
+Everything here is a function of the times it is given: it reads no clock.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ class Capacity:
 
 @dataclass(frozen=True, slots=True)
 class SourceState:
-    """A source partition at a time of the wall's clock: what it has offered, what was taken, how long it has waited."""
+    """A source partition at a time of the wall clock: what it has offered, what was taken, how long it has waited."""
 
     at_s: float
-    clock_s: float  # its own; behind the wall's by as long as it has stood still
+    clock_s: float  # its own; behind the wall clock by as long as it has stood still
     taken: int
     offered: int
     watched_s: float = 0.0

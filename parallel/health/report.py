@@ -1,8 +1,8 @@
-"""A running stream is looked at every second, and told of: to a person, to a log, to programs.
+"""A report looks at a running stream every second and shows it to a person, to a log, to programs.
 
-At a terminal there is the screen; elsewhere, and with `--log`, a line a batch. Metrics are given to whoever asks, and
-to a file after every batch and at least every ten seconds. A source that falls silent is told of once, and when it
-speaks again. What cannot be told for a moment, since a disk is full, is tried again the next time.
+At a terminal it draws the screen; elsewhere, and with `--log`, it writes a line a batch. It serves metrics, and writes
+them to a file after every batch and at least every ten seconds. It says once that a source has fallen silent, and once
+that it speaks again. What it cannot write for a moment, since a disk is full, it tries again the next time.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 LEAST_OFTEN_S = 10.0
-LONG_BATCH_S = 30.0  # after which a batch is told of though it is not done
+LONG_BATCH_S = 30.0  # after which a report tells of a batch that is not done yet
 IDLE_S = 60.0
 TELL_AGAIN_S = 3600.0  # of a fault of the report itself that lasts
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """To whom a stream is told of, as the command line says."""
+    """Who wants to see a stream, as the command line says."""
 
     title: str = "wayeb stream"
     quiet: bool = False
@@ -129,7 +129,7 @@ class Report:
 
         try:
             progress = query.recentProgress
-        except (Py4JError, Py4JNetworkError, OSError):  # Spark is gone, and whoever waits for the query says why
+        except (Py4JError, Py4JNetworkError, OSError):  # Spark is gone, and the thread of the query says why
             return
         for one in progress:
             if one.batchId > self._timed and "addBatch" in one.durationMs:

@@ -11,7 +11,7 @@ from wayeb_py.parallel.health.view import View
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-FINE, HIGH = 0.1, 0.5  # below the one nobody need care, above the other the recogniser is too slow
+FINE, HIGH = 0.1, 0.5  # below the first all is well, above the second the recogniser is too slow
 SHOWN_PATTERNS = 12
 SHOWN_SOURCES = 8
 ECHOED = 5  # columns for what the terminal writes itself: `^C`, and once more

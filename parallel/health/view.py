@@ -1,4 +1,4 @@
-"""What a running stream's parts know becomes one view of it, as often as somebody looks.
+"""What the parts of a running stream know becomes one view of it, as often as a report looks.
 
     gauge file (written where batches are planned) ─┐
     log (how far it goes now) ──────────────────────┼──▶ View ──▶ screen · log lines · Prometheus · NDJSON
@@ -150,7 +150,7 @@ class Health:
     def ask_log(self) -> None:
         """Asks a live log how far it goes, so that the middle of a long batch is seen; it may take its time."""
         if self.latest is not None:
-            with contextlib.suppress(WayebError):  # whoever reads the log will say so
+            with contextlib.suppress(WayebError):  # the task that reads the log says so
                 self._arrived = self.clock.steady_s(), self.latest()
 
     def close(self) -> None:

@@ -48,7 +48,7 @@ class Unfinished(Exception):  # noqa: N818 (nothing is wrong yet)
 
 
 class NotQuiet(Exception):  # noqa: N818 (nothing is wrong)
-    """Somebody may still be adding to the file, and nothing of it can be read before it is whole."""
+    """A writer may still be adding to the file, and nothing of it can be read before it is whole."""
 
 
 @dataclass(frozen=True, slots=True)

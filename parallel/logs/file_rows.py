@@ -1,8 +1,8 @@
 """The rows of a piece become events, and what is none among them, by row: the same ones whenever it is read again.
 
 Rows that cannot be what the patterns need go aside: a line that is no JSON by itself, and all rows of a file in which
-a column has a type that cannot serve. A column that a file lacks is missing in its rows, and one that nobody wants is
-not looked at.
+a column has a type that cannot serve. A column that a file lacks is missing in its rows; a column that no pattern wants
+is not looked at.
 
 What is damaged goes aside as one bad row with the reason, and nothing of it is an event:
 
@@ -95,7 +95,7 @@ def _read_text(piece: Piece, file: EventFile, first: int, end: int, selection: S
     except DataError as error:
         if is_of_the_system(error):
             raise
-        # What is added to such a file later is as little use, and is told of already.
+        # What is added to such a file later is as little use, and the file's first row said so.
         if first == 0 and piece.first_line <= 2:
             yield bad_file(file, error.row, error.message)
         return

@@ -1,7 +1,7 @@
 """A folder in which files appear becomes a log: its files, once seen, keep their order for ever.
 
     folder/*.parquet, *.ndjson, …        one partition ""
-    folder/part=0/…, folder/part=1/…     a partition for each sub-folder; whoever writes them keeps entities together
+    folder/part=0/…, folder/part=1/…     a partition for each sub-folder; their writer keeps entities together
 
 A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows: so an
 offset means the same row after a restart, and a name that would sort before others but comes later goes to the end.
@@ -9,9 +9,9 @@ Files must appear whole, best by renaming; those with the names of temporary fil
 also grow: whole lines at the end are a new piece of the same file. A file that shrank, changed, or vanished before it
 was read stops the stream; one that cannot be read is one bad row, and the stream goes on.
 
-The order is that of appearance. A compressed file can only be read once nobody adds to it, so what appears after it
-waits for it, for a while. That it is quiet is told by its times, or, where those lie ahead of our clock, by our own
-eyes.
+The order is that of appearance. A compressed file can only be read once no writer adds to it, so what appears after it
+waits for it, for a while. Its times say that it is quiet, or, where those lie ahead of our clock, that the log has seen
+no change.
 
 A stream lives for months, and looks several times a second. A look lists names, and asks for the facts of a file only
 when it is new, has another inode, or has not been asked about for a while; the journal loses files that are committed
@@ -25,7 +25,7 @@ from __future__ import annotations
 import os
 import threading
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -40,6 +40,7 @@ from wayeb_py.files.discover import EventFile, partitions_of, told_by_name
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
 from wayeb_py.files.whole_file import make_folder, sync, write_whole
+from wayeb_py.parallel.logs.file_names import event_files, facts_of
 from wayeb_py.parallel.logs.file_ranges import (
     PIECE_BYTES,
     QUIET_S,
@@ -65,7 +66,6 @@ DONE_EVERY_S = 60.0
 GROWING_S, WHOLE_S = 60.0, 600.0
 UNFINISHED_S = 60.0  # a file that cannot be read for so long is no longer being written: it is at fault
 HELD_S = 60.0  # a compressed file that is added to for so long does not hold up those behind it any more
-_TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
 
 
 @dataclass(slots=True)
@@ -222,7 +222,7 @@ class FolderLog(Log):
         write_whole(self.journal.with_name(f"{self.journal.stem}-done.txt"), names.encode())
 
     def _compact(self, before: Offsets) -> None:
-        """Writes the journal anew without what nobody can ask for: what is committed, and gone from the folder.
+        """Writes the journal anew without what no task can ask for: what is committed, and gone from the folder.
 
         A range that is read again from an older state could not be read without its file either.
         """
@@ -258,7 +258,7 @@ class FolderLog(Log):
         for group in groups:
             try:
                 whole = merge(group, self._file(group[0].path)) if len(group) > 1 else None
-            except (OSError, DataError):  # it has just gone, or changed: whoever reads it says so
+            except (OSError, DataError):  # it has just gone, or changed: the task that reads it says so
                 whole = None
             joined += group if whole is None else [whole]
         return joined
@@ -349,7 +349,7 @@ class FolderLog(Log):
                 )
             elif stat.st_size:
                 self._wait_for(path, stat)
-        # A file that was read to its end may go: only `read` knows whether somebody still asks for it.
+        # A file that was read to its end may go: only `read` knows whether a task still asks for it.
         return found
 
     def _wait_for(self, path: str, stat: os.stat_result) -> _Waited:
@@ -363,7 +363,7 @@ class FolderLog(Log):
         return waited
 
     def _quiet_s(self, path: str, stat: os.stat_result) -> float:
-        """For how long nobody has added to the file: by its times, or as long as we have seen it so."""
+        """For how long no writer has added to the file: by its times, or as long as the log has seen it so."""
         # A time that is set may lie ahead of our clock. The time of the last change of any kind cannot be set.
         by_clock_s = self._clock.wall_s() - min(stat.st_mtime, stat.st_ctime)
         waited = self._waited.get(path)
@@ -379,8 +379,8 @@ class FolderLog(Log):
         last: Piece | None,
         reason: Unfinished,
     ) -> list[Piece]:
-        """Nothing, as long as somebody may still be writing the file; then one bad row in its place."""
-        if last is not None:  # it was told of, or is only out of reach for now
+        """Nothing, as long as a writer may be at work; then one bad row in the file's place."""
+        if last is not None:  # a row says so already, or the file is only out of reach for now
             return []
         waited = self._wait_for(path, stat)
         waited.holds = False
@@ -403,11 +403,11 @@ class FolderLog(Log):
         now_s = self._clock.steady_s()
         there: dict[str, tuple[int, float]] = {}
         due: list[tuple[str, int, os.stat_result]] = []
-        for path, entry in _listed(str(self.folder), "", self._seen):
+        for path, entry in event_files(str(self.folder), "", self._seen):
             seen = there[path] = self._seen.get(path, (0, 0.0))
             if seen[0] != entry.inode() or seen[1] <= now_s:
                 with suppress(FileNotFoundError):
-                    due.append((path, entry.inode(), _facts(entry.path)))
+                    due.append((path, entry.inode(), facts_of(entry.path)))
         self._seen = there
         self._waited = {path: waited for path, waited in self._waited.items() if path in there}
         # By the look at which they were first waited for, and then by name.
@@ -419,38 +419,6 @@ class FolderLog(Log):
         assert file_format is not None
         partitions = tuple(partitions_of(Path(path).parent))
         return EventFile(str(self.folder / path), file_format, compression, partitions)
-
-
-def _listed(folder: str, below: str, seen: Container[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The event files of a folder and those in it, by their paths below the topmost; nothing but names is read."""
-    with suppress(FileNotFoundError), os.scandir(folder) as entries:
-        for entry in entries:
-            path = below + entry.name
-            if path in seen or _is_event_file(entry):
-                yield path, entry
-            elif not entry.name.startswith(("_", ".")) and _is_folder(entry) and not entry.is_symlink():
-                yield from _listed(entry.path, path + os.sep, seen)
-
-
-def _is_event_file(entry: os.DirEntry[str]) -> bool:
-    name = entry.name
-    is_other = name.startswith(("_", ".")) or name.lower().endswith(_TEMPORARY) or name.endswith(".aside.ndjson")
-    return not is_other and told_by_name(name)[0] is not None and not _is_folder(entry)
-
-
-def _is_folder(entry: os.DirEntry[str]) -> bool:
-    try:
-        return entry.is_dir()
-    except OSError:  # a link to itself
-        return False
-
-
-def _facts(path: str) -> os.stat_result:
-    """The facts of a file, or of a link that leads to none."""
-    try:
-        return os.stat(path)
-    except OSError:
-        return os.lstat(path)
 
 
 def _has_key_and_time(opened: OpenedFile, wanted: Wanted) -> bool:

@@ -5,7 +5,7 @@ message that is no JSON object, is empty, or has no time or key is set aside wit
 stops the stream. Offsets may have gaps, from compaction and from transactions: a range ends where the position
 reaches its end, not when so many messages were read. Only committed messages count.
 
-Nothing is committed to Kafka: offsets are kept by whoever reads, beside the state that belongs to them. Where the topic
+A stream commits nothing to Kafka: it keeps its offsets itself, beside the state that belongs to them. Where the topic
 no longer holds what a range asks for, reading stops and says so; with `lost=skip` it goes on, and the gap is set
 aside.
 

@@ -7,7 +7,7 @@ from a file of `name=value` lines, so that a password need not be on a command l
 Settings that the stream's own promises rest on can be named only as they are.
 
 Clients retry by themselves; what they cannot reach for `timeout` seconds becomes one message, with what their threads
-said meanwhile: a question that a broker refuses to hear looks like one that nobody answers.
+said meanwhile: a question that a broker refuses to hear looks like one without an answer.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _SAME = {"1": "true", "t": "true", "0": "false", "f": "false", "-1": "all"}
 
 Answer = TypeVar("Answer")
 
-_said: dict[KafkaTopic, Any] = {}  # by topic: the last error that a client's thread told of, since one was answered
+_said: dict[KafkaTopic, Any] = {}  # by topic: the last error of a client's thread, since a question was answered
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ class KafkaTopic:
         """The settings of a client; `more` has underscores where librdkafka has dots."""
         ours = {name.replace("_", "."): value for name, value in more.items()}
         fixed = {name: value for name, value in ours.items() if name in _OURS}
-        # What goes wrong is told by us, once, and not by a thread of the client's.
+        # We say what goes wrong, once; a thread of the client's stays silent.
         quiet = {"log_level": 0, "error_cb": self._heed}
         return {**ours, **dict(self.settings), **fixed, **quiet, "bootstrap.servers": self.servers}
 
@@ -109,7 +109,7 @@ class KafkaTopic:
         _said.pop(self, None)
 
     def consumer(self, **more: Any) -> Consumer:
-        """A consumer that belongs to no group and commits nothing: offsets are kept by whoever reads."""
+        """A consumer that belongs to no group and commits nothing: a stream keeps its offsets itself."""
         from confluent_kafka import Consumer
 
         settings = {"group_id": "wayeb", "enable_auto_commit": False, "allow_auto_create_topics": False}

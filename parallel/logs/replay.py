@@ -95,7 +95,7 @@ class ReplayLog(Log):
         self.states: dict[str, SourceState] = {}  # of the copy whose clock runs
 
     def __getstate__(self) -> dict[str, object]:
-        # A clock belongs to one process, and schedules are mapped from the disk by whoever needs them.
+        # A clock belongs to one process, and a process maps the schedules that it needs from the disk.
         return self.__dict__ | {"_schedules": {}, "states": {}}
 
     def identity(self) -> dict[str, str]:

@@ -169,7 +169,7 @@ def _due_rows(files: list[EventFile], wanted: Wanted, schema: pa.Schema) -> Iter
         try:
             for block in blocks:
                 parts = [batch.cast(events_schema) for batch in block.batches]
-                times = [_seconds(batch.column(wanted.time.name), wanted) for batch in parts]
+                times = [seconds_of(batch.column(wanted.time.name), wanted) for batch in parts]
                 notes: list[list[str | None]] = [[None] * batch.num_rows for batch in parts]
                 if block.aside:
                     parts.append(_nothing(events_schema, len(block.aside)))
@@ -196,7 +196,8 @@ def _first(seconds: F64) -> float:
     return float(known[0]) if len(known) else 0.0
 
 
-def _seconds(times: pa.Array, wanted: Wanted) -> F64:
+def seconds_of(times: pa.Array, wanted: Wanted) -> F64:
+    """Times in seconds since 1970; NaN where there is none."""
     ticks = ticks_of(column_of(times, wanted.time.name), wanted.time_unit, wanted.time.name)
     seconds = ticks.values.astype(np.float64) / ticks.per_unit
     return seconds if ticks.missing is None else np.where(ticks.missing != 0, np.nan, seconds)

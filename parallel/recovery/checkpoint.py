@@ -66,7 +66,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, facts: Mapping[str, Any]) -> Manifest:
-        """TypeError where something is missing, or nobody knows what it is."""
+        """TypeError where something is missing or unknown."""
         names = {stored: name for name, stored in _STORED_NAMES.items()}
         return cls(**{names.get(name, name): value for name, value in facts.items()})
 

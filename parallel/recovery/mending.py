@@ -6,8 +6,8 @@
 
 Spark's files and the ledger hold the same. Where one of the two is damaged it is made again from the other; where both
 are proven and differ, they are of different streams, and nothing is touched. Offsets of a batch that never began may
-go: it is planned again. What nobody can know any more is told, and never guessed: a stream that begins again by
-mistake gives every detection twice.
+go: it is planned again. Where nothing is left to know a batch from, a stream says so and never guesses: a stream that
+begins again by mistake gives every detection twice.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _mend_query(spark: SparkLog, kept: Kept, known: Known) -> str | None:
 
 
 def _usable_state(spark: SparkLog, n_shards: int) -> int:
-    """The last version of the shards' state that is whole in all of them, which Spark keeps and nobody else has.
+    """The last version of the shards' state that is whole in all of them, of which only Spark has a copy.
 
     A version is made from a whole state and what has changed since; what is older than that is not looked at.
     """

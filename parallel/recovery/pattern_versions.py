@@ -8,7 +8,7 @@ that version, though others go on from there; and a user can look up which patte
     NNNNNN.functions  a user's functions, if there are any, pickled: there is no other way to keep code
 
 All three are sealed with their stream and number. A stream runs nothing of them but the functions, and these only
-where nobody else can write (`private`), and never with `--no-pickle`. What Spark sends from its driver to its workers
+where no other user can write (`private`), and never with `--no-pickle`. What Spark sends from its driver to its workers
 is pickled too (`bundle`, the options of `source`), but it goes from process to process and lies in no folder.
 
 Another release, or another Python, begins a version too. So a stream opens an older one only to repeat a batch that was
@@ -106,13 +106,13 @@ def load_version(folder: Path, number: int, stream_id: str = "", no_pickle: bool
 
 
 def load_schema(folder: Path, number: int, stream_id: str = "") -> pa.Schema:
-    """The types of a version's events, whoever wrote it."""
+    """The types of a version's events, of whichever release."""
     return _read_head(folder, number, stream_id)[1]
 
 
 @lru_cache(maxsize=4)
 def count_groups(folder: Path, number: int, stream_id: str = "") -> int:
-    """How many groups of patterns a version has, whoever wrote it."""
+    """How many groups of patterns a version has, of whichever release."""
     return len(_read_head(folder, number, stream_id)[0]["groups"])
 
 

@@ -1,7 +1,7 @@
-"""Whether somebody else could have written a file: asked before code is taken from it.
+"""Whether another user could have written a file: asked before a stream runs code from it.
 
 A user's functions can only be kept as a pickle, and opening a pickle runs what is in it. So the file, its folder and
-all folders above them must belong to us or to root, and nobody else may write there; above the folder itself, a folder
+all folders above them must belong to us or to root, and no other may write there; above the folder itself, a folder
 that anybody may write to is good enough if only owners may rename what is theirs (`/tmp`). What access control lists
 allow beyond the mode is not seen here.
 """
@@ -16,9 +16,9 @@ from wayeb_py.errors import DataError
 
 
 def require_private(path: Path) -> None:
-    """Raises DataError where somebody else but root could have put something else in the path's place."""
+    """Raises DataError where another user than root could have put something else in the path's place."""
     given, path = path.absolute(), Path(os.path.realpath(path))
-    for place in (path, *path.parents, *given.parents):  # whoever can exchange a link on the way decides where it leads
+    for place in (path, *path.parents, *given.parents):  # who can exchange a link on the way decides where it leads
         facts = place.lstat()
         who = None
         if facts.st_uid not in (os.geteuid(), 0):

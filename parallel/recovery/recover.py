@@ -57,7 +57,7 @@ def _traces(folder: Path) -> int:
     """The last batch that something else in the checkpoint shows to have begun, -1 if nothing does."""
     try:
         counted = load_totals(folder / FOLDER).batch
-    except DataError:  # whoever counts says so
+    except DataError:  # the count that comes later says so
         counted = -1
     has_state = any((folder / "snapshots").rglob("*.state"))
     return max(counted, 0 if has_state else -1)

@@ -8,8 +8,8 @@ state that is lost is made again from an older one by reading on; across epochs 
     0-0-0-620.0-0-0-500.changes    what has changed up to offset 620; goes back to that file, perhaps by other changes
 
 A state is large with its entities, and a batch may touch a few of them: so what has changed since the point before is
-written, and the whole now and then (`keeping`). Changes are of use only to whoever has the very state that they
-change, entity by entity: so they name the checksum of the file that they go back to.
+written, and the whole now and then (`keeping`). Changes are of use only to a task that has the very state that
+they change, entity by entity: so they name the checksum of the file that they go back to.
 
 A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write
 the same bytes, and whichever is last changes nothing. It is sealed with what it is the state of (stream, group,
@@ -44,7 +44,7 @@ class Epoch:
     """What a state depends on besides the events: counters that only grow."""
 
     version: int = 0  # which patterns
-    tick: int = 0  # in seconds since 1970: whoever was not heard of since has been given up as silent
+    tick: int = 0  # in seconds since 1970: entities without an event since then count as silent
     ended_at: int = 0  # how many events there were when the input was last declared to have ended
 
     def to_json(self) -> dict[str, int]:
@@ -73,7 +73,7 @@ class Point:
 
     @classmethod
     def of_file(cls, name: str) -> Point | None:
-        """The point that a file is named after; None where somebody else has named it."""
+        """The point that a file is named after; None where the file is not ours."""
         stem = name.partition(".")[0]
         try:
             point = cls.parse(stem)
@@ -84,7 +84,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A saved recogniser, and when each of its entities was last heard of (seconds as int64; empty if nobody asks).
+    """A saved recogniser, and the second of each entity's last event (int64; empty where no silence is measured).
 
     Or what of both has changed: then `saved` is changes, and `heard` is about whose they are.
     """

@@ -21,13 +21,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.errors import DataError
 from wayeb_py.files.block import AsideRow
 from wayeb_py.files.discover import STDIN, EventFile, find_files
 from wayeb_py.files.projection import Column, TimeUnit, Wanted
 from wayeb_py.files.read import EventReader, open_file, open_found
 from wayeb_py.files.sort import sort_events
+from wayeb_py.parallel.logs.replay_store import seconds_of
 
 CHUNK_ROWS = 1 << 16
 
@@ -62,7 +62,7 @@ class Recorded:
         for batch in batches:
             for start in range(0, batch.num_rows, CHUNK_ROWS):
                 chunk = batch.slice(start, CHUNK_ROWS)
-                running_s = np.maximum.accumulate(np.append(due_s, self._seconds(chunk.column(time))))
+                running_s = np.maximum.accumulate(np.append(due_s, seconds_of(chunk.column(time), self.wanted)))
                 due_s = running_s[-1]
                 yield running_s[1:], chunk
 
@@ -74,7 +74,7 @@ class Recorded:
         try:
             for block in blocks:
                 for batch in block.batches:
-                    seconds = self._seconds(batch.column(1))
+                    seconds = seconds_of(batch.column(1), self.wanted)
                     if seconds[0] < last_s or (np.diff(seconds) < 0).any():
                         return False
                     last_s = seconds[-1]
@@ -92,11 +92,6 @@ class Recorded:
                 yield from block.batches
         finally:
             blocks.close()  # type: ignore[attr-defined]
-
-    def _seconds(self, times: pa.Array) -> F64:
-        name = self.wanted.time.name
-        ticks = ticks_of(column_of(times, name), self.wanted.time_unit, name)
-        return ticks.values.astype(np.float64) / ticks.per_unit
 
 
 def open_recorded(

@@ -47,7 +47,7 @@ def pack_functions(patterns: Patterns) -> bytes:
 def open_patterns(payload: bytes, names: tuple[str, ...] = (), accounts: bool = True) -> Patterns:
     """The patterns that were packed, or of them those of the names.
 
-    Whoever `accounts` for the events reads all columns that the whole set needs, and so do all where values are
+    The task that `accounts` for the events reads all columns that the whole set needs, and so do all where values are
     cleaned: what is set aside and counted must not depend on how the patterns were split.
     """
     patterns = _open(payload)

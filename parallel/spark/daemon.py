@@ -17,7 +17,7 @@ import sys
 
 def load() -> None:
     """Imports what a worker of ours needs, without starting a thread."""
-    # OpenBLAS and Arrow's allocator start threads when they are imported, unless they are told not to.
+    # OpenBLAS and Arrow's allocator start threads when they are imported, unless the environment forbids it.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     os.environ.setdefault("JE_ARROW_MALLOC_CONF", "background_thread:false")
     _prefer_installed_pyspark()

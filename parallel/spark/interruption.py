@@ -1,6 +1,6 @@
 """A signal ends a job on Spark in order: its tasks first, then us.
 
-A signal handler that raises while py4j waits for the JVM leaves an answer unread. Whoever calls Spark next, to cancel
+A signal handler that raises while py4j waits for the JVM leaves an answer unread. The next call of Spark, to cancel
 the job for instance, gets that answer instead of its own, and waits for it until the whole job is done. So a signal
 that finds us there is only noted. A thread, which has a connection of its own, cancels the jobs, which ends the
 waiting, and sends the signal again until it finds us elsewhere; there it does what it always does.

@@ -1,7 +1,7 @@
 """Maven coordinates become jars in a folder of this machine's cache: Kafka's broker, and Spark's Kafka connector.
 
 Neither comes with Python's packages. Maven resolves and fetches them, from wherever it is set up to, once a machine;
-the folder appears whole or not at all, and whoever comes second waits for the first.
+the folder appears whole or not at all, and a second process waits for the first.
 
 *Not taken*: `spark.jars.packages`, which has Spark resolve the connector anew at every start, and needs the network for
 it; a download of Kafka's distribution, four times as large.

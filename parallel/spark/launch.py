@@ -85,7 +85,7 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
     threading.Thread(target=_pass_on, args=(reading, told), name="spark-stderr", daemon=True).start()
     try:
         with _environment(environment):
-            # In a group of its own: whoever asks our whole group to end asks us, and we stop the JVM after the batch.
+            # In a group of its own: a signal to our whole group is one to us, and we stop the JVM after the batch.
             return launch_gateway(conf, {"stderr": writing, "start_new_session": True})
     except (PySparkRuntimeError, OSError) as error:
         said = "; ".join(told) or str(error)
@@ -120,7 +120,7 @@ def _pass_on(reading: int, told: deque[str]) -> None:
                 told.append(line.decode(errors="replace").rstrip())
                 try:
                     os.write(2, line)
-                except OSError:  # nobody listens any more, but the JVM must not be blocked
+                except OSError:  # the reader is gone, but the JVM must not be blocked
                     continue
 
 

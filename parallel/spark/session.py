@@ -38,7 +38,7 @@ _NEEDED = {
     "spark.ui.showConsoleProgress": "false",
 }
 
-# What a user would choose; whoever configured something else gets that.
+# What a user would choose, unless the configuration says otherwise.
 _PREFERRED = {
     "spark.ui.enabled": "false",
     # A batch that finds too much for a limit would find as much again, and the stream would never get past it.
@@ -102,9 +102,9 @@ def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> Spark
 
 
 def _quieten(session: SparkSession) -> None:
-    """Whoever waits for a JVM that dies says so; py4j and the thread that takes counts would add tracebacks to it."""
+    """The thread that waits for a dying JVM says so; py4j and the thread that takes counts would add tracebacks."""
     py4j = logging.getLogger("py4j")
-    if py4j.level == logging.NOTSET:  # nobody has asked for what it says
+    if py4j.level == logging.NOTSET:  # the user has not asked for what it says
         py4j.setLevel(logging.CRITICAL)
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:

@@ -64,7 +64,7 @@ def _machine_code() -> Iterator[tuple[str, bytes]]:
     """What numba keeps of the kernels; compiled now, if it was not before."""
     compile_kernels()
     source = kernel_source()
-    if source is None:  # nothing is kept here: whoever runs the zip compiles
+    if source is None:  # nothing is kept here: the process that runs the zip compiles
         return
     folder = Path(source).parent / "__pycache__"
     for path in sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")]):

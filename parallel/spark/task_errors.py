@@ -1,8 +1,8 @@
-"""What is at fault is told to the driver as the error that it is, and the job stops; no stack trace of Spark's.
+"""A task's error reaches the driver as the error that it is, and the job stops; no stack trace of Spark's.
 
 A task that meets one of our errors ends as if it were done and leaves the error in an accumulator, which the driver
 watches; raising it would make Spark try the task again, several times, and show it as text inside text. Errors that
-are nobody's intention are Spark's to report, and become one line.
+are no task's intention are Spark's to report, and become one line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Errors:
 
 
 class Raised:
-    """Lets errors through: in somebody's own job they are that job's to handle."""
+    """Lets errors through: in a user's own job they are that job's to handle."""
 
     def caught(self, task: int, results: Iterator[T]) -> Iterator[T]:
         return results
@@ -83,7 +83,7 @@ def watched(
         interruption.check()  # a job that was cancelled for it has no error of its own
         raise errors.first() or _in_one_line(error) from None
     except BaseException:
-        context.cancelJobGroup(interruption.group)  # whoever interrupts us does not want the cluster to go on
+        context.cancelJobGroup(interruption.group)  # an interrupted user does not want the cluster to go on
         raise
     finally:
         ended.set()

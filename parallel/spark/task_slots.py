@@ -41,7 +41,7 @@ def configured_task_slots(settings: Mapping[str, str]) -> int | None:
     most = "dynamicAllocation.maxExecutors" if _is_dynamic(settings) else "executor.instances"
     executors = _number(settings, f"spark.{most}")
     cores = _number(settings, "spark.cores.max")
-    # An executor of a standalone cluster takes all cores of its machine where nobody says how many.
+    # An executor of a standalone cluster takes all cores of its machine where the configuration names no number.
     cores_of_one = 0 if settings.get("spark.master", "").startswith("spark:") else 1
     by_executor = executors * _number(settings, "spark.executor.cores", cores_of_one)
     found = [n_cores for n_cores in (by_executor, cores) if n_cores]

@@ -6,8 +6,8 @@ Besides events a shard may be sent an *epoch*, which tells it what the plan of t
 patterns hold from now on, that silent entities are to be given up, that the input has ended. Parcels of any other kind
 pass unchanged.
 
-The number of shards is kept in the state. Whoever packs events sends shard 0 something in every batch, so that shard 0
-is asked in every batch: a query with another number of shards than its checkpoint would look for the state of most
+The state holds the number of shards. A packing task sends shard 0 something in every batch, so that Spark asks shard 0
+in every batch: a query with another number of shards than its checkpoint would look for the state of most
 entities where it is not, and is stopped here before it has written anything.
 """
 
@@ -67,7 +67,7 @@ class Shards:
     order: Callable[[int], Order]  # by version
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
-    listens: bool = False  # silence is told by the epochs
+    listens: bool = False  # the epochs say who is silent
     overflow: Overflow | None = None  # where a shard puts what is too much for Spark
 
     @property
@@ -125,13 +125,8 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[
         yield from result.feed(Block([batch]))
         if shards.listens or shards.step_ms:
             recogniser.hear([batch], clock_s)
-    if now.tick != was.tick:
-        yield from result.take(recogniser.inner.flush_idle(recogniser.silent(now.tick)))
-    if now.ended_at != was.ended_at:
-        yield from result.take(recogniser.inner.finish())
-    aged = recogniser.age_out(clock_s)
-    if aged is not None:
-        yield from result.take(aged)
+    for detections in recogniser.advance(was, now, clock_s):
+        yield from result.take(detections)
     after = recogniser.snapshot()
     yield from result.finish(state_bytes=len(after.saved))
     failpoints.reach("shard:state")
@@ -141,7 +136,7 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[
 
 
 def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
-    """The epoch that the batch ends in and when it was planned: as it is told, or by Spark's own clock of the batch."""
+    """The epoch that a batch ends in and when it was planned: as the plan says, or by Spark's clock of the batch."""
     told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
     if told:
         return max((Epoch.from_json(epoch), clock_s) for epoch, clock_s in told)

@@ -4,7 +4,7 @@
                                                              state of a shard: Recogniser.save()
 
 This serves streams that Spark reads by a connector of its own, or that were made from others, and streams whose source
-has other parts than the recognition (`repartition`). Where we read the log ourselves and keep its parts, `chained` is
+has other parts than the recognition (`repartition`). Where we read the log ourselves and keep its parts, `source` is
 several times faster: no event crosses into the JVM there.
 
 Order, lateness and forgetting are the recogniser's, by each entity's own events. Spark's watermark is not used: it
@@ -61,31 +61,17 @@ def recognise_stream(
 
     The query's progress has what was counted (`observedMetrics`, `wayeb`): rows, events, late, duplicates, set_aside.
     """
-    found = recognise_frame(events, patterns, shards=shards, places=places, episodes=episodes, idle_s=idle_s)
-    counted = _counted(found)
-    return _open(counted, _result_schema(patterns, _arrow_schema(patterns, events), episodes), episodes)
-
-
-def recognise_frame(
-    events: DataFrame,
-    patterns: Patterns,
-    *,
-    shards: int | None = None,
-    places: Sequence[str] | None = None,
-    episodes: bool = False,
-    idle_s: float | None = None,
-) -> DataFrame:
-    """As `recognise_stream`, in parcels: detections or episodes, rows set aside, and counts."""
     n_shards = shards or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     schema = _arrow_schema(patterns, events)
-    _result_schema(patterns, schema, episodes)  # a pattern that does not fit the events is told before anything runs
+    found = _result_schema(patterns, schema, episodes)  # says before anything runs if a pattern does not fit
     payload = pack_patterns(patterns)
 
     def order(version: int) -> Order:
         return Order(open_patterns(payload), schema)
 
     packed = _pack_rows(events, patterns, n_shards, places)
-    return recognise_by_shard(packed, Shards(n_shards, order, episodes, idle_s))
+    parcels = recognise_by_shard(packed, Shards(n_shards, order, episodes, idle_s))
+    return _open(_counted(parcels), found, episodes)
 
 
 # ---- in the driver

@@ -2,6 +2,7 @@
 
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
 --out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)
+either     python:FILE.py (the user's own: `own_ends`)
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.health.pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.stream.own_ends import PYTHON, open_own_log, open_own_sink
 from wayeb_py.parallel.stream.sinks import NdjsonSink, ParquetSink, Sink
 from wayeb_py.patterns import Patterns
 
@@ -60,6 +62,8 @@ def open_log(
         from wayeb_py.parallel.logs.kafka import KafkaLog
 
         return KafkaLog.open(source)
+    if source.startswith(PYTHON):
+        return open_own_log(source)
     if source.startswith(REPLAY):
         from wayeb_py.parallel.logs.replay import ReplayLog
         from wayeb_py.parallel.logs.replay_store import store_events
@@ -89,6 +93,8 @@ def open_sink(out: str, episodes: bool) -> Sink:
         from wayeb_py.parallel.stream.kafka_sink import KafkaSink
 
         return KafkaSink(out)
+    if out.startswith(PYTHON):
+        return open_own_sink(out)
     if out == "-":
         return NdjsonSink()
     path = Path(out)
@@ -105,9 +111,9 @@ def open_sink(out: str, episodes: bool) -> Sink:
 
 
 def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: Path | None = None) -> None:
-    """Raises DataError where a stream would read what it writes, or would write where nobody looks for it."""
+    """Raises DataError where a stream would read what it writes, or would write where no reader looks for it."""
     folders = {"--checkpoint": str(checkpoint)}
-    if out != "-" and not out.startswith(KAFKA):
+    if out != "-" and not out.startswith((KAFKA, PYTHON)):
         folders["--out"] = out
     if aside is not None:
         folders["--aside"] = str(aside)
@@ -121,6 +127,8 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: P
     for source in sources:
         if source.startswith(KAFKA):
             _refuse_same_topic(source, out)
+            continue
+        if source.startswith(PYTHON):
             continue
         is_replay = source.startswith(REPLAY)
         for place in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
@@ -162,5 +170,5 @@ def _is_read_with(folder: Path, source: Path) -> bool:
 
 
 def aside_folder(out: str) -> Path | None:
-    """Where rows set aside go unless said otherwise: into the output's folder, hidden from whoever reads it."""
-    return None if out == "-" or out.startswith(KAFKA) else Path(out) / "_aside"
+    """Where rows set aside go unless said otherwise: into the output's folder, hidden from its readers."""
+    return None if out == "-" or out.startswith((KAFKA, PYTHON)) else Path(out) / "_aside"

@@ -27,7 +27,7 @@ POINTS = (
     "sink:before", "sink:inside", "sink:after", "counted", "commit", "collect",
 )  # fmt: skip
 HOLD = "hold"
-HELD_S = 300.0  # at most: whoever laid the trap may be gone
+HELD_S = 300.0  # at most: the test that laid the trap may be gone
 _LOOK_EVERY_S = 0.02
 
 _reached: Counter[str] = Counter()

@@ -55,5 +55,5 @@ def _aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
         field.name: table.column(field.name) if field.name in own else pa.nulls(table.num_rows, plain(field.type))
         for field in columns
     }
-    # A batch of a version before may have columns that nobody emits any more.
+    # A batch of a version before may have columns that no pattern emits any more.
     return pa.table(arrays | {name: table.column(name) for name in table.column_names if name not in arrays})

@@ -40,7 +40,7 @@ SOURCE = "wayeb_chained"
 
 @dataclass(frozen=True, slots=True)
 class SourceOptions:
-    """What the source is told: travels as an option."""
+    """What the source has to know; it travels as an option of Spark's."""
 
     context: StreamContext
     version: int  # of the batches that are planned from now on
@@ -50,7 +50,7 @@ class SourceOptions:
     ends: bool  # whether the input has ended once everything available is read
     shards: int = 0  # that events are packed for, to be recognised behind the source; 0: they are recognised in it
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
-    gauge: GaugeOptions | None = None  # where it is told for how long the log waited
+    gauge: GaugeOptions | None = None  # where it notes for how long the log waited
 
     def encode(self) -> str:
         from pyspark import cloudpickle
@@ -217,9 +217,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return before.at.get(partition, self._options.origin.get(partition, 0))
 
     def _tick(self, before: Offset, now_s: float, has_events: bool, is_behind: bool) -> int:
-        """Since when somebody must have been heard of not to be silent; without events it moves on once, for all.
+        """The second before which an entity counts as silent; without events it moves on once, for all of them.
 
-        While more is in the log than the batch takes it stands: whoever seems to be silent may be in what is left.
+        It stands while the log has more than the batch takes: an entity that seems silent may be in what is left.
         """
         tick = before.epoch.tick
         if self._options.idle_s is None or is_behind:

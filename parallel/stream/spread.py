@@ -1,6 +1,6 @@
 """How a stream is spread over tasks: by its source's partitions, by entity, or by patterns; and the frame that does it.
 
-    source      partitions of the log ─▶ recognised where they are read (`chained`)
+    source      partitions of the log ─▶ recognised where they are read (`source`)
     partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`by_shard`)
     pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
 
@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
 
+from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
@@ -32,10 +33,10 @@ if TYPE_CHECKING:
 Scheme = Literal["source", "partition", "pattern"]
 Asked = Literal["auto", "source", "partition", "pattern"]
 SHARDS_A_WORKER = 2
-UNTOLD_WORKERS = 2  # where nobody has said how many there are
+UNTOLD_WORKERS = 2  # where the user has not said how many there are
 
-# A task that packs events tells for how long it waited, so done again it gives other bytes, and events that are the
-# same. Spark would take it for a task that is not to be relied on, and end the query if an executor is lost.
+# A packing task counts for how long it waited. Repeated, it gives the same events, but other bytes of counts. Spark
+# would take it for a task whose output changes, and end the query if an executor is lost.
 _REPEATABLE = {
     f"spark.sql.shuffle.orderIndependentChecksum.{name}": "false"
     for name in ("enableFullRetryOnMismatch", "enableQueryLevelRollbackOnMismatch")
@@ -53,12 +54,12 @@ class Spread:
     groups: tuple[tuple[str, ...], ...] = ()  # patterns by name, of `pattern`
 
     def __str__(self) -> str:
-        readers = _count(self.n_readers, "reader")
+        readers = counted(self.n_readers, "reader")
         does = "recognises what it reads" if self.n_readers == 1 else "recognise what they read"
         how = {
             "source": f"{readers} that {does}",
-            "partition": f"{readers}, {_count(self.n_shards, 'shard')}",
-            "pattern": f"{_count(len(self.groups), 'group')} of patterns, {readers} each",
+            "partition": f"{readers}, {counted(self.n_shards, 'shard')}",
+            "pattern": f"{counted(len(self.groups), 'group')} of patterns, {readers} each",
         }[self.scheme]
         return f"scheme {self.scheme}, {self.why}: {how}"
 
@@ -90,11 +91,11 @@ def spread_stream(
     before: Spread | None = None,
 ) -> Spread:
     """The scheme that is asked for, or that suits the log and the numbers; `before` is what the checkpoint was begun
-    with. `workers` is None where nobody has said how many are to recognise."""
+    with. `workers` is None where the user has not said how many are to recognise."""
     n_partitions = max(1, len(log.latest()))
     if source_parallelism is not None and "kafka:" in log.name and source_parallelism != n_partitions:
         raise DataError(
-            f"the source has {_count(n_partitions, 'partition')}, and so many tasks read it: --source-parallelism "
+            f"the source has {counted(n_partitions, 'partition')}, and so many tasks read it: --source-parallelism "
             f"{source_parallelism} cannot change that",
             log.name,
             hint="leave the option out, and say with --workers how many are to recognise; or give the topic as many "
@@ -115,7 +116,7 @@ def spread_stream(
         return Spread(scheme, why, source_parallelism or n_partitions, n_shards)
     if source_parallelism is not None and source_parallelism != n_partitions:
         raise DataError(
-            f"the source has {_count(n_partitions, 'partition')}, and in scheme {scheme} each is read by one task: "
+            f"the source has {counted(n_partitions, 'partition')}, and in scheme {scheme} each is read by one task: "
             f"--source-parallelism {source_parallelism} would tear entities apart",
             log.name,
             hint="use --scheme partition; or split the source by entity (a folder: into part=0/, part=1/, …)",
@@ -132,7 +133,7 @@ def spread_stream(
 def _choose(asked: Asked, n_partitions: int, workers: int | None, source_parallelism: int | None) -> tuple[Scheme, str]:
     if asked != "auto":
         return asked, "as asked for"
-    has = f"the source has {_count(n_partitions, 'partition')}"
+    has = f"the source has {counted(n_partitions, 'partition')}"
     if source_parallelism is not None and source_parallelism != n_partitions:
         return "partition", f"because {has}, and {source_parallelism} are to read it"
     if source_parallelism is not None and workers is not None and workers != source_parallelism:
@@ -197,7 +198,3 @@ def sample_log(log: Log, patterns: Patterns, schema: pa.Schema) -> pa.Table:
         if n_rows >= COSTED_ROWS:
             break
     return pa.Table.from_batches(batches, schema=needed)
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number} {one if number == 1 else one + 's'}"

@@ -55,7 +55,7 @@ NO_EVENTS_S = 5.0  # where all that is there was looked at in vain, looking agai
 
 
 class Watcher(Protocol):
-    """Somebody who is told how a stream goes on, from the driver's threads; must not be slow."""
+    """Sees how a stream goes on, from the driver's threads; must not be slow."""
 
     def began(self, query: StreamingQuery) -> None: ...
     def took(self, batch: Batch) -> None:

@@ -1,13 +1,13 @@
-"""A recogniser as a stream keeps it: it goes on from a snapshot, and can tell which of its entities have fallen silent.
+"""A recogniser as a stream keeps it: it goes on from a snapshot, and knows which of its entities have fallen silent.
 
-Silence is wall time, in seconds since 1970, told by whoever plans the batches: when a batch was planned, and since when
-somebody must have been heard of not to count as silent. What is done by them is then as repeatable as the rest, and
-does not change with how long a silence has to be for the next batches.
+Silence is wall time, in seconds since 1970. The plan of a batch says at which second it was made and before which
+second an entity counts as silent. So a batch gives the same whenever it is repeated, and does not depend on how long a
+silence has to be for the batches after it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from math import floor
 
 import numpy as np
@@ -17,20 +17,20 @@ import pyarrow.compute as pc
 
 from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.parallel.recovery.snapshots import Snapshot
+from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.patterns import Patterns
 
 STEPS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many steps
 
 
 def silent_since(now_s: float, idle_s: float) -> int:
-    """Who was last heard of before this second has been silent for an idle time; looked at in steps of it."""
+    """The second before which an entity counts as silent; it moves in steps, so that not every batch looks."""
     step_s = idle_s / STEPS_OF_SILENCE
     return floor(now_s // step_s * step_s - idle_s)
 
 
 class StreamRecogniser:
-    """A recogniser, and the second in which each of its entities was last heard of."""
+    """A recogniser, and the second in which the last event of each of its entities came."""
 
     def __init__(self, patterns: Patterns, schema: pa.Schema, episodes: bool, snapshot: Snapshot | None) -> None:
         saved = None if snapshot is None else snapshot.saved
@@ -46,7 +46,7 @@ class StreamRecogniser:
     def snapshot(self) -> Snapshot:
         return Snapshot(self.inner.save(), self.heard.tobytes())
 
-    # For whoever keeps the state by what has changed.
+    # Keeping the state by what has changed.
 
     def note_changes(self) -> None:
         """Begins to note what changes, from the state that this is in."""
@@ -58,12 +58,12 @@ class StreamRecogniser:
         self._n_heard = len(self.heard)
 
     def changes(self) -> Snapshot | None:
-        """What has changed since the state was kept; None where that is not to be told but by all of it."""
+        """What has changed since the state was kept; None where only the whole state says it."""
         if self.inner.n_kept is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),
             (self.inner.n_kept, len(self.inner.entities)),
         ):
-            return None  # it is kept in mind only now who was heard of: that is something new of everybody
+            return None  # the times of last events begin only now: that is something new of every entity
         told = self.inner.save_changes()
         if told is None:
             return None
@@ -79,7 +79,7 @@ class StreamRecogniser:
             self.heard[whose] = np.frombuffer(changes.heard, dtype=np.int64)
 
     def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int) -> None:
-        """Keeps in mind that the entities of some events were heard of."""
+        """Notes the second in which events of these entities came."""
         entities = self.inner.entities
         key = self.inner.patterns.meaning.stream.key
         for batch in batches:
@@ -89,12 +89,23 @@ class StreamRecogniser:
             self.heard[heard_of] = clock_s
             self.inner.touch(heard_of)
 
+    def advance(self, before: Epoch, after: Epoch, clock_s: int) -> Iterator[Detections]:
+        """What a batch finds after its events: of entities that have fallen silent, of an input that has ended, and
+        what was open of entities that patterns have forgotten by the wall clock of the plan."""
+        if after.tick != before.tick:
+            yield self.inner.flush_idle(self.silent(after.tick))
+        if after.ended_at != before.ended_at:
+            yield self.inner.finish()
+        aged = self.age_out(clock_s)
+        if aged is not None:
+            yield aged
+
     def silent(self, tick: int) -> pa.Array:
-        """The keys of entities that were last heard of before this second."""
+        """The keys of the entities whose last event came before this second."""
         return self.inner.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
 
     def age_out(self, clock_s: int) -> Detections | None:
-        """Lets entities go that have not been heard of for longer than patterns remember; what was open of them."""
+        """Drops entities that have been silent for longer than patterns remember; what was open of them."""
         aged = self.inner.age_out(clock_s)
         if aged is None:
             return None

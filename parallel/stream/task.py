@@ -38,7 +38,7 @@ class StreamContext:
     log: Log
     folder: Path  # of the checkpoint; shared by driver and executors
     episodes: bool
-    listens: bool  # whether it is kept in mind when each entity was last heard of
+    listens: bool  # whether the state holds the second of each entity's last event
     stream_id: str = ""  # tells a stream from an older one in the same folder, which processes may still remember
     no_pickle: bool = False  # whether functions that the checkpoint keeps are refused
 
@@ -88,13 +88,8 @@ def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
                 yield parcel
             if context.listens:
                 recogniser.hear(block.batches, clock_s)
-    if after.tick != before.tick:
-        yield from result.take(recogniser.inner.flush_idle(recogniser.silent(after.tick)))
-    if after.ended_at != before.ended_at:
-        yield from result.take(recogniser.inner.finish())
-    aged = recogniser.age_out(clock_s)
-    if aged is not None:
-        yield from result.take(aged)
+    for detections in recogniser.advance(before, after, clock_s):
+        yield from result.take(detections)
     state_bytes = keeper.prepare(may_change=before.version == after.version)
     for parcel in result.finish(
         state_bytes=state_bytes,
@@ -121,7 +116,7 @@ def _name(context: StreamContext, spec: TaskSpec) -> tuple[Path, str, int, str]:
 
 
 def _take_alive(context: StreamContext, spec: TaskSpec) -> Keeper | None:
-    """The recogniser that this process has, led to the start of the range; it is nobody else's from now on."""
+    """The recogniser that this process has, led to the start of the range; the process gives it up to the task."""
     known = _alive.pop(_name(context, spec), None)
     if known is None or spec.before.version != spec.after.version:
         return None

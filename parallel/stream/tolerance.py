@@ -1,7 +1,7 @@
 """How many rows may go aside in a stream before it stops: counted over all its batches, each of them once.
 
-A batch that is one too many is not written, except for what it set aside, so that whoever looks into it finds it. It is
-repeated when the stream is started again with a greater limit, or dies of it again.
+Of a batch that is one too many the stream writes only what it set aside, so that a user finds the rows. It repeats the
+batch when it is started again with a greater limit, or dies of it again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A detection gets a name that depends on nothing but itself, so that whoever receives it twice can tell.
+"""A detection gets a name that depends on nothing but itself, so that a receiver sees that it got it twice.
 
 It is a hash of pattern, place, entity, and the times and places in the word of its last and first event; an episode's
 is of both its ends. Batches, workers and restarts do not enter, nor do emitted columns.

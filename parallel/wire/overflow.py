@@ -53,7 +53,7 @@ class Overflow:
                         file = stack.enter_context(open(path, "xb"))
                     place = Place(path.name, parcel.kind, file.tell(), len(parcel.payload))
                     file.write(parcel.payload)
-                    file.flush()  # whoever is told of it may read it
+                    file.flush()  # the driver may read it as soon as it knows of it
                 yield Parcel("elsewhere", parcel.split, parcel.number, place.encode())
 
     def find(self, payload: bytes) -> Place:

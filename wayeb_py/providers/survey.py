@@ -42,6 +42,7 @@ from wayeb_py.providers.source import (
 )
 from wayeb_py.providers.translate import as_instants, unit_of_times
 from wayeb_py.spellings import find_spelling
+from wayeb_py.text_table import table
 
 MOST_WORDS = 12  # of a text column that are listed
 
@@ -380,7 +381,4 @@ def render_survey(result: Survey) -> str:
             shown = ", ".join(word for word, _ in facts.words.most_common(5))
             held += f", {shown}{', …' if len(facts.words) > 5 else ''}"
         lines.append((facts.name, f"{facts.missing:,} missing" if facts.missing else "", held))
-    width = max(len(name) for name, _, _ in lines)
-    number_width = max(len(number) for _, number, _ in lines)
-    table = "\n".join(f"{name:<{width}}  {number:>{number_width}}  {note}".rstrip() for name, number, note in lines)
-    return f"{table}\n\n{result.stream_block}"
+    return f"{table(lines, right=(1,))}\n\n{result.stream_block}"

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wayeb_py.errors import visible
 from wayeb_py.run.runner import Phase, Progress, Summary
+from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -99,7 +99,4 @@ def render_summary(summary: Summary, is_selected: bool = False) -> str:
         lines.append(("engine", "", summary.engine))
     if summary.out is not None:
         lines.append(("written to", "", summary.out))
-    lines = [(visible(name), number, visible(note)) for name, number, note in lines]
-    width = max(len(name) for name, _, _ in lines)
-    number_width = max(len(number) for _, number, _ in lines)
-    return "\n".join(f"{name:<{width}}  {number:>{number_width}}  {note}".rstrip() for name, number, note in lines)
+    return table(lines, right=(1,))

@@ -30,7 +30,7 @@ from benchmarks.inputs.pattern_sets import first_of, write_sre
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.parallel.batch import job as spark_job
-from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, recognise_events
 from wayeb_py.parallel.spark.bundle import pack_patterns

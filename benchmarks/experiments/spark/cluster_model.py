@@ -23,7 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.parallel.batch.plans import MOST_TASKS_A_WORKER, SPLIT_BYTES
+from wayeb_py.parallel.batch.plan import MOST_TASKS_A_WORKER, SPLIT_BYTES
 from wayeb_py.parallel.batch.schemes import Scheme
 from wayeb_py.parallel.wire.packer import GATHERED_ROWS
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER
@@ -167,7 +167,7 @@ def _moved_s(costs: Costs, parcels: F64, n_bytes: F64) -> F64:
 
 
 def _n_tasks(job: Job, costs: Costs, n_cores: int) -> int:
-    """As `wayeb_py.parallel.batch.plans` has it."""
+    """As `wayeb_py.parallel.batch.plan` has it."""
     by_size = ceil(job.n_events * costs.file_bytes / SPLIT_BYTES)
     return max(n_cores, min(by_size, MOST_TASKS_A_WORKER * n_cores))
 

@@ -28,7 +28,7 @@ from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.dataframe import recognise
-from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.wire.found_schema import schema_of_found

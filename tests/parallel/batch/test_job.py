@@ -31,7 +31,7 @@ from wayeb_py.files.read import open_events
 from wayeb_py.files.set_aside import BadLimit
 from wayeb_py.files.write import MANIFEST
 from wayeb_py.parallel.batch import job
-from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.schemes import Scheme
 from wayeb_py.parallel.batch.splits import Split, entity_splits, pack_splits
 from wayeb_py.parallel.spark.bundle import pack_patterns

@@ -17,7 +17,7 @@ import typer
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_values import read_duration, read_instant
 from wayeb_py.cli.options import AsJson, Quiet, Since, TimeUnit, Until
-from wayeb_py.errors import visible
+from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from wayeb_py.files.block import AsideRow
@@ -179,9 +179,7 @@ def render(summary: ReplaySummary, to: str, first_bad: AsideRow | None) -> str:
         lines.append(("left out", f"{sum(summary.bad.values()):,} rows that are no events{where}"))
         lines += [(f"  {reason}", f"{count:,}") for reason, count in sorted(summary.bad.items())]
     lines.append(("sent to", to.partition("?")[0]))
-    lines = [(visible(name), visible(text)) for name, text in lines]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+    return table(lines)
 
 
 def _instant(seconds: float) -> str:

@@ -26,6 +26,7 @@ from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Long
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Master, Scheme
 from wayeb_py.errors import visible
+from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -75,12 +76,16 @@ def run_stream(
         list[str],
         typer.Option(
             metavar="SOURCE",
-            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, or replay:DATA; may be given several times.",
+            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, replay:DATA, or python:FILE.py (your own); "
+            "may be given several times.",
         ),
     ],
     out: Annotated[
         str,
-        typer.Option(metavar="OUT", help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, or - (NDJSON)."),
+        typer.Option(
+            metavar="OUT",
+            help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, - (NDJSON), or python:FILE.py (your own).",
+        ),
     ],
     checkpoint: Annotated[
         Path, typer.Option(metavar="DIR", help="Where the stream's state is kept; the same folder goes on with it.")
@@ -292,9 +297,7 @@ def render(summary: StreamSummary) -> str:
         if counts:
             lines.append((title, f"{sum(counts.values()):,}"))
             lines += [(f"  {name}", f"{count:,}") for name, count in sorted(counts.items())]
-    lines = [(visible(name), visible(text)) for name, text in lines]
-    width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {text}" for name, text in lines)
+    return table(lines)
 
 
 def memory_settings(size: str | None) -> dict[str, str]:

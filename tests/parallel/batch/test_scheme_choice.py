@@ -15,10 +15,10 @@ pytest.importorskip("pyspark")
 
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.parallel.batch import planner
-from wayeb_py.parallel.batch.planner import Choice, Costs, Facts, decide, settled
-from wayeb_py.parallel.batch.plans import make_plan
+from wayeb_py.parallel.batch import scheme_choice
+from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.sample import sample_events
+from wayeb_py.parallel.batch.scheme_choice import Choice, Costs, Facts, decide, settled
 from wayeb_py.parallel.batch.splits import entity_splits
 from wayeb_py.parallel.stream.spread import Spread
 from wayeb_py.parallel.wire.routing import route
@@ -145,14 +145,14 @@ def test_the_survey_counts_what_there_is_without_reading_it(tmp_path: Path, patt
     write(tmp_path / "a.parquet", [1, 2] * 2000)
     write(tmp_path / "b.parquet", [2, 3] * 2000)
     reader = read(patterns, tmp_path)
-    facts = planner.survey(patterns, reader, entity_splits(reader.files, "id"), n_workers=4)
+    facts = scheme_choice.survey(patterns, reader, entity_splits(reader.files, "id"), n_workers=4)
     assert (facts.n_files, facts.n_events, facts.n_patterns) == (2, 8000, 2)
     assert (facts.n_even_splits, facts.promise) == (4, None)
 
 
 def test_costs_are_measured_for_each_pattern_that_differs(tmp_path: Path, patterns: Patterns) -> None:
     write(tmp_path / "a.parquet", [1, 1, 2, 3] * 1000)
-    costs = planner.measure(patterns, read(patterns, tmp_path))
+    costs = scheme_choice.measure(patterns, read(patterns, tmp_path))
     assert costs is not None
     assert len(costs.pattern_s) == 2
     assert min(costs.read_s, costs.pack_s, costs.recognise_s, *costs.pattern_s) > 0

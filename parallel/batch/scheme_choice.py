@@ -23,8 +23,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from wayeb_py.dsl.wording import counted
 from wayeb_py.files.read import EventReader
-from wayeb_py.parallel.batch.sample import measure_costs, recognition_s, sample_events
+from wayeb_py.parallel.batch.sample import COSTED_ROWS, measure_costs, recognition_s, sample_events
 from wayeb_py.parallel.batch.schemes import Scheme
 from wayeb_py.parallel.batch.splits import Layout, even_splits, pack_splits
 from wayeb_py.parallel.wire.parcel import pack, unpack
@@ -33,9 +34,8 @@ from wayeb_py.run.whole_table import put_in_order
 
 STAGE_S = 0.3  # a further stage of tasks, empty
 MOVED = 2.0  # what Spark adds to packing: the bytes are written, sent and read again
-BALANCED = 1.25  # the fullest of the workers has so much more than its share, and nobody minds
+BALANCED = 1.25  # the fullest of the workers may have so much more than its share
 A_BYTE_IN_ROWS = 1 / 60  # of text, where no footer counts rows
-COSTED_ROWS = 50_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,9 +193,5 @@ def _share_of_largest(costs: Costs, n_groups: int) -> float:
 
 def _describe(facts: Facts) -> str:
     layout = "in no order of entities" if facts.promise is None else f"where {facts.promise}"
-    parts = [_count(facts.n_patterns, "pattern"), f"{_count(facts.n_files, 'file')} {layout}"]
-    return ", ".join([*parts, _count(facts.n_workers, "worker")])
-
-
-def _count(number: int, one: str) -> str:
-    return f"{number:,} {one if number == 1 else one + 's'}"
+    parts = [counted(facts.n_patterns, "pattern"), f"{counted(facts.n_files, 'file')} {layout}"]
+    return ", ".join([*parts, counted(facts.n_workers, "worker")])

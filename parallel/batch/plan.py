@@ -1,6 +1,6 @@
 """A scheme becomes a plan: which task reads what, where events are sent, which patterns run together.
 
-The planner says which scheme suits the patterns and the input; whoever asks for one by name gets that one.
+`scheme_choice` says which scheme suits the patterns and the input, unless the caller asks for one by name.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from wayeb_py.dsl.wording import counted
 from wayeb_py.files.read import EventReader
-from wayeb_py.parallel.batch import planner, schemes
+from wayeb_py.parallel.batch import scheme_choice, schemes
 from wayeb_py.parallel.batch.sample import equal_groups, measure_costs, sample_events, sample_keys
 from wayeb_py.parallel.batch.schemes import Scheme
 from wayeb_py.parallel.batch.splits import Layout, Split, entity_splits, even_splits, pack_splits, whole
@@ -56,7 +57,9 @@ def make_plan(
 ) -> Plan:
     """The plan for a scheme; `auto` is the one that the input's layout allows to be the cheapest."""
     layout = entity_splits(reader.files, reader.wanted.key.name)
-    choice = planner.choose(patterns, reader, layout, n_workers) if scheme == "auto" else _asked_for(patterns, scheme)
+    choice = (
+        scheme_choice.choose(patterns, reader, layout, n_workers) if scheme == "auto" else _asked_for(patterns, scheme)
+    )
     if choice.scheme == "source":
         return _by_source(layout, reader, choice.why, n_workers)
     if choice.scheme == "pattern":
@@ -64,9 +67,9 @@ def make_plan(
     return _by_partition(patterns, reader, choice, n_workers)
 
 
-def _asked_for(patterns: Patterns, scheme: Scheme) -> planner.Choice:
+def _asked_for(patterns: Patterns, scheme: Scheme) -> scheme_choice.Choice:
     schemes.require_known(scheme)
-    return planner.Choice(scheme, "as asked for", len(patterns.distinct))
+    return scheme_choice.Choice(scheme, "as asked for", len(patterns.distinct))
 
 
 def _n_tasks(reader: EventReader, n_workers: int) -> int:
@@ -77,27 +80,23 @@ def _n_tasks(reader: EventReader, n_workers: int) -> int:
 
 def _by_source(layout: Layout, reader: EventReader, why: str, n_workers: int) -> Plan:
     packed = pack_splits(layout.splits, _n_tasks(reader, n_workers))
-    return Plan("source", f"{why}: {_count(len(packed), 'task')} on {_count(n_workers, 'worker')}", tuple(packed))
+    return Plan("source", f"{why}: {counted(len(packed), 'task')} on {counted(n_workers, 'worker')}", tuple(packed))
 
 
 def _by_pattern(patterns: Patterns, reader: EventReader, why: str, n_workers: int) -> Plan:
     costs = measure_costs(patterns, sample_events(reader))
     groups = equal_groups(patterns, costs, n_workers)
-    return Plan("pattern", f"{why}: {_count(len(groups), 'group')} of patterns", (whole(reader.files),), None, groups)
+    return Plan("pattern", f"{why}: {counted(len(groups), 'group')} of patterns", (whole(reader.files),), None, groups)
 
 
-def _by_partition(patterns: Patterns, reader: EventReader, choice: planner.Choice, n_workers: int) -> Plan:
+def _by_partition(patterns: Patterns, reader: EventReader, choice: scheme_choice.Choice, n_workers: int) -> Plan:
     routing, n_groups = route(sample_keys(reader), n_workers, choice.most_groups, SHARDS_A_WORKER * n_workers)
     groups: tuple[tuple[str, ...], ...] = ()
     if n_groups > 1:
         groups = equal_groups(patterns, measure_costs(patterns, sample_events(reader)), n_groups)
-    heavy = f", {_count(len(routing.heavy), 'entity', 'entities')} with a shard of its own" if routing.heavy else ""
-    apart = f" and {_count(len(groups), 'group')} of patterns" if groups else ""
+    heavy = f", {counted(len(routing.heavy), 'entity', 'entities')} with a shard of its own" if routing.heavy else ""
+    apart = f" and {counted(len(groups), 'group')} of patterns" if groups else ""
     splits = tuple(even_splits(reader.files, _n_tasks(reader, n_workers)))
     return Plan(
-        "partition", f"{choice.why}: {_count(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups
+        "partition", f"{choice.why}: {counted(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups
     )
-
-
-def _count(number: int, one: str, several: str | None = None) -> str:
-    return f"{number} {one if number == 1 else several or one + 's'}"

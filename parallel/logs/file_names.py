@@ -1,0 +1,47 @@
+"""A watched folder becomes the names of its event files, found by names alone; nothing is opened, little is asked for.
+
+A stream looks several times a second for months. So a look lists names and asks the system for no file's facts; names
+of temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside are passed over.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Container, Iterator
+from contextlib import suppress
+
+from wayeb_py.files.discover import told_by_name
+
+_TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress", ".swp", "~")
+
+
+def event_files(folder: str, below: str, seen: Container[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """The event files of a folder and those in it, by their paths below the topmost; nothing but names is read."""
+    with suppress(FileNotFoundError), os.scandir(folder) as entries:
+        for entry in entries:
+            path = below + entry.name
+            if path in seen or _is_event_file(entry):
+                yield path, entry
+            elif not entry.name.startswith(("_", ".")) and _is_folder(entry) and not entry.is_symlink():
+                yield from event_files(entry.path, path + os.sep, seen)
+
+
+def _is_event_file(entry: os.DirEntry[str]) -> bool:
+    name = entry.name
+    is_other = name.startswith(("_", ".")) or name.lower().endswith(_TEMPORARY) or name.endswith(".aside.ndjson")
+    return not is_other and told_by_name(name)[0] is not None and not _is_folder(entry)
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
+
+
+def facts_of(path: str) -> os.stat_result:
+    """The facts of a file, or of a link that leads to none."""
+    try:
+        return os.stat(path)
+    except OSError:
+        return os.lstat(path)
