@@ -1,15 +1,15 @@
-"""A file of a folder becomes pieces: ranges of rows that are there whole, and can be read again by row.
+"""A file of a folder becomes ranges of rows that are there whole, and can be read again by row.
 
-    Parquet, Arrow     the whole file is one piece, once its footer is there
-    NDJSON, CSV        whole lines, a few megabytes a piece; lines that are added later are pieces of their own
-    …, compressed      the whole file is one piece, once nothing has been added to it for a while
+    Parquet, Arrow     the whole file is one range, once its footer is there
+    NDJSON, CSV        whole lines, a few megabytes a range; lines that are added later are ranges of their own
+    …, compressed      the whole file is one range, once nothing has been added to it for a while
 
-A piece has a mark, a digest of a few kilobytes at its file's beginning and before its end: a file that was replaced by
-another is not read on, whatever its size. (*Not taken*: the inode, which a folder that was copied does not keep.)
+A range has a mark, a digest of a few kilobytes at its file's beginning and before its end: a stream does not read on in
+a file that another has replaced, whatever its size. (*Not taken*: the inode, which a copy of a folder does not keep.)
 
-A file that cannot be read becomes a piece too: one bad row, with the reason. The verdict stands in the journal, so it
-is the same when the piece is read again. Only if the file changes it is looked at anew, and its rows are then
-pieces like any others. What `piece_rows` finds out when rows are read depends on the file alone as well.
+A file that cannot be read becomes a range too: one bad row, with the reason. The journal holds the verdict, so a range
+is the same when it is read again. Only if the file changes the log looks anew, and its rows are then ranges like any
+others. What `file_rows` finds out when it reads rows depends on the file alone as well.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wayeb_py.files.discover import EventFile, require_file
 from wayeb_py.files.lines import Lines, is_wide, last_row_end, long_line, read_lines, row_ends, wide_text
 from wayeb_py.files.ndjson import read_objects
 
-PIECE_BYTES = 8 << 20  # of text: reading goes on in the middle of a piece by skipping its first lines
+RANGE_BYTES = 8 << 20  # of text: reading goes on in the middle of a range by skipping its first lines
 QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long
 HALF_LINE_S = 30.0  # any other last line without its end: a number cut short looks like a number
 MARKED_BYTES = 4 << 10
@@ -52,7 +52,7 @@ class NotQuiet(Exception):  # noqa: N818 (nothing is wrong)
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class FileRange:
     """Rows of a file, and their place in the log."""
 
     partition: str
@@ -61,11 +61,11 @@ class Piece:
     first_byte: int
     n_rows: int
     first_line: int
-    n_bytes: int  # of the file up to the piece's end
+    n_bytes: int  # of the file up to the range's end
     fault: str | None = None  # why the file cannot be read: it counts as one bad row
     mark: str = ""  # tells the file from another; journals of older releases have none
     mtime_ns: int = 0  # of the file when it was looked at; one that still has it needs no second look
-    next_line: int = 0  # the first one after the piece, where it is text; 0 where it was not noted
+    next_line: int = 0  # the first one after the range, where it is text; 0 where it was not noted
 
     @property
     def end(self) -> int:
@@ -73,24 +73,35 @@ class Piece:
 
 
 # Looking.
-def look_at(
-    file: EventFile,
-    partition: str,
-    path: str,
-    start: int,
-    stat: os.stat_result,
-    known: Piece | None,
-    quiet_s: float,
-) -> list[Piece]:
-    """The pieces of a file that are there and not known yet; `known` is the last that is.
+@dataclass(frozen=True, slots=True)
+class FileLook:
+    """A file as a look at the folder found it, and where its next rows would stand in the log."""
 
-    Nothing has been added to the file for `quiet_s`. Raises NotQuiet, Unfinished, or DataError where the file is not
-    the one that was known.
+    file: EventFile
+    partition: str
+    path: str  # below the folder
+    start: int  # offset of its next row
+    stat: os.stat_result
+    known: FileRange | None  # the last range that is known
+    quiet_s: float  # for how long no writer has added to it
+
+    def faulty(self, fault: str, start: int | None = None, at: int = 0, line: int = 1) -> FileRange:
+        """One bad row in the place of the file, or of what follows a byte of it."""
+        start = self.start if start is None else start
+        n_bytes, mtime_ns = self.stat.st_size, self.stat.st_mtime_ns
+        return FileRange(self.partition, self.path, start, at, 1, line, n_bytes, fault, mtime_ns=mtime_ns)
+
+
+def look_at(look: FileLook) -> list[FileRange]:
+    """The ranges of a file that are there and not known yet.
+
+    Raises NotQuiet, Unfinished, or DataError where the file is not the one that was known.
     """
+    file, known, stat = look.file, look.known, look.stat
     if known is not None and known.fault is not None:
         if known.first_byte or (known.n_bytes, known.mtime_ns) == (stat.st_size, stat.st_mtime_ns):
             return []
-        found = _look_anew(file, partition, path, start, stat, quiet_s)
+        found = _look_anew(look)
         return [] if found and found[0].fault is not None and not found[0].first_byte else found
     if known is not None:
         if known.n_bytes == stat.st_size and known.mtime_ns == stat.st_mtime_ns:
@@ -101,23 +112,22 @@ def look_at(
         if not is_growing(file):
             raise DataError("the file has changed since it was read", file.path, hint=_CHANGED)
         try:
-            return list(_find_lines(file, partition, path, start, stat, known, quiet_s))
+            return list(_find_lines(look, known))
         except PermissionError as error:
             raise Unfinished(f"cannot be read: {error.strerror}") from error
-    return _look_anew(file, partition, path, start, stat, quiet_s)
+    return _look_anew(look)
 
 
-def _look_anew(
-    file: EventFile, partition: str, path: str, start: int, stat: os.stat_result, quiet_s: float
-) -> list[Piece]:
-    """The pieces of a file of which nothing is known."""
-    fault = name_fault(path) or _kind_fault(file.path, stat)
+def _look_anew(look: FileLook) -> list[FileRange]:
+    """The ranges of a file of which nothing is known."""
+    file, stat = look.file, look.stat
+    fault = name_fault(look.path) or _kind_fault(file.path, stat)
     if fault is not None:
-        return [faulty(partition, path, start, stat, fault)]
+        return [look.faulty(fault)]
     try:
         if is_growing(file):
-            return list(_find_lines(file, partition, path, start, stat, None, quiet_s))
-        if file.format in ("csv", "ndjson") and quiet_s < QUIET_S:
+            return list(_find_lines(look, None))
+        if file.format in ("csv", "ndjson") and look.quiet_s < QUIET_S:
             raise NotQuiet
         n_rows, mark = _count_rows(file), _mark(file.path, stat.st_size)
     except FileNotFoundError:
@@ -128,14 +138,8 @@ def _look_anew(
         raise Unfinished(unreadable_file(file, error).message) from error
     if not 0 <= n_rows <= MOST_ROWS:
         raise Unfinished(f"cannot be read as {file.format}: it says that it has {n_rows:,} rows")
-    return [Piece(partition, path, start, 0, n_rows, 1, stat.st_size, mark=mark, mtime_ns=stat.st_mtime_ns)]
-
-
-def faulty(
-    partition: str, path: str, start: int, stat: os.stat_result, fault: str, at: int = 0, line: int = 1
-) -> Piece:
-    """One bad row in the place of a file, or of what follows a byte of it."""
-    return Piece(partition, path, start, at, 1, line, stat.st_size, fault, mtime_ns=stat.st_mtime_ns)
+    size, mtime_ns = stat.st_size, stat.st_mtime_ns
+    return [FileRange(look.partition, look.path, look.start, 0, n_rows, 1, size, mark=mark, mtime_ns=mtime_ns)]
 
 
 def name_fault(path: str) -> str | None:
@@ -182,15 +186,15 @@ def is_growing(file: EventFile) -> bool:
     return file.format in ("csv", "ndjson") and file.compression is None
 
 
-def refuse_other(file: EventFile, piece: Piece, n_bytes: int) -> None:
-    """Raises DataError if a file of this size is not the one that the piece was seen in."""
-    if piece.n_bytes > n_bytes:
+def refuse_other(file: EventFile, file_range: FileRange, n_bytes: int) -> None:
+    """Raises DataError if a file of this size is not the one that the range was seen in."""
+    if file_range.n_bytes > n_bytes:
         raise DataError(
-            f"the file has shrunk from {piece.n_bytes:,} to {n_bytes:,} bytes since it was read",
+            f"the file has shrunk from {file_range.n_bytes:,} to {n_bytes:,} bytes since it was read",
             file.path,
             hint=_CHANGED,
         )
-    if piece.mark and _mark(file.path, piece.n_bytes) != piece.mark:
+    if file_range.mark and _mark(file.path, file_range.n_bytes) != file_range.mark:
         raise DataError("the file has changed since it was read: it was replaced by another", file.path, hint=_CHANGED)
 
 
@@ -203,37 +207,30 @@ def _mark(path: str, n_bytes: int) -> str:
     return hashlib.blake2b(begin + end, digest_size=8).hexdigest()
 
 
-def _find_lines(
-    file: EventFile,
-    partition: str,
-    path: str,
-    start: int,
-    stat: os.stat_result,
-    known: Piece | None,
-    quiet_s: float,
-) -> Iterator[Piece]:
+def _find_lines(look: FileLook, known: FileRange | None) -> Iterator[FileRange]:
+    file, stat, start = look.file, look.stat, look.start
     at, line = (0, 1) if known is None else (known.n_bytes, known.next_line or known.first_line + _n_lines(file, known))
     with open(file.path, "rb") as source:
         source.seek(at)
         left = stat.st_size - at
         rest = b""
         while left > 0:
-            data = source.read(min(PIECE_BYTES, left))
+            data = source.read(min(RANGE_BYTES, left))
             if not data:
                 break
             left -= len(data)
             data = rest + data
             if at == 0 and is_wide(data):
-                yield faulty(partition, path, start, stat, wide_text(file).message)
+                yield look.faulty(wide_text(file).message)
                 return
             end = _last_end(data, file.format)
             is_endless = len(data) - end > texts.LONGEST_LINE_BYTES
-            if left == 0 and not is_endless and _is_whole(data[end:], file.format, quiet_s):
+            if left == 0 and not is_endless and _is_whole(data[end:], file.format, look.quiet_s):
                 end = len(data)
             rest = data[end:]
             data = data[:end]
             if is_endless and not data:
-                yield faulty(partition, path, start, stat, long_line(file, line).message, at, line)
+                yield look.faulty(long_line(file, line).message, start, at, line)
                 return
             if not data:
                 continue
@@ -241,16 +238,19 @@ def _find_lines(
                 header, newline, data = data.partition(b"\n")
                 if not newline:  # a header that may still grow, and no rows
                     if b"\r" in header.rstrip(b"\r\n"):
-                        yield faulty(partition, path, start, stat, carriage_returns(file).message)
+                        yield look.faulty(carriage_returns(file).message)
                     return
                 at, line = len(header) + 1, 2
             n_rows = len(rows_of(data, file.format)[0])
             n_bytes, next_line = at + len(data), line + data.count(b"\n")
             mark = _mark(file.path, n_bytes)
-            yield Piece(partition, path, start, at, n_rows, line, n_bytes, None, mark, stat.st_mtime_ns, next_line)
+            mtime_ns = stat.st_mtime_ns
+            yield FileRange(
+                look.partition, look.path, start, at, n_rows, line, n_bytes, None, mark, mtime_ns, next_line
+            )
             start, at, line = start + n_rows, n_bytes, next_line
             if is_endless:
-                yield faulty(partition, path, start, stat, long_line(file, line).message, at, line)
+                yield look.faulty(long_line(file, line).message, start, at, line)
                 return
 
 
@@ -261,26 +261,26 @@ def _is_whole(tail: bytes, file_format: str, quiet_s: float) -> bool:
     return file_format == "ndjson" and quiet_s >= QUIET_S and bool(read_objects([tail]))
 
 
-def _n_lines(file: EventFile, piece: Piece) -> int:
-    return read_bytes(file.path, piece).count(b"\n")
+def _n_lines(file: EventFile, file_range: FileRange) -> int:
+    return read_bytes(file.path, file_range).count(b"\n")
 
 
-def merge(pieces: Sequence[Piece], file: EventFile) -> Piece | None:
+def merge(ranges: Sequence[FileRange], file: EventFile) -> FileRange | None:
     """Pieces of a file that follow each other as one; None if reading them as one would give other rows."""
-    first, last = pieces[0], pieces[-1]
+    first, last = ranges[0], ranges[-1]
     whole = replace(last, start=first.start, first_byte=first.first_byte, first_line=first.first_line,
-                    n_rows=sum(piece.n_rows for piece in pieces))  # fmt: skip
+                    n_rows=sum(file_range.n_rows for file_range in ranges))  # fmt: skip
     starts, _ = rows_of(read_bytes(file.path, whole), file.format)
-    bounds = np.searchsorted(starts, [piece.n_bytes - first.first_byte for piece in pieces])
-    # A line that was taken without its end goes on in the next piece, and a quote may reach into it.
-    return whole if bounds.tolist() == [piece.end - first.start for piece in pieces] else None
+    bounds = np.searchsorted(starts, [file_range.n_bytes - first.first_byte for file_range in ranges])
+    # A line that was taken without its end goes on in the next range, and a quote may reach into it.
+    return whole if bounds.tolist() == [file_range.end - first.start for file_range in ranges] else None
 
 
-def read_bytes(path: str, piece: Piece) -> bytes:
+def read_bytes(path: str, file_range: FileRange) -> bytes:
     with open(path, "rb") as source:
-        source.seek(piece.first_byte)
-        data = source.read(piece.n_bytes - piece.first_byte)
-    if len(data) < piece.n_bytes - piece.first_byte:
+        source.seek(file_range.first_byte)
+        data = source.read(file_range.n_bytes - file_range.first_byte)
+    if len(data) < file_range.n_bytes - file_range.first_byte:
         raise DataError("the file has shrunk since it was seen", path)
     return data
 

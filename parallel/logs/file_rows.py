@@ -1,4 +1,4 @@
-"""The rows of a piece become events, and what is none among them, by row: the same ones whenever it is read again.
+"""The rows of a range of a file become events, and what is none among them, by row: the same whenever it is read again.
 
 Rows that cannot be what the patterns need go aside: a line that is no JSON by itself, and all rows of a file in which
 a column has a type that cannot serve. A column that a file lacks is missing in its rows; a column that no pattern wants
@@ -48,7 +48,7 @@ from wayeb_py.files.lines import Lines
 from wayeb_py.files.ndjson import parse_lines
 from wayeb_py.files.parquet import refuse_bomb, sound_batches, two_columns, wanted_leaves
 from wayeb_py.files.projection import Column, Wanted
-from wayeb_py.parallel.logs.file_ranges import Piece, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
+from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
 
 BATCH_ROWS = 1 << 20
 LARGE_ROWS = 1 << 21
@@ -56,26 +56,26 @@ LARGE_ROWS = 1 << 21
 Part = tuple[int, Callable[[], Iterable[pa.RecordBatch]]]  # how many rows it has, and what loads them
 
 
-def read_piece(
-    piece: Piece, file: EventFile, first: int, end: int, wanted: Wanted, schema: pa.Schema
+def read_range(
+    file_range: FileRange, file: EventFile, first: int, end: int, wanted: Wanted, schema: pa.Schema
 ) -> Iterator[Block]:
-    """The rows of a piece from `first` on and before `end`, counted from the piece's first."""
-    if piece.fault is not None:
+    """The rows of a range from `first` on and before `end`, counted from the range's first."""
+    if file_range.fault is not None:
         if first == 0:
-            yield bad_file(file, piece.first_line if piece.first_byte else None, piece.fault)
+            yield bad_file(file, file_range.first_line if file_range.first_byte else None, file_range.fault)
         return
     selection = Selection(wanted, schema, TimeRange(), BATCH_ROWS)
     try:
-        refuse_other(file, piece, os.stat(file.path).st_size)
+        refuse_other(file, file_range, os.stat(file.path).st_size)
     except FileNotFoundError:
         raise DataError(
             "a file of the stream is gone before it was read", file.path,
             hint="put it back, or begin anew: --restart beginning, or --restart now",
         ) from None  # fmt: skip
     if file.format in ("csv", "ndjson"):
-        yield from _read_text(piece, file, first, end, selection)
+        yield from _read_text(file_range, file, first, end, selection)
     else:
-        yield from _read_typed(piece, file, first, end, selection)
+        yield from _read_typed(file_range, file, first, end, selection)
 
 
 def bad_file(file: EventFile, row: int | None, fault: str) -> Block:
@@ -84,7 +84,7 @@ def bad_file(file: EventFile, row: int | None, fault: str) -> Block:
     return Block(n_rows=1, aside=[AsideRow(file.path, row, reason, {"fault": detail or reason})])
 
 
-def _read_text(piece: Piece, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
+def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
     constants = _constants(file, selection.schema)
     try:
         parse = (
@@ -96,11 +96,17 @@ def _read_text(piece: Piece, file: EventFile, first: int, end: int, selection: S
         if is_of_the_system(error):
             raise
         # What is added to such a file later is as little use, and the file's first row said so.
-        if first == 0 and piece.first_line <= 2:
+        if first == 0 and file_range.first_line <= 2:
             yield bad_file(file, error.row, error.message)
         return
     if file.compression is None:
-        blocks = iter([Lines(read_bytes(file.path, piece), piece.first_line, piece.n_bytes - piece.first_byte)])
+        blocks = iter(
+            [
+                Lines(
+                    read_bytes(file.path, file_range), file_range.first_line, file_range.n_bytes - file_range.first_byte
+                )
+            ]
+        )
     else:
         blocks = unpacked(file)
     row = 0
@@ -116,10 +122,10 @@ def _read_text(piece: Piece, file: EventFile, first: int, end: int, selection: S
         if row >= end:
             return
     if row < end:
-        raise DataError(f"the file has {row:,} rows, and had {piece.n_rows:,} when it was seen", file.path)
+        raise DataError(f"the file has {row:,} rows, and had {file_range.n_rows:,} when it was seen", file.path)
 
 
-def _read_typed(piece: Piece, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
+def _read_typed(file_range: FileRange, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
     row = 0
     try:
         for part in _parts(file, selection.wanted):
@@ -134,7 +140,7 @@ def _read_typed(piece: Piece, file: EventFile, first: int, end: int, selection: 
         if first <= row < end:
             yield bad_file(file, row + 1, error.message)
         return
-    raise DataError(f"the file has {row:,} rows, and had {piece.n_rows:,} when it was seen", file.path)
+    raise DataError(f"the file has {row:,} rows, and had {file_range.n_rows:,} when it was seen", file.path)
 
 
 def _read_part(part: Part, row: int, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:

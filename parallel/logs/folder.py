@@ -6,7 +6,7 @@
 A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows: so an
 offset means the same row after a restart, and a name that would sort before others but comes later goes to the end.
 Files must appear whole, best by renaming; those with the names of temporary files are passed over. NDJSON and CSV may
-also grow: whole lines at the end are a new piece of the same file. A file that shrank, changed, or vanished before it
+also grow: whole lines at the end are a new range of the same file. A file that shrank, changed, or vanished before it
 was read stops the stream; one that cannot be read is one bad row, and the stream goes on.
 
 The order is that of appearance. A compressed file can only be read once no writer adds to it, so what appears after it
@@ -15,7 +15,7 @@ no change.
 
 A stream lives for months, and looks several times a second. A look lists names, and asks for the facts of a file only
 when it is new, has another inode, or has not been asked about for a while; the journal loses files that are committed
-and gone, and pieces of a growing file are joined: what is kept is as much as what is in the folder.
+and gone, and ranges of a growing file are joined: what is kept is as much as what is in the folder.
 
 *Not taken*: Spark's file source, which orders by modification time and forgets the names of old files.
 """
@@ -42,25 +42,25 @@ from wayeb_py.files.read import OpenedFile, joined_schema, open_file
 from wayeb_py.files.whole_file import make_folder, sync, write_whole
 from wayeb_py.parallel.logs.file_names import event_files, facts_of
 from wayeb_py.parallel.logs.file_ranges import (
-    PIECE_BYTES,
     QUIET_S,
+    RANGE_BYTES,
+    FileLook,
+    FileRange,
     NotQuiet,
-    Piece,
     Unfinished,
-    faulty,
     is_growing,
     look_at,
     merge,
     name_fault,
 )
-from wayeb_py.parallel.logs.file_rows import read_piece
+from wayeb_py.parallel.logs.file_rows import read_range
 from wayeb_py.parallel.logs.journal import Journal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 from wayeb_py.parallel.recovery.mending import CHOICE
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read
-COMPACTED_PIECES = 4096  # fewer are not worth the trouble
+COMPACTED_RANGES = 4096  # fewer are not worth the trouble
 DONE_EVERY_S = 60.0
 # A file that has been quiet for so long is asked about again after a sixtieth of that, at most this.
 GROWING_S, WHOLE_S = 60.0, 600.0
@@ -79,7 +79,7 @@ class _Waited:
     holds: bool = False  # whether others wait for it
 
 
-_journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single piece
+_journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single range
 _loading = threading.Lock()
 
 
@@ -107,8 +107,10 @@ class FolderLog(Log):
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns in the first files, and in the last where the first lack a column."""
         self.latest()
-        pieces = chain.from_iterable(self._load().pieces.values())
-        held = list(dict.fromkeys(piece.path for piece in pieces if piece.n_rows and piece.fault is None))
+        ranges = chain.from_iterable(self._load().ranges.values())
+        held = list(
+            dict.fromkeys(file_range.path for file_range in ranges if file_range.n_rows and file_range.fault is None)
+        )
         oldest = self._sampled(held, wanted)
         if not oldest:
             return None
@@ -171,22 +173,27 @@ class FolderLog(Log):
         if found:
             self._write(found)
             known = self._load()
-        return {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
+        return {partition: ranges[-1].end for partition, ranges in known.ranges.items()}
 
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        """The rows of the pieces that the range covers."""
-        pieces = self._load().pieces.get(offsets.partition, [])
-        begin = bisect_right(pieces, offsets.start, key=lambda piece: piece.start) - 1
+        """The rows of the files that the range covers."""
+        ranges = self._load().ranges.get(offsets.partition, [])
+        begin = bisect_right(ranges, offsets.start, key=lambda file_range: file_range.start) - 1
         at = offsets.start
-        for piece in islice(pieces, max(0, begin), None):
+        for file_range in islice(ranges, max(0, begin), None):
             if at >= offsets.end:
                 return
-            if piece.start > at:
+            if file_range.start > at:
                 raise self._gone(offsets.partition, at)
-            end = min(offsets.end, piece.end)
+            end = min(offsets.end, file_range.end)
             if at < end:
-                yield from read_piece(
-                    piece, self._file(piece.path), at - piece.start, end - piece.start, wanted, schema
+                yield from read_range(
+                    file_range,
+                    self._file(file_range.path),
+                    at - file_range.start,
+                    end - file_range.start,
+                    wanted,
+                    schema,
                 )
                 at = end
         if at == offsets.start < offsets.end:
@@ -205,9 +212,9 @@ class FolderLog(Log):
         if now_s - self._done_written_s >= DONE_EVERY_S:
             self._done_written_s = now_s
             self._note_done(before)
-        if self._seen and self._load().n_pieces >= 2 * self._n_compacted + COMPACTED_PIECES:
+        if self._seen and self._load().n_ranges >= 2 * self._n_compacted + COMPACTED_RANGES:
             self._compact(before)
-            self._n_compacted = self._load().n_pieces
+            self._n_compacted = self._load().n_ranges
 
     def _note_done(self, before: Offsets) -> None:
         """The names of the files that are there and that the stream does not need any more."""
@@ -215,8 +222,9 @@ class FolderLog(Log):
         known = ((path, last[path]) for path in self._seen if path in last)
         done = sorted(
             path
-            for path, piece in known
-            if piece.end <= before.get(piece.partition, 0) and name_fault(path) is None  # a name may not look like two
+            for path, file_range in known
+            if file_range.end <= before.get(file_range.partition, 0)
+            and name_fault(path) is None  # a name may not look like two
         )
         names = "".join(f"{path}\n" for path in done)
         write_whole(self.journal.with_name(f"{self.journal.stem}-done.txt"), names.encode())
@@ -226,35 +234,35 @@ class FolderLog(Log):
 
         A range that is read again from an older state could not be read without its file either.
         """
-        kept: list[Piece] = []
-        for partition, pieces in self._load().pieces.items():
+        kept: list[FileRange] = []
+        for partition, ranges in self._load().ranges.items():
             # A partition without any file may be a disk that is not mounted: its files will come back.
-            is_there = any(piece.path in self._seen for piece in pieces)
+            is_there = any(file_range.path in self._seen for file_range in ranges)
             done = before.get(partition, 0) if is_there else 0
-            # The last piece tells where the partition ends.
-            there = [piece for piece in pieces[:-1] if piece.end > done or piece.path in self._seen]
-            kept += [*self._joined(there, done), pieces[-1]]
+            # The last range tells where the partition ends.
+            there = [file_range for file_range in ranges[:-1] if file_range.end > done or file_range.path in self._seen]
+            kept += [*self._joined(there, done), ranges[-1]]
         write_whole(self.journal, render_journal(kept, is_new=True).encode())
 
-    def _joined(self, pieces: list[Piece], done: int) -> list[Piece]:
+    def _joined(self, ranges: list[FileRange], done: int) -> list[FileRange]:
         """Pieces of a growing file, often a line each, as few larger ones."""
-        groups: list[list[Piece]] = []
-        for piece in pieces:
+        groups: list[list[FileRange]] = []
+        for file_range in ranges:
             before = groups[-1] if groups else []
             follows = (
                 bool(before)
-                and piece.end <= done
-                and piece.fault is None
+                and file_range.end <= done
+                and file_range.fault is None
                 and before[-1].fault is None
-                and before[-1].path == piece.path
-                and (before[-1].end, before[-1].n_bytes) == (piece.start, piece.first_byte)
-                and piece.n_bytes - before[0].first_byte <= PIECE_BYTES
+                and before[-1].path == file_range.path
+                and (before[-1].end, before[-1].n_bytes) == (file_range.start, file_range.first_byte)
+                and file_range.n_bytes - before[0].first_byte <= RANGE_BYTES
             )
             if follows:
-                before.append(piece)
+                before.append(file_range)
             else:
-                groups.append([piece])
-        joined: list[Piece] = []
+                groups.append([file_range])
+        joined: list[FileRange] = []
         for group in groups:
             try:
                 whole = merge(group, self._file(group[0].path)) if len(group) > 1 else None
@@ -288,9 +296,9 @@ class FolderLog(Log):
     def refuse_lost(self, taken: Offsets) -> None:
         """Raises DataError where the journal ends before what was read: in which order files came is not known."""
         _journals.pop(self.journal, None)  # this process may remember what has gone since
-        pieces = self._load().pieces
+        ranges = self._load().ranges
         for partition, offset in sorted(taken.items()):
-            end = pieces[partition][-1].end if partition in pieces else 0
+            end = ranges[partition][-1].end if partition in ranges else 0
             if end < offset:
                 raise DataError(
                     f"the journal of the files that were read ends at row {end:,}, and {offset:,} were read: it was "
@@ -299,8 +307,8 @@ class FolderLog(Log):
                     hint=CHOICE,
                 )
 
-    def _write(self, found: list[Piece]) -> None:
-        """Adds pieces to the journal, on the disk before anybody hears of their offsets."""
+    def _write(self, found: list[FileRange]) -> None:
+        """Adds ranges to the journal, on the disk before anybody hears of their offsets."""
         known = self._load()
         make_folder(self.journal.parent)
         with open(self.journal, "ab") as file:
@@ -313,33 +321,34 @@ class FolderLog(Log):
 
     # The folder.
 
-    def _find_new(self, known: Journal) -> list[Piece]:
+    def _find_new(self, known: Journal) -> list[FileRange]:
         self._look += 1
-        ends = {partition: pieces[-1].end for partition, pieces in known.pieces.items()}
-        found: list[Piece] = []
+        ends = {partition: ranges[-1].end for partition, ranges in known.ranges.items()}
+        found: list[FileRange] = []
         held: set[str] = set()  # partitions in which something has to come first that is not whole yet
         for path, inode, stat in self._due():
             file, partition = self._file(path), _partition_of(path)
             if partition in held:
                 self._wait_for(path, stat)
                 continue
-            start, last = ends.get(partition, 0), known.last.get(path)
+            last = known.last.get(path)
+            look = FileLook(file, partition, path, ends.get(partition, 0), stat, last, self._quiet_s(path, stat))
             try:
-                pieces = look_at(file, partition, path, start, stat, last, self._quiet_s(path, stat))
+                ranges = look_at(look)
             except FileNotFoundError:
                 continue
             except NotQuiet:
-                pieces = []
+                ranges = []
                 waited = self._wait_for(path, stat)
                 waited.holds = self._clock.steady_s() - waited.since_s < HELD_S
                 if waited.holds:
                     held.add(partition)
             except Unfinished as reason:
-                pieces = self._give_up(path, partition, start, stat, last, reason)
-            if pieces:
-                ends[partition] = pieces[-1].end
-                found += pieces
-                last = pieces[-1]
+                ranges = self._give_up(look, reason)
+            if ranges:
+                ends[partition] = ranges[-1].end
+                found += ranges
+                last = ranges[-1]
             if last is not None and (last.n_bytes == stat.st_size or last.fault is not None):
                 self._waited.pop(path, None)
                 again_s = max(0.0, self._clock.wall_s() - stat.st_mtime) / 60
@@ -370,23 +379,15 @@ class FolderLog(Log):
         is_same = waited is not None and waited.facts == (stat.st_size, stat.st_mtime_ns)
         return max(by_clock_s, self._clock.steady_s() - waited.same_since_s if waited is not None and is_same else 0.0)
 
-    def _give_up(
-        self,
-        path: str,
-        partition: str,
-        start: int,
-        stat: os.stat_result,
-        last: Piece | None,
-        reason: Unfinished,
-    ) -> list[Piece]:
+    def _give_up(self, look: FileLook, reason: Unfinished) -> list[FileRange]:
         """Nothing, as long as a writer may be at work; then one bad row in the file's place."""
-        if last is not None:  # a row says so already, or the file is only out of reach for now
+        if look.known is not None:  # a row says so already, or the file is only out of reach for now
             return []
-        waited = self._wait_for(path, stat)
+        waited = self._wait_for(look.path, look.stat)
         waited.holds = False
-        if max(self._clock.steady_s() - waited.since_s, self._quiet_s(path, stat)) < UNFINISHED_S:
+        if max(self._clock.steady_s() - waited.since_s, look.quiet_s) < UNFINISHED_S:
             return []
-        return [faulty(partition, path, start, stat, str(reason))]
+        return [look.faulty(str(reason))]
 
     def settle(self) -> None:
         """Waits for files that are there and may be added to, as far as others wait for them: not for long."""

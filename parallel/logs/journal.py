@@ -1,4 +1,4 @@
-"""The journal of a folder: a line of JSON for each piece of a file, in the order in which they were first seen.
+"""The journal of a folder: a line of JSON for each range of a file, in the order in which they were first seen.
 
 Its first line is a name of its own, by which readers notice that it was written anew. Each line has a checksum; half
 a line at the end is of a writer that died, and tells nothing.
@@ -10,32 +10,32 @@ import json
 import secrets
 from dataclasses import asdict
 
-from wayeb_py.parallel.logs.file_ranges import Piece
+from wayeb_py.parallel.logs.file_ranges import FileRange
 from wayeb_py.parallel.recovery.seal import seal, unseal
 
 
 class Journal:
-    """What a process has read of a journal: pieces by partition, in their order."""
+    """What a process has read of a journal: ranges by partition, in their order."""
 
     def __init__(self, journal_id: bytes) -> None:
         self.id = journal_id  # its first line
         self.n_bytes = 0
-        self.pieces: dict[str, list[Piece]] = {}
-        self.last: dict[str, Piece] = {}  # of each file
-        self.n_pieces = 0
+        self.ranges: dict[str, list[FileRange]] = {}
+        self.last: dict[str, FileRange] = {}  # of each file
+        self.n_ranges = 0
 
     def add(self, lines: bytes) -> None:
         for line in lines.splitlines():
             facts = unseal(line, must=False)
             if "journal" not in facts:
-                piece = Piece(**facts)
-                self.pieces.setdefault(piece.partition, []).append(piece)
-                self.last[piece.path] = piece
-                self.n_pieces += 1
+                file_range = FileRange(**facts)
+                self.ranges.setdefault(file_range.partition, []).append(file_range)
+                self.last[file_range.path] = file_range
+                self.n_ranges += 1
         self.n_bytes += len(lines)
 
 
-def render_journal(pieces: list[Piece], is_new: bool) -> str:
+def render_journal(ranges: list[FileRange], is_new: bool) -> str:
     """Pieces as lines of a journal; a new one begins with a name of its own, by which readers notice it."""
     facts = [{"journal": secrets.token_hex(8)}] if is_new else []
-    return "".join(seal(json.dumps(line)) + "\n" for line in [*facts, *map(asdict, pieces)])
+    return "".join(seal(json.dumps(line)) + "\n" for line in [*facts, *map(asdict, ranges)])

@@ -24,8 +24,8 @@ from wayeb_py.files.discover import EventFile, told_by_name
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.files.set_aside import render_aside
-from wayeb_py.parallel.logs.file_ranges import NotQuiet, Piece, Unfinished, look_at
-from wayeb_py.parallel.logs.file_rows import read_piece
+from wayeb_py.parallel.logs.file_ranges import FileLook, FileRange, NotQuiet, Unfinished, look_at
+from wayeb_py.parallel.logs.file_rows import read_range
 
 PATTERNS = wayeb_py.compile(
     "stream s { key id time ts in s }\n"
@@ -129,7 +129,7 @@ def watch(path: Path, schema: pa.Schema) -> str:
     assert name_format is not None
     file = EventFile(str(path), name_format, compression)
     try:
-        pieces = look_at(file, "", path.name, 0, path.stat(), None, 3600.0)
+        pieces = look_at(FileLook(file, "", path.name, 0, path.stat(), None, 3600.0))
     except (Unfinished, NotQuiet) as reason:
         say_no_names_of_errors(str(reason))
         return "unfinished"
@@ -143,10 +143,10 @@ def watch(path: Path, schema: pa.Schema) -> str:
     return "read"
 
 
-def rows_of(piece: Piece, file: EventFile, schema: pa.Schema, cuts: list[int]) -> list[str]:
+def rows_of(piece: FileRange, file: EventFile, schema: pa.Schema, cuts: list[int]) -> list[str]:
     told = []
     for start, end in pairwise(cuts):
-        for block in read_piece(piece, file, start, end, WANTED, schema):
+        for block in read_range(piece, file, start, end, WANTED, schema):
             told += [render_aside(row).decode() for row in block.aside]
             told += [repr(row) for batch in block.batches for row in batch.to_pylist()]
     return sorted(told)

@@ -21,8 +21,8 @@ from wayeb_py.files.lines import Lines
 from wayeb_py.files.ndjson import parse_lines
 from wayeb_py.files.projection import Column, Wanted
 from wayeb_py.files.set_aside import render_aside
-from wayeb_py.parallel.logs.file_ranges import look_at
-from wayeb_py.parallel.logs.file_rows import read_piece
+from wayeb_py.parallel.logs.file_ranges import FileLook, look_at
+from wayeb_py.parallel.logs.file_rows import read_range
 from wayeb_py.parallel.logs.kafka import Messages, parse_messages
 
 TIMES = {"a number": (pa.int64(), "s"), "a time": (pa.timestamp("us", "UTC"), None)}
@@ -126,11 +126,11 @@ def test_a_row_of_csv_is_judged_by_itself(lines: list[bytes], key: str, ends: bo
         path = Path(folder) / "e.csv"
         path.write_bytes(b"id,ts,v,k,on\n" + b"\n".join(lines) + (b"\n" if ends else b""))
         file = EventFile(str(path), "csv")
-        for piece in look_at(file, "", "e.csv", 0, path.stat(), None, 3600.0):
+        for piece in look_at(FileLook(file, "", "e.csv", 0, path.stat(), None, 3600.0)):
             whole, single = [(0, piece.n_rows)], [(row, row + 1) for row in range(piece.n_rows)]
             together, alone = (
                 told([block for start, end in cuts if start < end
-                      for block in read_piece(piece, file, start, end, chosen.wanted, chosen.schema)])
+                      for block in read_range(piece, file, start, end, chosen.wanted, chosen.schema)])
                 for cuts in (whole, single)
             )  # fmt: skip
             assert together == alone

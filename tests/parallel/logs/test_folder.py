@@ -117,7 +117,7 @@ def test_lines_that_are_added_later_are_read_once_they_are_whole(folder: Path) -
 
 
 def test_long_text_is_taken_in_pieces(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_ranges, "PIECE_BYTES", 100)
+    monkeypatch.setattr(file_ranges, "RANGE_BYTES", 100)
     write_lines(folder / "a.ndjson", list(range(40)))
     (folder / "b.csv").write_text("id,ts,v,k\n" + "".join(f'{i},0,1,"a\n"\n' for i in range(40, 80)))
     quieten(folder / "b.csv")
@@ -251,7 +251,7 @@ def test_a_look_reads_only_what_is_new(folder: Path) -> None:
 
 
 def test_a_journal_gives_up_files_that_are_committed_and_gone(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 10)
+    monkeypatch.setattr(folder_log, "COMPACTED_RANGES", 10)
     for number in range(30):
         write(folder / f"{number:02}.parquet", [number])
     log = log_of(folder)
@@ -275,7 +275,7 @@ def test_a_journal_gives_up_files_that_are_committed_and_gone(folder: Path, monk
 def test_files_that_are_out_of_sight_together_are_not_new_when_they_come_back(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 5)
+    monkeypatch.setattr(folder_log, "COMPACTED_RANGES", 5)
     for name in ("part=0", "part=1"):
         (folder / name).mkdir()
         for number in range(10):
@@ -292,7 +292,7 @@ def test_files_that_are_out_of_sight_together_are_not_new_when_they_come_back(
 def test_the_pieces_of_a_file_that_grows_are_joined_where_rows_stay_the_same(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 10)
+    monkeypatch.setattr(folder_log, "COMPACTED_RANGES", 10)
     path, journal = folder / "a.ndjson", folder.parent / "journal.ndjson"
     log = log_of(folder)
     for number in range(20):
@@ -316,7 +316,7 @@ def test_the_pieces_of_a_file_that_grows_are_joined_where_rows_stay_the_same(
     log.forget({"": 20})
     assert len(journal.read_text().splitlines()) == 1 + 1 + 3
     log._n_compacted = 0
-    monkeypatch.setattr(folder_log, "COMPACTED_PIECES", 0)
+    monkeypatch.setattr(folder_log, "COMPACTED_RANGES", 0)
     log.forget({"": 26})
     assert [(read_ids(log_of(folder), at, at + 1), [row.row for b in blocks(log, at, at + 1) for row in b.aside])
             for at in range(26)] == before  # fmt: skip
