@@ -132,7 +132,7 @@ def test_the_engine_knows_no_platform() -> None:
 STAGES = (
     ("errors",),
     ("dsl",),
-    ("kernels", "columns", "functions", "spellings", "files", "arguments", "clock", "tally"),
+    ("kernels", "columns", "functions", "spellings", "files", "arguments", "clock", "tally", "text_table"),
     ("spatial", "simulate", "pairs"),
     ("compiler",),
     ("engine",),
