@@ -318,9 +318,7 @@ def test_a_file_that_holds_more_than_is_read_is_refused(tmp_path: Path, monkeypa
         read_features(path, "points")
 
 
-degrees = st.one_of(
-    st.integers(-3, 3).map(float), st.sampled_from([90.0, 90.5, -91.0, 179.0, -179.0, 360.0, 361.0])
-)
+degrees = st.one_of(st.integers(-3, 3).map(float), st.sampled_from([90.0, 90.5, -91.0, 179.0, -179.0, 360.0, 361.0]))
 vertex = st.tuples(degrees, degrees)
 ring = st.lists(vertex, min_size=3, max_size=6)
 polygon = st.builds(shapely.Polygon, ring, st.lists(ring, max_size=1))

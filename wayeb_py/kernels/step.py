@@ -254,7 +254,8 @@ def step_places(  # type: ignore[no-untyped-def]
         number = seq[row]
         far_found = False
         far_start_seq, far_start_ts = np.int64(0), np.int64(0)
-        kept = 0
+        # A far place that stays in the initial state has nothing to step; its slot is left out below.
+        kept = 1 if far_before == 0 and far_after == 0 and start[0] == 0 else 0
         told = 0  # the places below have been told that a far one is detected
         while kept == 0 or slot < length or near < near_end:
             into = kept * n_registers
@@ -273,9 +274,10 @@ def step_places(  # type: ignore[no-untyped-def]
                 if at_hand == place:
                     read = symbol[own * n_place_codes + near_code[near]]
                     near += 1
-            for register in range(n_registers):
-                scratch_seq[into + register] = slot_seq[source_slot * n_registers + register]
-                scratch_ts[into + register] = slot_ts[source_slot * n_registers + register]
+            if before != 0:  # in the initial state no register is asked for
+                for register in range(n_registers):
+                    scratch_seq[into + register] = slot_seq[source_slot * n_registers + register]
+                    scratch_ts[into + register] = slot_ts[source_slot * n_registers + register]
             at = before * n_symbols + read
             after = next_state[at]
             for move in range(move_first[moves[at]], move_first[moves[at] + 1]):
@@ -321,7 +323,7 @@ def step_places(  # type: ignore[no-untyped-def]
                 out_ts[n_out] = start_ts
                 n_out += 1
             differs = after != far_after
-            if not differs:
+            if not differs and after != 0:
                 for register in range(n_registers):
                     if live[after * n_registers + register] != 0:
                         differs |= scratch_seq[into + register] != scratch_seq[register]

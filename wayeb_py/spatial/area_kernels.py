@@ -61,13 +61,13 @@ def _careful_side(ax, ay, bx, by, px, py):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True)
-def _side(ax, ay, bx, by, px, py):  # type: ignore[no-untyped-def]
+def side(ax, ay, bx, by, px, py):  # type: ignore[no-untyped-def]
     """Above 0 where p lies left of the way from a to b, below 0 right of it, 0 on it, whatever rounding would say."""
     left = (bx - ax) * (py - ay)
     right = (by - ay) * (px - ax)
-    side = left - right
-    if abs(side) > 3.3306690738754716e-16 * (abs(left) + abs(right)):
-        return side
+    turn = left - right
+    if abs(turn) > 3.3306690738754716e-16 * (abs(left) + abs(right)):
+        return turn
     return _careful_side(ax, ay, bx, by, px, py)
 
 
@@ -85,10 +85,10 @@ def _ray_meets(px, py, ax, ay, bx, by):  # type: ignore[no-untyped-def]
         return 2 if min(ax, bx) <= px <= max(ax, bx) else 0
     if (ay > py) == (by > py):
         return 0
-    side = _side(ax, ay, bx, by, px, py)
-    if side == 0.0:
+    here = side(ax, ay, bx, by, px, py)
+    if here == 0.0:
         return 2
-    return 1 if (side > 0.0) == (by > ay) else 0
+    return 1 if (here > 0.0) == (by > ay) else 0
 
 
 @nb.njit(nogil=True)
@@ -102,6 +102,23 @@ def _covers(px, py, edges, first, end):  # type: ignore[no-untyped-def]
         if met == 1:
             odd = not odd
     return odd
+
+
+@nb.njit(nogil=True)
+def touches(x0, y0, x1, y1, ax, ay, bx, by):  # type: ignore[no-untyped-def]
+    """Whether an edge may run through a rectangle, or along it."""
+    if max(ax, bx) < x0 or min(ax, bx) > x1 or max(ay, by) < y0 or min(ay, by) > y1:
+        return False
+    wide, high = bx - ax, by - ay
+    doubt = 1e-14 * (abs(wide) + abs(high)) * (abs(x0) + abs(x1) + abs(y0) + abs(y1) + abs(ax) + abs(ay))
+    is_left, is_right = False, False
+    for x, y in ((x0, y0), (x1, y0), (x0, y1), (x1, y1)):
+        here = wide * (y - ay) - high * (x - ax)
+        if here > -doubt:
+            is_left = True
+        if here < doubt:
+            is_right = True
+    return is_left and is_right
 
 
 # A node of the lattice is divided.
@@ -242,12 +259,12 @@ def divide(  # type: ignore[no-untyped-def]
                 crosses_y, crosses_x = (ay > y) != (by > y), (ax > x) != (bx > x)
                 if not (crosses_x or crosses_y):
                     continue
-                corner = _side(ax, ay, bx, by, x, y)
+                corner = side(ax, ay, bx, by, x, y)
                 if corner == 0.0:
                     return -1
-                if crosses_y and (corner > 0.0) != (_side(ax, ay, bx, by, next_x, y) > 0.0):
+                if crosses_y and (corner > 0.0) != (side(ax, ay, bx, by, next_x, y) > 0.0):
                     n_held = _flip(area, held, slot, n_held)
-                if column == 0 and crosses_x and (corner > 0.0) != (_side(ax, ay, bx, by, x, next_y) > 0.0):
+                if column == 0 and crosses_x and (corner > 0.0) != (side(ax, ay, bx, by, x, next_y) > 0.0):
                     n_at_row = _flip(area, at_row, row_slot, n_at_row)
     entry_first[n_cells] = n_entries
     cover_first[n_cells] = n_covers
@@ -273,19 +290,19 @@ def _entry_covers(  # type: ignore[no-untyped-def]
             if min(ax, bx) <= px <= max(ax, bx):
                 return True
         else:
-            here = _side(ax, ay, bx, by, px, py)
+            here = side(ax, ay, bx, by, px, py)
             if here == 0.0:
                 return True
-            west = _side(ax, ay, bx, by, x, py)
+            west = side(ax, ay, bx, by, x, py)
             if west == 0.0:
                 return _covers(px, py, edges, edge_first[area], edge_first[area + 1])
             if (here > 0.0) != (west > 0.0):
                 odd = not odd
         if (ax > x) != (bx > x):
-            west = _side(ax, ay, bx, by, x, py)
+            west = side(ax, ay, bx, by, x, py)
             if west == 0.0:
                 return _covers(px, py, edges, edge_first[area], edge_first[area + 1])
-            if (west > 0.0) != (_side(ax, ay, bx, by, x, y) > 0.0):
+            if (west > 0.0) != (side(ax, ay, bx, by, x, y) > 0.0):
                 odd = not odd
     return odd
 

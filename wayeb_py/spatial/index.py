@@ -1,9 +1,7 @@
 """Places become an index that answers near, inside and distance for many positions at once.
 
-Distances are found in a tree of boxes around the pieces' points on the unit sphere: pieces in the order of a
-space-filling curve, LEAF of them a leaf, two nodes of a level under one of the next. Boxes in lon/lat would need
-special care at the poles and at the antimeridian; in space they need none. Containment, and `near` where it is asked
-often, are decided by cells in lon/lat, most of them without looking at an edge.
+A tree of boxes around the pieces' points on the unit sphere finds distances. Cells in lon/lat decide containment, and
+`near` where it is asked often, most of them without looking at an edge.
 """
 
 from __future__ import annotations
@@ -14,11 +12,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.spatial import area_kernels, kernels, overlay_kernels, within_kernels
+from wayeb_py.spatial import area_kernels, kernels, overlay_kernels, ways, within_kernels
 from wayeb_py.spatial.lattice import Lattice, courses
 from wayeb_py.spatial.point_cells import PointCells
 from wayeb_py.spatial.reach import Reach, TooDense
 from wayeb_py.spatial.shapes import Pieces, Shapes, cut
+from wayeb_py.spatial.tree import Tree
 
 F64 = npt.NDArray[np.float64]
 I32 = npt.NDArray[np.int32]
@@ -26,7 +25,6 @@ I64 = npt.NDArray[np.int64]
 U8 = npt.NDArray[np.uint8]
 Flags = npt.NDArray[np.bool_]
 
-LEAF = 4
 OFTEN = 1 << 15  # positions
 NOWHERE = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
 FAR_M = 2_000_000.0  # from here on a grid of cells decides little
@@ -50,11 +48,12 @@ class PlaceIndex:
         self.columns = {name: tuple(values) for name, values in (columns or {}).items()}
         self._number_of = {name: number for number, name in enumerate(self.names) if name}
         self._entries: dict[str, PlaceIndex] = {}
-        self._tree = _Tree(cut(shapes))
+        self._tree = Tree(cut(shapes))
         self._lattice: Lattice | None = None
         self._reaches: dict[float, Reach | None] = {}  # None where there can be none
-        self._once: _Tree | None = None
+        self._once: Tree | None = None
         self._n_asked: dict[float, int] = {}
+        self._edge_tree: ways.EdgeTree | None = None
         self._point_cells: dict[float, PointCells] = {}
         self._are_single_points = (
             shapes.n_places > 0
@@ -118,7 +117,7 @@ class PlaceIndex:
                 self._reaches[distance_m] = None
         return self._reaches[distance_m]
 
-    def _different(self) -> _Tree:
+    def _different(self) -> Tree:
         """The tree without the pieces that run where another one does: whose they are does not matter here."""
         if self._once is None:
             tree = self._tree
@@ -127,7 +126,7 @@ class PlaceIndex:
                 self._once = tree
             else:
                 _, first = np.unique(course, return_index=True)
-                self._once = _Tree(Pieces(tree.lonlat[first], tree.bend[first], tree.place[first]))
+                self._once = Tree(Pieces(tree.lonlat[first], tree.bend[first], tree.place[first]))
         return self._once
 
     def judge(self, rectangles: F64, distance_m: float | None) -> U8:
@@ -187,6 +186,31 @@ class PlaceIndex:
         distance_m[np.isinf(distance_m)] = np.nan
         return distance_m
 
+    def crossed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> Flags:
+        """Where the straight way from one position to the other crosses an area or a line; `ways` says what that is."""
+        return ways.crossed(self, *ways.ways_between(from_lon, from_lat, lon, lat))
+
+    def passed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64, distance_m: float) -> Flags:
+        """Where the straight way from one position to the other comes so near to a place."""
+        return ways.passed(self, *ways.ways_between(from_lon, from_lat, lon, lat), distance_m)
+
+    def edge_tree(self) -> ways.EdgeTree:
+        """The edges as the ways between positions meet them: in lon/lat."""
+        if self._edge_tree is None:
+            self._edge_tree = ways.EdgeTree(self.shapes.edges)
+        return self._edge_tree
+
+    def pieces(self) -> tuple[F64, I64, int, F64, F64, F64]:
+        """The tree of the pieces, each once."""
+        return self._different().arrays
+
+    def cell_deg(self, distance_m: float | None, n_rows: int) -> F64 | None:
+        """Width and height of the coarsest cells that `judge` asks; None where there are none for the distance."""
+        if distance_m is not None:
+            reach = self._reach(distance_m, n_rows)
+            return None if reach is None else np.asarray(reach.arrays[1][0, 2:4])
+        return np.asarray(self._cells().arrays[1][0, 2:4])
+
     def within(self, lon: F64, lat: F64, reach_m: float) -> tuple[I64, I32, F64]:
         """Every place at most `reach_m` from each position, with its distance.
 
@@ -213,56 +237,3 @@ class PlaceIndex:
                 return first, place[: first[-1]].copy(), distance_m[: first[-1]].copy()
             more = 2 * len(place)
             place, distance_m = np.resize(place, more), np.resize(distance_m, more)
-
-
-class _Tree:
-    """The pieces in the order of the tree, and the boxes of its nodes, leaves first."""
-
-    def __init__(self, pieces: Pieces) -> None:
-        n = len(pieces.lonlat)
-        ends = np.empty((n, 6))
-        for side in (0, 1):
-            vectors = np.empty((n, 3))
-            lon, lat = (np.ascontiguousarray(pieces.lonlat[:, 2 * side + i]) for i in (0, 1))
-            kernels.to_vectors(lon, lat, vectors)
-            ends[:, 3 * side : 3 * side + 3] = vectors
-        order = np.argsort(_along_curve(ends[:, :3] + ends[:, 3:]), kind="stable")
-        self.ends = np.ascontiguousarray(ends[order])
-        self.lonlat = np.ascontiguousarray(pieces.lonlat[order])
-        self.bend = np.ascontiguousarray(pieces.bend[order])
-        self.place = np.ascontiguousarray(pieces.place[order])
-        self.boxes, self.level_first = _boxes(self.ends, self.bend)
-
-    @property
-    def arrays(self) -> tuple[F64, I64, int, F64, F64, F64]:
-        return self.boxes, self.level_first, LEAF, self.ends, self.lonlat, self.bend
-
-
-def _along_curve(doubled: F64) -> npt.NDArray[np.uint64]:
-    """Numbers of points on a curve that fills space: the bits of their coordinates, interleaved (Morton's order)."""
-    cells = np.clip((doubled / 4.0 + 0.5) * (1 << 20), 0, (1 << 20) - 1).astype(np.uint64)
-    number = np.zeros(len(cells), dtype=np.uint64)
-    for bit in range(20):
-        for axis in range(3):
-            taken = (cells[:, axis] >> np.uint64(bit)) & np.uint64(1)
-            number |= taken << np.uint64(3 * bit + axis)
-    return number
-
-
-def _boxes(ends: F64, bend: F64) -> tuple[F64, I64]:
-    a, b = ends[:, :3], ends[:, 3:]
-    # The arc rises over its chord by an eighth of the square; the edge runs beside the arc.
-    slack = (((a - b) ** 2).sum(axis=1) * 0.15 + bend + 1e-15)[:, None]
-    low, high = np.minimum(a, b) - slack, np.maximum(a, b) + slack
-    levels = []
-    step = LEAF
-    while True:
-        at = np.arange(0, len(low), step)
-        low = np.minimum.reduceat(low, at) if len(at) else low
-        high = np.maximum.reduceat(high, at) if len(at) else high
-        levels.append(np.column_stack([low, high]))
-        if len(low) <= 1:
-            break
-        step = 2
-    first = np.cumsum([0, *(len(level) for level in levels)]).astype(np.int64)
-    return np.ascontiguousarray(np.concatenate(levels)), first

@@ -79,7 +79,7 @@ def measure(lon, lat, other_lon, other_lat, distance_m):  # type: ignore[no-unty
 
 
 @nb.njit(nogil=True)
-def _chord_to_arc(qx, qy, qz, ax, ay, az, bx, by, bz):  # type: ignore[no-untyped-def]
+def chord_to_arc(qx, qy, qz, ax, ay, az, bx, by, bz):  # type: ignore[no-untyped-def]
     """The chord from q to the nearest point of the great-circle arc from a to b."""
     ux, uy, uz = bx - ax, by - ay, bz - az
     wx, wy, wz = qx - ax, qy - ay, qz - az
@@ -100,7 +100,7 @@ def _chord_to_arc(qx, qy, qz, ax, ay, az, bx, by, bz):  # type: ignore[no-untype
 @nb.njit(nogil=True)
 def chord_to_piece(qx, qy, qz, ends, lonlat, bend, piece, best):  # type: ignore[no-untyped-def]
     """The chord from q to a piece of an edge; only where it is below `best` does it have to be exact."""
-    chord = _chord_to_arc(
+    chord = chord_to_arc(
         qx, qy, qz, ends[piece, 0], ends[piece, 1], ends[piece, 2], ends[piece, 3], ends[piece, 4], ends[piece, 5]
     )
     bent = bend[piece]
@@ -117,7 +117,7 @@ def chord_to_piece(qx, qy, qz, ends, lonlat, bend, piece, best):  # type: ignore
         part = 1.0 / (1 << depth)
         ax, ay, az = vector(lon + wide * (nth * part), lat + high * (nth * part))
         bx, by, bz = vector(lon + wide * ((nth + 1) * part), lat + high * ((nth + 1) * part))
-        chord = _chord_to_arc(qx, qy, qz, ax, ay, az, bx, by, bz)
+        chord = chord_to_arc(qx, qy, qz, ax, ay, az, bx, by, bz)
         off = bent * part * part
         if off <= FINE or depth == DEEPEST:
             least = min(least, chord)

@@ -166,8 +166,10 @@ class Knowledge:
             which = f"place {listed} of `{name}` has" if len(nameless) == 1 else f"places {listed} of `{name}` have"
             if len(nameless) == len(names) > 1:
                 which = f"the places of `{name}` have"
-            where = f"--places '{name}={Path(path).name} name \"COLUMN\"'" if self.declared[name].given else (
-                'from "…" name "COLUMN"'
+            where = (
+                f"--places '{name}={Path(path).name} name \"COLUMN\"'"
+                if self.declared[name].given
+                else ('from "…" name "COLUMN"')
             )
             raise DataError(
                 f"{which} no name, and a pattern asks for places by their names", path,

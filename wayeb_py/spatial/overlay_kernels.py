@@ -13,7 +13,7 @@ import numba as nb
 import numpy as np
 
 from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i32, i64, u8
-from wayeb_py.spatial.area_kernels import LATTICE, cell_at, covers_point
+from wayeb_py.spatial.area_kernels import LATTICE, cell_at, covers_point, touches
 from wayeb_py.spatial.kernels import chord_to_piece, chords, is_position, matrix
 from wayeb_py.spatial.reach_kernels import REACH, centre
 
@@ -99,23 +99,6 @@ def judge_near(  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True)
-def _touches(x0, y0, x1, y1, ax, ay, bx, by):  # type: ignore[no-untyped-def]
-    """Whether an edge may run through a rectangle, or along it."""
-    if max(ax, bx) < x0 or min(ax, bx) > x1 or max(ay, by) < y0 or min(ay, by) > y1:
-        return False
-    wide, high = bx - ax, by - ay
-    doubt = 1e-14 * (abs(wide) + abs(high)) * (abs(x0) + abs(x1) + abs(y0) + abs(y1) + abs(ax) + abs(ay))
-    is_left, is_right = False, False
-    for x, y in ((x0, y0), (x1, y0), (x0, y1), (x1, y1)):
-        side = wide * (y - ay) - high * (x - ax)
-        if side > -doubt:
-            is_left = True
-        if side < doubt:
-            is_right = True
-    return is_left and is_right
-
-
-@nb.njit(nogil=True)
 def _judge_inside(x0, y0, x1, y1, nodes, state, child, entry_first, entry_begin, leaf_edges, stack):  # type: ignore[no-untyped-def]
     """NO or YES where all cells of a rectangle say so, BOTH where an edge may run through it, -1 where none does."""
     is_yes, is_no, is_one = False, False, False
@@ -142,7 +125,7 @@ def _judge_inside(x0, y0, x1, y1, nodes, state, child, entry_first, entry_begin,
                 else:
                     is_one = True
                     for edge in range(entry_begin[entry_first[cell]], entry_begin[entry_first[cell + 1]]):
-                        if _touches(
+                        if touches(
                             x0, y0, x1, y1,
                             leaf_edges[edge, 0], leaf_edges[edge, 1], leaf_edges[edge, 2], leaf_edges[edge, 3],
                         ):  # fmt: skip
