@@ -9,9 +9,9 @@ written. Without one of the two positions there is no way, and every answer is n
   line cross it once: the first does, by its end, and the second does not.
 - A place is passed by a way some point of which is at most so far from it, along the great circle.
 
-The cells that answer `inside` and `near` answer for the rectangle around a way too; only what they leave open is looked
-up among the edges. For `passed` that takes a third of the time. Lines have no such cells for `crossed`: the tree of their
-edges is faster than cells of a distance of 0 were.
+The cells that answer `inside` and `near` answer for the rectangle around a way too; only what they leave open is
+looked up among the edges. For `passed` that takes a third of the time. Lines have no such cells for `crossed`: the tree
+of their edges is faster than cells of a distance of 0 were.
 """
 
 from __future__ import annotations
