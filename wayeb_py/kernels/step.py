@@ -226,6 +226,7 @@ def step_places(  # type: ignore[no-untyped-def]
     n = code.shape[0]
     room = out_row.shape[0]
     nowhere = np.int32(2**31 - 1)
+    matches_nothing = start[0] != 0
     for row in range(begin, n):
         e = entity[row]
         length = 0 if fresh[row] != 0 else pool_length[e]
@@ -243,19 +244,78 @@ def step_places(  # type: ignore[no-untyped-def]
         if length == 0 and near == near_end and far_after == 0:
             pool_length[e] = 0
             continue
-        most = length + 1 + near_end - near
+        # A far place that stays in the initial state has nothing to step, and takes no slot.
+        steps_far = far_before != 0 or far_after != 0 or matches_nothing
+        most = length + near_end - near
         most_out = most
-        if start[far_after] != 0:
-            most_out += n_places
-        if most > pool_room[e] or most > scratch_place.shape[0] or most_out > room:
+        if steps_far:
+            most += 1
+            most_out = most + n_places if start[far_after] != 0 else most
+        if most > pool_room[e] or most >= scratch_place.shape[0] or most_out > room:
             return -1 - row, n_out
         if n_out + most_out > room:
             return row, n_out
         number = seq[row]
+        kept = 0
+        if not steps_far:
+            # As below, without a far place: a loop of its own, since most rows of most patterns need no more.
+            while slot < length or near < near_end:
+                under_way = slot_place[base + slot] if slot < length else nowhere
+                at_hand = near_place[near] if near < near_end else nowhere
+                place = min(under_way, at_hand)
+                into = kept * n_registers
+                before = 0
+                if under_way == place:
+                    before = slot_state[base + slot]
+                    for register in range(n_registers):
+                        scratch_seq[into + register] = slot_seq[(base + slot) * n_registers + register]
+                        scratch_ts[into + register] = slot_ts[(base + slot) * n_registers + register]
+                    slot += 1
+                read = other
+                if at_hand == place:
+                    read = symbol[own * n_place_codes + near_code[near]]
+                    near += 1
+                at = before * n_symbols + read
+                after = next_state[at]
+                for move in range(move_first[moves[at]], move_first[moves[at] + 1]):
+                    source = move_source[move]
+                    register = into + move_register[move]
+                    if source >= 0:
+                        scratch_seq[register] = scratch_seq[into + source]
+                        scratch_ts[register] = scratch_ts[into + source]
+                    else:
+                        age = number + source + 1
+                        scratch_seq[register] = age
+                        scratch_ts[register] = _time_at_age(row, -source, link, ts, age, e, tail_ts, tail)
+                begins = start[after]
+                if begins != 0:
+                    if begins < 0:
+                        start_seq = scratch_seq[into - begins - 1]
+                        start_ts = scratch_ts[into - begins - 1]
+                    else:
+                        start_seq = number - begins + 1
+                        start_ts = _time_at_age(row, begins, link, ts, start_seq, e, tail_ts, tail)
+                    if _span(ts[row], start_ts) <= window_ticks and number - start_seq < window_events:
+                        out_row[n_out] = row
+                        out_pattern[n_out] = np.int32(pattern)
+                        out_place[n_out] = place
+                        out_seq[n_out] = start_seq
+                        out_ts[n_out] = start_ts
+                        n_out += 1
+                if after != 0:
+                    scratch_place[kept] = place
+                    scratch_state[kept] = after
+                    kept += 1
+            pool_length[e] = kept
+            for slot in range(kept):
+                slot_place[base + slot] = scratch_place[slot]
+                slot_state[base + slot] = scratch_state[slot]
+            for register in range(kept * n_registers):
+                slot_seq[base * n_registers + register] = scratch_seq[register]
+                slot_ts[base * n_registers + register] = scratch_ts[register]
+            continue
         far_found = False
         far_start_seq, far_start_ts = np.int64(0), np.int64(0)
-        # A far place that stays in the initial state has nothing to step; its slot is left out below.
-        kept = 1 if far_before == 0 and far_after == 0 and start[0] == 0 else 0
         told = 0  # the places below have been told that a far one is detected
         while kept == 0 or slot < length or near < near_end:
             into = kept * n_registers
