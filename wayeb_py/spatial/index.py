@@ -43,7 +43,7 @@ class PlaceIndex:
         names: Sequence[str] = (),
         columns: Mapping[str, Sequence[Any]] | None = None,
     ) -> None:
-        self.shapes = shapes
+        self.shapes: Shapes = shapes
         self.names: tuple[str, ...] = tuple(names) or ("",) * shapes.n_places
         self.columns = {name: tuple(values) for name, values in (columns or {}).items()}
         self._number_of = {name: number for number, name in enumerate(self.names) if name}

@@ -16,17 +16,15 @@ of their edges is faster than cells of a distance of 0 were.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.spatial import way_kernels
 from wayeb_py.spatial.lattice import courses
+from wayeb_py.spatial.shapes import Shapes
 from wayeb_py.spatial.tree import LEAF, along_curve, levels_of
-
-if TYPE_CHECKING:
-    from wayeb_py.spatial.index import PlaceIndex
 
 F64 = npt.NDArray[np.float64]
 I64 = npt.NDArray[np.int64]
@@ -56,6 +54,19 @@ class EdgeTree:
         return self._boxes, self._level_first, LEAF, self._edges
 
 
+class Index(Protocol):
+    """What ways ask of the index of the places."""
+
+    @property
+    def shapes(self) -> Shapes: ...
+    def inside(self, lon: F64, lat: F64) -> Flags: ...
+    def near(self, lon: F64, lat: F64, distance_m: float) -> Flags: ...
+    def judge(self, rectangles: F64, distance_m: float | None) -> U8: ...
+    def cell_deg(self, distance_m: float | None, n_rows: int) -> F64 | None: ...
+    def edge_tree(self) -> EdgeTree: ...
+    def pieces(self) -> tuple[F64, I64, int, F64, F64, F64]: ...
+
+
 def ways_between(from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> tuple[F64, U8]:
     """ways[row] = (lon, lat, lon, lat), and OPEN for each, or NO where it has no begin or no end."""
     turned = lon - from_lon
@@ -69,7 +80,7 @@ def ways_between(from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> tuple[F64,
     return ways, np.where(is_way, OPEN, NO).astype(np.uint8)
 
 
-def crossed(index: PlaceIndex, ways: F64, answers: U8) -> Flags:
+def crossed(index: Index, ways: F64, answers: U8) -> Flags:
     """Where a way crosses an area, or a line; answers are those of `ways_between`."""
     if not len(index.shapes.edges):
         return np.zeros(len(ways), dtype=np.bool_)
@@ -84,7 +95,7 @@ def crossed(index: PlaceIndex, ways: F64, answers: U8) -> Flags:
     return answers.view(np.bool_)
 
 
-def passed(index: PlaceIndex, ways: F64, answers: U8, distance_m: float) -> Flags:
+def passed(index: Index, ways: F64, answers: U8, distance_m: float) -> Flags:
     """Where some point of a way is at most so far from a place."""
     if distance_m < 0.0:
         return np.zeros(len(ways), dtype=np.bool_)
@@ -103,7 +114,7 @@ def passed(index: PlaceIndex, ways: F64, answers: U8, distance_m: float) -> Flag
     return answers.view(np.bool_)
 
 
-def _ask_cells(index: PlaceIndex, distance_m: float | None, ways: F64, answers: U8) -> None:
+def _ask_cells(index: Index, distance_m: float | None, ways: F64, answers: U8) -> None:
     """Answers what the cells of `inside` (without a distance) or `near` say of the whole rectangle around a way."""
     cell_deg = index.cell_deg(distance_m, len(ways))
     if cell_deg is None:
