@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
 
+import shapely
+
 from tests import geodesy
 from tests.oracle import (
     EXACT,
@@ -234,11 +236,17 @@ class PairEvent(Mapping[str, Any]):
             return None
         return (self.before.distance_m() - self.distance_m()) / float(self.e.time_s - self.before.e.time_s)
 
+    def shapes(self, places: str) -> Any:
+        """Places by their name, or the one that a name such as `23.6 37.9` says."""
+        if point := re.fullmatch(r"(-?[\d.]+) (-?[\d.]+)", places):
+            return [shapely.Point(float(point[1]), float(point[2]))]
+        return self.places[places]
+
     def near(self, role: str, places: str, reach_m: float) -> bool:
-        return any(geodesy.distance_m(*self.at(role), shape) <= reach_m for shape in self.places[places])
+        return any(geodesy.distance_m(*self.at(role), shape) <= reach_m for shape in self.shapes(places))
 
     def inside(self, role: str, places: str) -> bool:
-        return any(geodesy.is_inside(*self.at(role), shape) for shape in self.places[places])
+        return any(geodesy.is_inside(*self.at(role), shape) for shape in self.shapes(places))
 
     def __getitem__(self, name: str) -> Any:
         if name == TIME:
@@ -257,9 +265,9 @@ class PairEvent(Mapping[str, Any]):
             case "distance", "a", "b":
                 return self.distance_m()
             case "distance", role, places:
-                return min(geodesy.distance_m(*self.at(role), shape) for shape in self.places[places])
-            case "bearing", "a", "b":
-                return bearing(*self.at("a"), *self.at("b"))
+                return min(geodesy.distance_m(*self.at(role), shape) for shape in self.shapes(places))
+            case "bearing", origin, target:
+                return bearing(*self.at(origin), *self.at(target))
             case "closing", "a", "b":
                 return self.closing()
             case "cpa", "a", "b":

@@ -248,6 +248,8 @@ def make_members(
     members: list[Member] = []
     for compiled, same in distinct:
         pattern = patterns[same[0]]
+        if pattern.pair is not None:  # another operator's
+            continue
         if pattern.each is None:
             members.append(Member(compiled, same))
             continue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import needs
@@ -35,13 +35,13 @@ def needs_of(meaning: m.Meaning) -> Iterator[Need]:
     if stream.order is not None:
         yield Need(stream.order, kinds.get(stream.order), "order")
     for pattern in meaning.patterns:
-        for attribute in _attributes_of(pattern.regex, stream.position, lookups):
+        for attribute in _attributes_of(pattern, stream, lookups):
             if attribute.name not in seen and attribute.name != stream.time:
                 seen.add(attribute.name)
                 kind = attribute.kind or kinds.get(attribute.name)
                 yield Need(attribute.name, kind, "attribute", _asked_for(pattern, attribute))
     emitted = set(seen)
-    looked_at = seen | {column for pattern in meaning.patterns for column in pattern.emit}
+    looked_at = seen | {column for pattern in meaning.patterns for column in _emitted(pattern, stream)}
     if stream.clean is not None and stream.position is not None and looked_at & set(stream.position):
         # Half a position cannot be cleaned.
         for column in stream.position:
@@ -49,7 +49,7 @@ def needs_of(meaning: m.Meaning) -> Iterator[Need]:
                 emitted.add(column)
                 yield Need(column, "number", "attribute")
     for pattern in meaning.patterns:
-        for column in pattern.emit:
+        for column in _emitted(pattern, stream):
             if column not in emitted:
                 emitted.add(column)
                 yield Need(
@@ -69,10 +69,33 @@ def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
     return Diagnostic("error", message, pattern.source, pattern.span, f"this pattern looks at `{attribute.name}`")
 
 
-def _attributes_of(regex: m.Regex, position: tuple[str, str] | None, lookups: set[str]) -> Iterator[m.Attribute]:
-    """The columns that a regex looks at: of what asks for the position, those of the position."""
-    where = [m.Attribute(column, "number") for column in position or ()]
-    for part in walk(regex):
+def _emitted(pattern: m.Pattern, stream: m.Stream) -> Iterator[str]:
+    """The columns of a stream's events that a pattern emits."""
+    if pattern.pair is None:
+        yield from pattern.emit
+        return
+    yield from (column for role, column in pattern.emit_of if _stream_of(pattern.pair, role) == stream.name)
+
+
+def _stream_of(pair: m.EachPair, role: m.Role) -> str:
+    return pair.streams[0 if role == "a" else 1]
+
+
+def _attributes_of(pattern: m.Pattern, stream: m.Stream, lookups: set[str]) -> Iterator[m.Attribute]:
+    """The columns that a pattern looks at: of what asks for the position, those of the position.
+
+    A pair looks at position and motion of both, and else at what is asked of the one or the other.
+    """
+    where = [m.Attribute(column, "number") for column in stream.position or ()]
+    parts: Iterator[Any] = walk(pattern.regex)
+    if pattern.pair is not None:
+        pair = pattern.pair
+        if stream.name in pair.streams:
+            yield from where
+            yield from (m.Attribute(column, "number") for column in stream.motion or ())
+        asked = [part for part in parts if isinstance(part, m.Of | m.HoldsOf)]
+        parts = (part for one in asked if _stream_of(pair, one.role) == stream.name for part in walk(one.operand))
+    for part in parts:
         if needs(part, "position"):
             yield from where
         elif isinstance(part, m.Attribute):

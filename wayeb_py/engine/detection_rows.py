@@ -76,7 +76,7 @@ class DetectionRows:
         self._no_episodes = schema.episodes.empty_table()
         self._names = pa.array([pattern.name for pattern in patterns.compiled], type=pa.string())
         self._emits = {
-            column: np.array([column in p.emit for p in patterns.meaning.patterns], dtype=bool)
+            column: np.array([column in p.emit and p.pair is None for p in patterns.meaning.patterns], dtype=bool)
             for column in schema.emitted
         }
 
@@ -149,6 +149,7 @@ class DetectionRows:
             pa.DictionaryArray.from_arrays(pa.array(found.pattern.astype(np.int32)), self._names),
             self.place_names(found.place),
             self._entities.keys(rows.entity[row]),
+            *self._others(len(row)),
             self.times(rows.ts[row]),
             pa.array(found.seq),
             self.times(found.start_ts),
@@ -163,9 +164,16 @@ class DetectionRows:
             emits = masks.get(who.tobytes())
             if emits is None:
                 emits = masks[who.tobytes()] = pa.array(who[found.pattern])
+            if not who.any():  # only patterns over pairs emit it
+                arrays.append(pa.nulls(len(row), self.schema.emitted[column]))
+                continue
             emitted = _where(plain(rows.batch.column(column).take(at)), emits)
             arrays.append(emitted.cast(self.schema.detections.field(column).type))
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+
+    def _others(self, n: int) -> list[pa.Array]:
+        """Where patterns over pairs have their second entity."""
+        return [pa.nulls(n, self.schema.key_type)] if self.schema.has_pairs else []
 
     def episode_table(self, episodes: list[Episode]) -> pa.Table:
         if not episodes:  # as after most batches of a stream that sends events one by one
@@ -178,6 +186,7 @@ class DetectionRows:
             pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
             self.place_names(place),
             self._entities.keys(entity.astype(np.int32)),
+            *self._others(len(entity)),
             self.times(start_ts),
             pa.array(start_seq),
             self.times(end_ts),

@@ -15,8 +15,8 @@ import pyarrow as pa
 from wayeb_py.compiler.patterns import CompiledPatterns
 
 # What a detection's or an episode's id is made of, in this order: ids that are out in the world depend on it.
-NAMED_BY = ("pattern", "place", "entity", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
-IDENTITY = ("pattern", "place", "entity", "ts", "seq", "start_seq")  # of one file's detections among each other
+NAMED_BY = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
+IDENTITY = ("pattern", "place", "entity", "other", "ts", "seq", "start_seq")  # of one file's detections among each other
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,7 @@ class DetectionSchema:
     time_type: pa.DataType
     emitted: Mapping[str, pa.DataType]
     has_silences: bool = False  # then there is `decided_ts`, missing where a detection was known at its last event
+    has_pairs: bool = False  # then there is `other`, missing in detections of single entities
 
     @classmethod
     def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
@@ -34,14 +35,18 @@ class DetectionSchema:
         stream = patterns.meaning.stream
         assert stream.key is not None
         assert stream.time is not None
-        emitted = {column: value_type(events.field(column).type) for column in patterns.emitted}
+        emitted = {
+            name: value_type(events.field(column).type) if column in events.names else pa.null()  # of another stream
+            for name, column in emitted_columns(patterns).items()
+        }
         key_type, time_type = value_type(events.field(stream.key).type), events.field(stream.time).type
-        return cls(key_type, time_type, emitted, has_silences(patterns))
+        return cls(key_type, time_type, emitted, has_silences(patterns), has_pairs(patterns))
 
     @classmethod
     def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
         """While no event has told any type: columns without one, which take those of what they are joined to."""
-        return cls(pa.null(), pa.null(), dict.fromkeys(patterns.emitted, pa.null()), has_silences(patterns))
+        emitted = dict.fromkeys(patterns.emitted, pa.null())
+        return cls(pa.null(), pa.null(), emitted, has_silences(patterns), has_pairs(patterns))
 
     @cached_property
     def detections(self) -> pa.Schema:
@@ -50,6 +55,7 @@ class DetectionSchema:
                 ("pattern", pa.dictionary(pa.int32(), pa.string())),
                 ("place", pa.string()),
                 ("entity", self.key_type),
+                *([("other", self.key_type)] if self.has_pairs else []),
                 ("ts", self.time_type),
                 ("seq", pa.int64()),
                 ("start_ts", self.time_type),
@@ -66,6 +72,7 @@ class DetectionSchema:
                 ("pattern", pa.dictionary(pa.int32(), pa.string())),
                 ("place", pa.string()),
                 ("entity", self.key_type),
+                *([("other", self.key_type)] if self.has_pairs else []),
                 ("start_ts", self.time_type),
                 ("start_seq", pa.int64()),
                 ("end_ts", self.time_type),
@@ -89,6 +96,20 @@ def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
         for field in schema
     ]
     return pa.Table.from_arrays(columns, names=schema.names)
+
+
+def has_pairs(patterns: CompiledPatterns) -> bool:
+    return any(pattern.pair is not None for pattern in patterns.meaning.patterns)
+
+
+def emitted_columns(patterns: CompiledPatterns) -> dict[str, str]:
+    """What detections call an emitted column, and what the events call it: `emit a.x as y` gives it a name."""
+    found: dict[str, str] = {}
+    for pattern in patterns.meaning.patterns:
+        sources = [column for _, column in pattern.emit_of] or pattern.emit
+        for name, column in zip(pattern.emit, sources, strict=True):
+            found.setdefault(name, column)
+    return found
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:

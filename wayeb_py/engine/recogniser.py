@@ -70,6 +70,14 @@ class Recogniser:
 
             waits = SilenceRecogniser(patterns.select(silent), order=order, counts=self.counts, aside=self.aside)
             self.operators = (*self.operators, waits)
+        if any(pattern.pair is not None for pattern in patterns.meaning.patterns):
+            from wayeb_py.engine.pairs.operator import PairOperator  # for start-up time: most files have no pairs
+
+            pairs = PairOperator(
+                patterns, in_order=order == "sorted", episodes=episodes or on_episode is not None, workers=workers,
+                counts=self.counts,
+            )  # fmt: skip
+            self.operators = (*self.operators, pairs)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)

@@ -107,6 +107,74 @@ def approach(  # type: ignore[no-untyped-def]
         cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
 
 
+@_kernel(nb.void(_READ, _READ, _READ, _READ, f64[:, ::1]))
+def steer(lon, lat, speed, course, steering):  # type: ignore[no-untyped-def]
+    """steering[row] = the point of the unit sphere, and the velocity there as a vector in metres a second."""
+    for row in range(lon.shape[0]):
+        a, b = math.radians(lon[row]), math.radians(lat[row])
+        sin_a, cos_a, sin_b, cos_b = math.sin(a), math.cos(a), math.sin(b), math.cos(b)
+        steering[row, 0], steering[row, 1], steering[row, 2] = vector(lon[row], lat[row])
+        north, east = _velocity(speed[row], course[row])
+        steering[row, 3] = -sin_b * cos_a * north - sin_a * east
+        steering[row, 4] = -sin_b * sin_a * north + cos_a * east
+        steering[row, 5] = cos_b * north
+
+
+@_kernel(
+    nb.void(
+        _read_only(i64), _read_only(i64), f64[:, ::1], f64[:, ::1], f64[:, ::1], f64[:, ::1], _READ,
+        f64[::1], f64[::1], f64[::1],
+    )
+)  # fmt: skip
+def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, closing, cpa_m, tcpa_s):  # type: ignore[no-untyped-def]
+    """As `approach`, by what `steer` made of the rows of a and b, or kept of entities; without any trigonometry."""
+    for row in range(a_at.shape[0]):
+        a = a_here[a_at[row]] if a_at[row] >= 0 else a_kept[-1 - a_at[row]]
+        b = b_here[b_at[row]] if b_at[row] >= 0 else b_kept[-1 - b_at[row]]
+        dx, dy, dz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
+        # The plane of the great circle, by its normal; what is exact of it is the difference.
+        nx, ny, nz = a[1] * dz - a[2] * dy, a[2] * dx - a[0] * dz, a[0] * dy - a[1] * dx
+        length = math.sqrt(nx * nx + ny * ny + nz * nz)
+        away = distance_m[row]
+        if length == 0.0:
+            away = 0.0
+            x, y = b[3] - a[3], math.sqrt((b[4] - a[4]) ** 2 + (b[5] - a[5]) ** 2)
+        else:
+            half = 0.5 * (dx * dx + dy * dy + dz * dz)
+            x = b[3] * (dx - half * b[0]) + b[4] * (dy - half * b[1]) + b[5] * (dz - half * b[2])
+            x -= a[3] * (dx + half * a[0]) + a[4] * (dy + half * a[1]) + a[5] * (dz + half * a[2])
+            x /= length
+            y = ((b[3] - a[3]) * nx + (b[4] - a[4]) * ny + (b[5] - a[5]) * nz) / length
+        square = x * x + y * y
+        closing[row] = -x if away > 0.0 else -math.sqrt(square)
+        after = 0.0
+        if square > 0.0:
+            after = max(0.0, -away * x / square)
+        elif square != square:
+            after = np.nan
+        tcpa_s[row] = after
+        cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
+
+
+@_kernel(nb.void(_read_only(i64), _read_only(i64), i64[::1]))
+def order_ties(ts, rank, order):  # type: ignore[no-untyped-def]
+    """The order by (time, rank, arrival) of rows that are in the order of time."""
+    begin = 0
+    n = ts.shape[0]
+    while begin < n:
+        end = begin + 1
+        in_order = True
+        while end < n and ts[end] == ts[begin]:
+            in_order = in_order and rank[end - 1] <= rank[end]
+            end += 1
+        if in_order:
+            for row in range(begin, end):
+                order[row] = row
+        else:
+            order[begin:end] = begin + np.argsort(rank[begin:end], kind="mergesort")
+        begin = end
+
+
 @_kernel(*(nb.void(_read_only(t), t[::1], _read_only(i64), t[::1]) for t in (f64, i64)))
 def gather(values, kept, at, out):  # type: ignore[no-untyped-def]
     """out[nth] = values[at[nth]], or kept[entity] where at[nth] is -1 - entity."""

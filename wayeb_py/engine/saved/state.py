@@ -88,7 +88,7 @@ def gather(
         "lateness": binding.reorderer.lateness,
         "clean": None if binding.cleaner is None else binding.cleaner.what,
         "cohorts": cohorts,
-        "next_birth": max(cohort.birth for cohort in binding.cohorts) + 1,
+        "next_birth": max((cohort.birth for cohort in binding.cohorts), default=-1) + 1,
         "names": {p.name: p.fingerprint for p in binding.patterns.compiled},
         "open": [
             [

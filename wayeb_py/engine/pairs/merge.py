@@ -1,0 +1,82 @@
+"""The events of several sources become one order, and each pairing takes its own part of it.
+
+Sources are in order by themselves; of events at one time those of the stream that is declared first come first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.engine.pairs.source import Events
+from wayeb_py.engine.pairs.words import Ordered
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+
+NOTHING: I32 = np.zeros(0, dtype=np.int32)
+NO_RANKS: I64 = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """The events that one pairing reads."""
+
+    events: Ordered
+    local: I64 | None  # [row] -> row of the event's own source; None where it is the same
+    at: I64 | None  # [row] -> place among the events of all sources; None where it is the same
+
+    def places(self, row: I64) -> I64:
+        """The place of rows among the events of all sources."""
+        return row if self.at is None else self.at[row]
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """The events of all sources in one order."""
+
+    entities: list[I32]  # by source
+    rank: I64  # [entity]
+    source_of: npt.NDArray[np.uint8]  # [entity]
+    order: I64 | None  # of all events, source after source; None where there is one source
+    source: I64  # [place in order]
+    local: I64
+    columns: tuple[npt.NDArray[np.generic], ...]  # entity, ts, lon, lat, speed, course, in order
+
+    def of(self, sides: tuple[int, int]) -> Part:
+        """The part of a pairing of these two sources."""
+        side = (self.source_of != sides[0]).astype(np.uint8)
+        if self.order is None:
+            return Part(Ordered(*self.columns, self.rank, side), None, None)  # type: ignore[arg-type]
+        at = np.flatnonzero((self.source == sides[0]) | (self.source == sides[1]))
+        columns = (column[at] for column in self.columns)
+        return Part(Ordered(*columns, self.rank, side), self.local[at], at)  # type: ignore[arg-type, call-arg]
+
+
+def merge(
+    events: Sequence[Events | None], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]
+) -> Merged:
+    """One order of all events; `entities` are those of each source, counted over all."""
+    here = [(place, one) for place, one in enumerate(events) if one is not None]
+    columns = tuple(
+        np.concatenate(parts) if len(parts) > 1 else parts[0]
+        for parts in (
+            [entities[place] for place, _ in here],
+            [one.rows.ts for _, one in here],
+            [one.lon for _, one in here],
+            [one.lat for _, one in here],
+            [one.speed_m_s for _, one in here],
+            [one.course for _, one in here],
+        )
+    )
+    if len(events) == 1:
+        return Merged(entities, rank, source_of, None, NO_RANKS, NO_RANKS, columns)
+    source = np.concatenate([np.full(len(one.rows), place, dtype=np.int64) for place, one in here])
+    local = np.concatenate([np.arange(len(one.rows), dtype=np.int64) for _, one in here])
+    order = np.lexsort((source, columns[1]))
+    return Merged(
+        entities, rank, source_of, order, source[order], local[order], tuple(column[order] for column in columns)
+    )

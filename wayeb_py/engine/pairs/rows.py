@@ -1,0 +1,207 @@
+"""What is found of pairs becomes rows: `entity` is a, `other` is b, and the columns that a pattern emits of either."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.columns import TICKS_PER_S, Column
+from wayeb_py.engine.pairs.source import Source, plain_type
+from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
+from wayeb_py.compiler.patterns import CompiledPatterns
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+
+Keys = Callable[[int, I32], pa.Array]
+
+
+class Picker:
+    """Values of the newest events of a and of b, by their rows among the events of one pairing."""
+
+    def __init__(self, sources: Sequence[Source], sides: tuple[int, int], local: I64 | None) -> None:
+        self.sides: dict[m.Role, int] = {"a": sides[0], "b": sides[1]}
+        self._sources, self._local = sources, local
+
+    def column(self, role: m.Role, asked: Any, at: I64) -> Column:
+        """What was asked of the events."""
+        return self._sources[self.sides[role]].newest[asked].at(self.own(at))
+
+    def emitted(self, role: m.Role, column: str, at: I64) -> pa.Array:
+        """A column as the events have it."""
+        rows = self._sources[self.sides[role]].newest_rows
+        assert rows is not None
+        return rows.take(column, self.own(at))
+
+    def steering(self, role: m.Role) -> tuple[F64, F64]:
+        """Of the events at hand, and what was kept by entity."""
+        steering = self._sources[self.sides[role]].steering
+        assert steering is not None
+        return steering.here, steering.kept
+
+    def own(self, at: I64) -> I64:
+        """Rows of the pairing's events as rows of their own source."""
+        if self._local is None:
+            return at
+        return np.where(at >= 0, self._local[np.maximum(at, 0)] if len(self._local) else at, at)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Detections, the places of their events among those of all sources, and where their values are."""
+
+    found: FoundPairs
+    place: I64
+    pick: Picker
+
+
+class PairSchema:
+    """The columns of detections of pairs, and how they are filled; without sources nothing is known of their types."""
+
+    def __init__(self, patterns: CompiledPatterns, sources: Sequence[Source], keys: Keys) -> None:
+        self._patterns, self._keys = patterns, keys
+        self._names = pa.array(list(patterns.names), type=pa.string())
+        self._sources = sources
+        types = {plain_type(source.schema.field(source.key).type) for source in sources}
+        self.key_type = pa.null() if not sources else types.pop() if len(types) == 1 else pa.string()
+        self.time_type = sources[0].schema.field(sources[0].time).type if sources else pa.null()
+        self._emitted = {name: pa.null() for name in patterns.emitted}
+        by_name = {source.stream.name or "": source for source in sources}
+        for pattern in patterns.meaning.patterns:
+            for name, (role, column) in zip(pattern.emit, pattern.emit_of, strict=False):
+                if sources and pattern.pair is not None:
+                    source = by_name[pattern.pair.streams[0 if role == "a" else 1]]
+                    self._emitted[name] = plain_type(source.schema.field(column).type)
+
+    @property
+    def detection_schema(self) -> pa.Schema:
+        return pa.schema(
+            [
+                ("pattern", pa.dictionary(pa.int32(), pa.string())),
+                ("place", pa.string()),
+                ("entity", self.key_type),
+                ("other", self.key_type),
+                ("ts", self.time_type),
+                ("seq", pa.int64()),
+                ("start_ts", self.time_type),
+                ("start_seq", pa.int64()),
+                *self._emitted.items(),
+            ]
+        )
+
+    @property
+    def episode_schema(self) -> pa.Schema:
+        return pa.schema(
+            [
+                ("pattern", pa.dictionary(pa.int32(), pa.string())),
+                ("place", pa.string()),
+                ("entity", self.key_type),
+                ("other", self.key_type),
+                ("start_ts", self.time_type),
+                ("start_seq", pa.int64()),
+                ("end_ts", self.time_type),
+                ("end_seq", pa.int64()),
+                ("n_detections", pa.int64()),
+            ]
+        )
+
+    def detections(self, found: list[FoundRows], rank: I64) -> pa.Table:
+        """Rows in the order of the events, then of the file, then of the keys."""
+        if not found:
+            return self.detection_schema.empty_table()
+        tables = [self._table(one) for one in found]
+        keys = [
+            np.concatenate(arrays)
+            for arrays in zip(
+                *((rank[one.found.b], rank[one.found.a], one.found.pattern, one.place) for one in found), strict=True
+            )
+        ]
+        table = pa.concat_tables(tables)
+        order = np.lexsort(keys)
+        return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
+
+    def _table(self, rows: FoundRows) -> pa.Table:
+        found, pick = rows.found, rows.pick
+        n = len(found.row)
+        arrays = [
+            self._pattern(found.pattern),
+            pa.nulls(n, pa.string()),
+            self._key(pick.sides["a"], found.a),
+            self._key(pick.sides["b"], found.b),
+            self._times(found.ts),
+            pa.array(found.seq),
+            self._times(found.start_ts),
+            pa.array(found.start_seq),
+        ]
+        for name, type_ in self._emitted.items():
+            arrays.append(self._emit(name, type_, rows))
+        return pa.Table.from_arrays(arrays, schema=self.detection_schema)
+
+    def _emit(self, name: str, type_: pa.DataType, rows: FoundRows) -> pa.Array:
+        """One emitted column; patterns may take it from a or from b, most do not have it."""
+        found = rows.found
+        at = np.arange(len(found.row))
+        values: pa.Array = pa.nulls(0, type_)
+        order = np.zeros(0, dtype=np.int64)
+        for number in np.unique(found.pattern).tolist():
+            pattern = self._patterns.meaning.patterns[number]
+            mine = at[found.pattern == number]
+            taken = pa.nulls(len(mine), type_)
+            if name in pattern.emit:
+                role, column = pattern.emit_of[pattern.emit.index(name)]
+                row = (found.a_row if role == "a" else found.b_row)[mine]
+                taken = rows.pick.emitted(role, column, row).cast(type_)
+            values, order = pa.concat_arrays([values, taken]), np.concatenate([order, mine])
+        return values.take(pa.array(np.argsort(order)))
+
+    def episodes(self, closed: list[tuple[PairWords, PairEpisode]]) -> pa.Table:
+        """Rows of episodes."""
+        schema = self.episode_schema
+        if not closed:
+            return schema.empty_table()
+        tables = []
+        for words, one in closed:
+            episode = one.episode
+            arrays = [
+                self._pattern(np.array([episode.pattern])),
+                pa.nulls(1, pa.string()),
+                self._key(words.sides[0], np.array([one.a], dtype=np.int32)),
+                self._key(words.sides[1], np.array([one.b], dtype=np.int32)),
+                self._times(np.array([episode.start_ts], dtype=np.int64)),
+                pa.array([episode.start_seq]),
+                self._times(np.array([episode.end_ts], dtype=np.int64)),
+                pa.array([episode.end_seq]),
+                pa.array([episode.n_detections]),
+            ]
+            tables.append(pa.Table.from_arrays(arrays, schema=schema))
+        return pa.concat_tables(tables)
+
+    def _pattern(self, numbers: I64) -> pa.Array:
+        return pa.DictionaryArray.from_arrays(pa.array(numbers.astype(np.int32)), self._names)
+
+    def _key(self, place: int, entities: I32) -> pa.Array:
+        keys = self._keys(place, entities)
+        return keys if keys.type == self.key_type else keys.cast(self.key_type)
+
+    def _times(self, ticks: I64) -> pa.Array:
+        """Ticks as values of the time column's type."""
+        source, type_ = self._sources[0], self.time_type
+        if pa.types.is_timestamp(type_):
+            return pa.array(ticks, type=pa.int64()).cast(type_)
+        if pa.types.is_date(type_):
+            return pa.array(ticks, type=pa.int64()).cast(pa.timestamp("s")).cast(type_)
+        if pa.types.is_floating(type_):
+            assert source.stream.time_unit is not None
+            return pa.array(ticks / (source.ticks_per_s // TICKS_PER_S[source.stream.time_unit])).cast(type_)
+        if pa.types.is_decimal(type_):
+            from decimal import Decimal  # for start-up time: hardly any time is a decimal
+
+            return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
+        return pa.array(ticks).cast(type_)

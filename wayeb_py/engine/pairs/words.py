@@ -1,0 +1,219 @@
+"""Events of pairs become detections: the words of all pairs under one `for each pair`, stepped like those of entities.
+
+    events in order → meetings (who is near whom) → chunks keyed by the pair's word → cohort (codes, steps) → found
+
+A word's number is the slot that it has while it lasts, so what is kept is in proportion to the pairs that are near each
+other now. Both orders of an ordered pair are words of their own, beside each other. Tables, steps and registers are
+those of single entities; nothing here knows what a pattern says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.episodes import Detected, Episode, EpisodeJoiner
+from wayeb_py.engine.stepping.cohort import Cohort
+from wayeb_py.engine.stepping.pooled_lists import grown
+from wayeb_py.kernels import arrival
+from wayeb_py.pairs.meetings import Meetings, Met
+from wayeb_py.engine.pairs.values import PairChunk, Picker
+
+I32 = npt.NDArray[np.int32]
+I64 = npt.NDArray[np.int64]
+F64 = npt.NDArray[np.float64]
+U8 = npt.NDArray[np.uint8]
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """Events of all sources that a pairing reads, in order; entities count over all sources."""
+
+    entity: I32
+    ts: I64
+    lon: F64
+    lat: F64
+    speed_m_s: F64
+    course: F64
+    rank: I64  # [entity]
+    side: U8  # [entity]: the place of its source among the file's
+
+
+@dataclass(frozen=True, slots=True)
+class FoundPairs:
+    """Detections of pairs: pattern by its place in the file, entities, rows of both newest events."""
+
+    row: I64
+    pattern: I64
+    a: I32
+    b: I32
+    a_row: I64
+    b_row: I64
+    ts: I64
+    seq: I64
+    start_ts: I64
+    start_seq: I64
+
+
+@dataclass(frozen=True, slots=True)
+class PairEpisode:
+    """An episode of a pair."""
+
+    episode: Episode
+    a: int
+    b: int
+
+
+class PairWords:
+    """The words of all pairs of one `for each pair`, and the state of its patterns in each."""
+
+    def __init__(
+        self, each: m.EachPair, meetings: Meetings, cohort: Cohort, names: Sequence[tuple[int, ...]], tail: int,
+        sides: tuple[int, int], episodes: bool,
+    ) -> None:  # fmt: skip
+        self.each, self.meetings, self.cohort, self.sides = each, meetings, cohort, sides
+        self._names = [np.array(numbers, dtype=np.int64) for numbers in names]  # [member] -> patterns by place in file
+        self._per_slot = 2 if each.ordered else 1
+        self.tail = tail
+        self.joiner = EpisodeJoiner() if episodes else None
+        self.count: I64 = np.zeros(0, dtype=np.int64)  # this and what follows by word
+        self.last_ts: I64 = np.zeros(0, dtype=np.int64)
+        self.last_row: I32 = np.zeros(0, dtype=np.int32)
+        self.tail_ts: I64 = np.zeros(0, dtype=np.int64)
+        self.a: I32 = np.zeros(0, dtype=np.int32)
+        self.b: I32 = np.zeros(0, dtype=np.int32)
+        self._buffers = _buffers(0)
+
+    def grow(self, n_slots: int) -> None:
+        """Makes room for words in slots up to this number."""
+        n_words = n_slots * self._per_slot
+        if n_words > len(self.count):
+            room = max(64, n_words + n_words // 2)
+            self.count, self.last_ts = grown(self.count, room), grown(self.last_ts, room)
+            self.last_row = grown(self.last_row, room, -1)
+            self.tail_ts = grown(self.tail_ts, room * self.tail)
+            self.a, self.b = grown(self.a, room), grown(self.b, room)
+            self.cohort.grow(room)
+
+    def feed(
+        self, events: Ordered, pick: Picker, pool: ThreadPoolExecutor | None
+    ) -> tuple[list[FoundPairs], list[PairEpisode]]:
+        """The detections of some more events, and the episodes that they close."""
+        found: list[FoundPairs] = []
+        closed: list[Episode] = []
+        for met in self.meetings.meet(
+            events.entity, events.ts, events.lon, events.lat, events.rank, side=events.side,
+            speed_m_s=events.speed_m_s, course=events.course,
+        ):  # fmt: skip
+            found += self._step(met, events, pick, pool, closed)
+        self.meetings.settle(events.entity)
+        if len(events.ts):
+            self.meetings.sweep(int(events.ts[-1]))
+        return found, self._settle(closed)
+
+    def words_of(self, slots: npt.NDArray[np.signedinteger[Any]]) -> I32:
+        """The words in these slots, one or both orders of each."""
+        return (slots.astype(np.int32)[:, None] * self._per_slot + np.arange(self._per_slot)).reshape(-1).astype(np.int32)
+
+    def finish(self) -> list[PairEpisode]:
+        """The episodes that are still open."""
+        if self.joiner is None:
+            return []
+        return [self._with_pair(episode) for episode in self.joiner.finish()]
+
+    def _settle(self, closed: list[Episode]) -> list[PairEpisode]:
+        """Closes the episodes of words that have ended, and lets their slots go."""
+        words = self.words_of(self.meetings.ended())
+        if self.joiner is not None and self.joiner.open and len(words):
+            over = set(words.tolist())
+            closed += [self.joiner.open.pop(key) for key in list(self.joiner.open) if key[0] in over]
+        told = [self._with_pair(episode) for episode in closed]
+        self.count[words[words < len(self.count)]] = 0
+        self.meetings.release()
+        return told
+
+    def _with_pair(self, episode: Episode) -> PairEpisode:
+        return PairEpisode(episode, int(self.a[episode.entity]), int(self.b[episode.entity]))
+
+    def _step(
+        self, met: Met, events: Ordered, pick: Picker, pool: ThreadPoolExecutor | None, closed: list[Episode]
+    ) -> list[FoundPairs]:
+        self.grow(len(self.meetings.pairs))
+        row, word, at = met.row, met.slot, {"a": met.a_row, "b": met.b_row}
+        distance_m, begins = met.distance_m, met.begins
+        if self._per_slot == 2:  # both orders, one after the other
+            row, distance_m, begins = np.repeat(row, 2), np.repeat(distance_m, 2), np.repeat(begins, 2)
+            word = np.repeat(2 * word, 2)
+            word[1::2] += 1
+            at = {"a": np.repeat(met.a_row, 2), "b": np.repeat(met.b_row, 2)}
+            at["a"][1::2], at["b"][1::2] = met.b_row, met.a_row
+        n = len(row)
+        if n > len(self._buffers[0]):
+            self._buffers = _buffers(n)
+        link, present, seq, elapsed, fresh = (array[:n] for array in self._buffers)
+        ts = events.ts[row]
+        first = np.flatnonzero(begins)
+        if len(first):
+            self.a[word[first]] = _entities(at["a"][first], events.entity)
+            self.b[word[first]] = _entities(at["b"][first], events.entity)
+        _, n_present = arrival.arrive(
+            word, ts, -1, self.count, self.last_ts, self.last_row, link, seq, elapsed, fresh, present
+        )
+        present = present[:n_present]
+        chunk = PairChunk(
+            {}, "", ts, self.meetings.ticks_per_s, word, link, seq, elapsed, fresh,
+            row=row, at=at, distance_m=distance_m, pick=pick,
+        )  # fmt: skip
+        parts = self.cohort.step(chunk, self.tail_ts, self.tail, pool)
+        which = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
+        member = np.concatenate([np.zeros(0, np.int64), *(part.pattern for part in parts)])
+        start_ts = np.concatenate([np.zeros(0, np.int64), *(part.start_ts for part in parts)])
+        start_seq = np.concatenate([np.zeros(0, np.int64), *(part.start_seq for part in parts)])
+        times, pattern = self._by_name(member)
+        which, start_ts, start_seq = which[times], start_ts[times], start_seq[times]
+        if self.joiner is not None and (len(which) or self.joiner.open):
+            detected = Detected(
+                which, pattern, np.full(len(which), -1, dtype=np.int64), word[which].astype(np.int64), ts[which],
+                seq[which], start_ts, start_seq,
+            )  # fmt: skip
+            closed += self.joiner.take(detected, link, fresh, present, self.last_row[present])
+        arrival.settle(
+            present, ts, seq, link, self.count, self.last_ts, self.last_row, self.tail_ts, self.tail
+        )  # fmt: skip
+        if not len(which):
+            return []
+        a_row, b_row = at["a"][which], at["b"][which]
+        return [
+            FoundPairs(
+                row[which].astype(np.int64), pattern, _entities(a_row, events.entity), _entities(b_row, events.entity),
+                a_row, b_row, ts[which], seq[which].copy(), start_ts, start_seq,
+            )  # fmt: skip
+        ]
+
+    def _by_name(self, member: I64) -> tuple[I64, I64]:
+        """For detections of members: which of them, once for each name, and the pattern by its place in the file."""
+        lengths = np.array([len(names) for names in self._names], dtype=np.int64)[member]
+        times = np.repeat(np.arange(len(member)), lengths)
+        names = [self._names[number] for number in member.tolist()] if (lengths != 1).any() else None
+        if names is None:
+            first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
+            return times, first[member] if len(member) else member
+        return times, np.concatenate(names)
+
+
+def _entities(at: I64, entity: I32) -> I32:
+    """The entities of rows, of which those below 0 are -1 - entity."""
+    if not len(entity):
+        return (-1 - at).astype(np.int32)
+    return np.where(at >= 0, entity[np.maximum(at, 0)], -1 - at).astype(np.int32)
+
+
+def _buffers(n: int) -> tuple[I32, I32, I64, I64, U8]:
+    i32, i64 = np.int32, np.int64
+    return np.empty(n, i32), np.empty(n, i32), np.empty(n, i64), np.empty(n, i64), np.empty(n, np.uint8)
