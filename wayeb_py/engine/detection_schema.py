@@ -16,7 +16,15 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 
 # What a detection's or an episode's id is made of, in this order: ids that are out in the world depend on it.
 NAMED_BY = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
-IDENTITY = ("pattern", "place", "entity", "other", "ts", "seq", "start_seq")  # of one file's detections among each other
+IDENTITY = (
+    "pattern",
+    "place",
+    "entity",
+    "other",
+    "ts",
+    "seq",
+    "start_seq",
+)  # of one file's detections among each other
 
 
 @dataclass(frozen=True)

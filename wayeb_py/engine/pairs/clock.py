@@ -17,9 +17,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.engine.entities import Entities
 from wayeb_py.engine.reorder import Rows, join_rows, ranks_of_ties
+from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.kernels import arrival
 from wayeb_py.pairs.geometry_kernels import order_ties
 

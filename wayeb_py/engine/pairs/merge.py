@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -44,21 +45,22 @@ class Merged:
     order: I64 | None  # of all events, source after source; None where there is one source
     source: I64  # [place in order]
     local: I64
-    columns: tuple[npt.NDArray[np.generic], ...]  # entity, ts, lon, lat, speed, course, in order
+    columns: tuple[npt.NDArray[Any], ...]  # entity, ts, lon, lat, speed, course, in order
 
     def of(self, sides: tuple[int, int]) -> Part:
         """The part of a pairing of these two sources."""
         side = (self.source_of != sides[0]).astype(np.uint8)
         if self.order is None:
-            return Part(Ordered(*self.columns, self.rank, side), None, None)  # type: ignore[arg-type]
+            return Part(self._ordered(self.columns, side), None, None)
         at = np.flatnonzero((self.source == sides[0]) | (self.source == sides[1]))
-        columns = (column[at] for column in self.columns)
-        return Part(Ordered(*columns, self.rank, side), self.local[at], at)  # type: ignore[arg-type, call-arg]
+        return Part(self._ordered(tuple(column[at] for column in self.columns), side), self.local[at], at)
+
+    def _ordered(self, columns: tuple[npt.NDArray[Any], ...], side: npt.NDArray[np.uint8]) -> Ordered:
+        entity, ts, lon, lat, speed_m_s, course = columns
+        return Ordered(entity, ts, lon, lat, speed_m_s, course, self.rank, side)
 
 
-def merge(
-    events: Sequence[Events | None], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]
-) -> Merged:
+def merge(events: Sequence[Events | None], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]) -> Merged:
     """One order of all events; `entities` are those of each source, counted over all."""
     here = [(place, one) for place, one in enumerate(events) if one is not None]
     columns = tuple(

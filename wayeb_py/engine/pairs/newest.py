@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.engine.arrow_values import plain
 from wayeb_py.columns import Column, to_float
+from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Memory
 from wayeb_py.errors import EventsError

@@ -19,21 +19,21 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.compiler.product import form_groups
-from wayeb_py.engine.detections import Detections
-from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.compiler.for_each import Member
-from wayeb_py.engine.values import Values
-from wayeb_py.errors import EventsError
-from wayeb_py.pairs.meetings import Meetings
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.product import form_groups
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, merge
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema, Picker
 from wayeb_py.engine.pairs.saved import restore, save
 from wayeb_py.engine.pairs.source import Events, Source
 from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
-from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.stepping.cohort import Cohort
+from wayeb_py.engine.values import Values
+from wayeb_py.errors import EventsError
+from wayeb_py.pairs.meetings import Meetings
 from wayeb_py.tally import Tally
 
 I32 = npt.NDArray[np.int32]
@@ -72,7 +72,13 @@ class PairOperator:
     kind = "pairs"
 
     def __init__(
-        self, patterns: CompiledPatterns, *, in_order: bool, episodes: bool, workers: int = 1, counts: Tally | None = None
+        self,
+        patterns: CompiledPatterns,
+        *,
+        in_order: bool,
+        episodes: bool,
+        workers: int = 1,
+        counts: Tally | None = None,
     ) -> None:
         self.patterns = patterns
         self._in_order, self._episodes = in_order, episodes
@@ -217,7 +223,7 @@ class PairOperator:
         for place in range(len(events)):
             self.number_source(place)
         merged = self._merge(bound, events)
-        for source, one, entity in zip(bound.sources, events, merged.entities, strict=True):
+        for source, one in zip(bound.sources, events, strict=True):
             if one is not None:
                 source.begin(one, self.n_entities)
         found: list[FoundRows] = []

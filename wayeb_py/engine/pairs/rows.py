@@ -10,11 +10,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.dsl import meaning as m
 from wayeb_py.columns import TICKS_PER_S, Column
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.source import Source, plain_type
 from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
-from wayeb_py.compiler.patterns import CompiledPatterns
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

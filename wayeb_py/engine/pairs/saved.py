@@ -14,16 +14,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.dsl import meaning as m
 from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.episodes import Episode
+from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.saved.state import arrays_of, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
 from wayeb_py.engine.values import Memory
-from wayeb_py.engine.pairs.words import PairWords
 
 if TYPE_CHECKING:
     from wayeb_py.engine.pairs.operator import PairOperator
@@ -66,7 +66,9 @@ def restore(operator: PairOperator, data: bytes) -> None:
     with telling_misfits():
         arrays = arrays_of(blobs)
         n_sources = len(header["sources"])
-        schemas = {place: pa.ipc.read_schema(pa.py_buffer(blobs[f"source{place}.schema"])) for place in range(n_sources)}
+        schemas = {
+            place: pa.ipc.read_schema(pa.py_buffer(blobs[f"source{place}.schema"])) for place in range(n_sources)
+        }
         bound = operator.bind_to(schemas)
         for place, (source, told) in enumerate(zip(bound.sources, header["sources"], strict=True)):
             _restore_source(source, f"source{place}", told, operator, place, arrays, blobs)

@@ -17,21 +17,21 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.arrow_values import has_null_word, plain, takeable
 from wayeb_py.engine.clean import Cleaner
-from wayeb_py.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.engine.entities import Entities
+from wayeb_py.engine.pairs.clock import KeyOrder, SourceClock
+from wayeb_py.engine.pairs.newest import NewestRows, NewestSteering, NewestValue
+from wayeb_py.engine.pairs.values import COURSE, LAT, LON, SPEED, TIME
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels import arrival
-from wayeb_py.engine.pairs.clock import KeyOrder, SourceClock
-from wayeb_py.engine.pairs.newest import NewestRows, NewestSteering, NewestValue
-from wayeb_py.engine.pairs.values import COURSE, LAT, LON, SPEED, TIME
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]

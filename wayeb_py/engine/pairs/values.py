@@ -12,10 +12,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.axes import Subject
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
-from wayeb_py.columns import Column, to_float
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.functions import UserFunction
 from wayeb_py.pairs import geometry_kernels as geometry
@@ -143,7 +143,10 @@ class PairValues(Values):
             sides: list[F64] = []
             roles: tuple[m.Role, m.Role] = ("a", "b")
             for role in roles:
-                sides += [*self._position_of(role, chunk), *(self._floats(role, name, chunk) for name in (SPEED, COURSE))]
+                sides += [
+                    *self._position_of(role, chunk),
+                    *(self._floats(role, name, chunk) for name in (SPEED, COURSE)),
+                ]
             geometry.approach(*sides, chunk.distance_m, *known)
         return known
 

@@ -19,11 +19,11 @@ import numpy.typing as npt
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.episodes import Detected, Episode, EpisodeJoiner
+from wayeb_py.engine.pairs.values import PairChunk, Picker
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.kernels import arrival
 from wayeb_py.pairs.meetings import Meetings, Met
-from wayeb_py.engine.pairs.values import PairChunk, Picker
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
@@ -119,7 +119,9 @@ class PairWords:
 
     def words_of(self, slots: npt.NDArray[np.signedinteger[Any]]) -> I32:
         """The words in these slots, one or both orders of each."""
-        return (slots.astype(np.int32)[:, None] * self._per_slot + np.arange(self._per_slot)).reshape(-1).astype(np.int32)
+        return (
+            (slots.astype(np.int32)[:, None] * self._per_slot + np.arange(self._per_slot)).reshape(-1).astype(np.int32)
+        )
 
     def finish(self) -> list[PairEpisode]:
         """The episodes that are still open."""
@@ -145,18 +147,19 @@ class PairWords:
         self, met: Met, events: Ordered, pick: Picker, pool: ThreadPoolExecutor | None, closed: list[Episode]
     ) -> list[FoundPairs]:
         self.grow(len(self.meetings.pairs))
-        row, word, at = met.row, met.slot, {"a": met.a_row, "b": met.b_row}
+        row, word, at = met.row, met.slot, _by_role(met.a_row, met.b_row)
         distance_m, begins = met.distance_m, met.begins
         if self._per_slot == 2:  # both orders, one after the other
             row, distance_m, begins = np.repeat(row, 2), np.repeat(distance_m, 2), np.repeat(begins, 2)
             word = np.repeat(2 * word, 2)
             word[1::2] += 1
-            at = {"a": np.repeat(met.a_row, 2), "b": np.repeat(met.b_row, 2)}
+            at = _by_role(np.repeat(met.a_row, 2), np.repeat(met.b_row, 2))
             at["a"][1::2], at["b"][1::2] = met.b_row, met.a_row
         n = len(row)
         if n > len(self._buffers[0]):
             self._buffers = _buffers(n)
-        link, present, seq, elapsed, fresh = (array[:n] for array in self._buffers)
+        link, present, seq, elapsed, fresh = self._buffers
+        link, present, seq, elapsed, fresh = link[:n], present[:n], seq[:n], elapsed[:n], fresh[:n]
         ts = events.ts[row]
         first = np.flatnonzero(begins)
         if len(first):
@@ -191,9 +194,17 @@ class PairWords:
         a_row, b_row = at["a"][which], at["b"][which]
         return [
             FoundPairs(
-                row[which].astype(np.int64), pattern, _entities(a_row, events.entity), _entities(b_row, events.entity),
-                a_row, b_row, ts[which], seq[which].copy(), start_ts, start_seq,
-            )  # fmt: skip
+                row[which].astype(np.int64),
+                pattern,
+                _entities(a_row, events.entity),
+                _entities(b_row, events.entity),
+                a_row,
+                b_row,
+                ts[which],
+                seq[which].copy(),
+                start_ts,
+                start_seq,
+            )
         ]
 
     def _by_name(self, member: I64) -> tuple[I64, I64]:
@@ -205,6 +216,10 @@ class PairWords:
             first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
             return times, first[member] if len(member) else member
         return times, np.concatenate(names)
+
+
+def _by_role(a: I64, b: I64) -> dict[m.Role, I64]:
+    return {"a": a, "b": b}
 
 
 def _entities(at: I64, entity: I32) -> I32:
