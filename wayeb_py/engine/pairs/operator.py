@@ -105,6 +105,10 @@ class PairOperator:
                 digest.update(self.patterns.compiled[number].fingerprint.encode())
         return digest.hexdigest()[:32]
 
+    def bind(self, schema: pa.Schema) -> None:
+        """Learns the types of the first stream's events before there are any."""
+        self._bind(0, schema)
+
     def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Detections:
         """The detections of some more events, of the first stream that pairs read unless another is named."""
         number = next((i for i, one in enumerate(self._streams) if one.name == stream), 0)

@@ -19,7 +19,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.episodes import Episode
 from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.reorder import Rows
-from wayeb_py.engine.saved.state import arrays_of, pack_arrays, read_ipc, unpack_state
+from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
@@ -82,9 +82,9 @@ def _save_source(
 ) -> dict[str, Any]:
     own = operator.own_number[entities]
     blobs[f"{name}.schema"] = bytes(source.schema.serialize())
-    blobs[f"{name}.keys"] = _ipc(pa.record_batch({"key": source.entities.keys(own)}))
+    blobs[f"{name}.keys"] = ipc(pa.record_batch({"key": source.entities.keys(own)}))
     if source.clock.held is not None:
-        blobs[f"{name}.held"] = _ipc(source.clock.held.batch)
+        blobs[f"{name}.held"] = ipc(source.clock.held.batch)
     if source.cleaner is not None:
         source.cleaner.grow(len(source.entities))
         arrays |= {f"{name}.clean.{part}": array[own] for part, array in source.cleaner.arrays.items()}
@@ -98,7 +98,7 @@ def _save_source(
         known = source.steering.kept
         arrays[f"{name}.steering"] = known[entities] if len(known) else np.zeros((len(entities), 6))
     if source.newest_rows is not None:
-        blobs[f"{name}.rows"] = _ipc(source.newest_rows.rows_of(entities))
+        blobs[f"{name}.rows"] = ipc(source.newest_rows.rows_of(entities))
     return {"greatest": source.clock.greatest, "words": words}
 
 
@@ -206,10 +206,3 @@ def _restore_words(words: PairWords, name: str, told: dict[str, Any], n_entities
         for fields in told["episodes"]:
             episode = Episode(**fields)
             words.joiner.open[(episode.entity, episode.pattern, episode.place)] = episode
-
-
-def _ipc(batch: pa.RecordBatch) -> bytes:
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as writer:
-        writer.write_batch(batch)
-    return bytes(sink.getvalue())
