@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import floor
 from typing import Any
 
@@ -26,7 +26,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, merge
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema, Picker
-from wayeb_py.engine.pairs.saved import restore, save
+from wayeb_py.engine.pairs.saved import BoundPairs, restore, save
 from wayeb_py.engine.pairs.source import Events, Source
 from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
@@ -55,15 +55,6 @@ def _by_search(patterns: CompiledPatterns) -> dict[m.EachPair, list[int]]:
 def pair_patterns(patterns: CompiledPatterns) -> list[int]:
     """The patterns over pairs, by their place in the file."""
     return [number for number, pattern in enumerate(patterns.meaning.patterns) if pattern.pair is not None]
-
-
-@dataclass(slots=True)
-class BoundPairs:
-    """What the types of the events have told."""
-
-    sources: list[Source]  # of the streams that pairs read, in the order of the file
-    words: list[PairWords]
-    schema: PairSchema
 
 
 class PairOperator:

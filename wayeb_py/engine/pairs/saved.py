@@ -7,8 +7,8 @@ fingerprint tells that the patterns are the same, so tables and registers are ke
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -17,6 +17,8 @@ import pyarrow as pa
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.episodes import Episode
+from wayeb_py.engine.pairs.rows import PairSchema
+from wayeb_py.engine.pairs.source import Source
 from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
@@ -25,16 +27,36 @@ from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
 from wayeb_py.engine.values import Memory
 
-if TYPE_CHECKING:
-    from wayeb_py.engine.pairs.operator import PairOperator
-    from wayeb_py.engine.pairs.source import Source
-
 I32 = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[Any]]
 Blobs = dict[str, bytes]
 
 
-def save(operator: PairOperator) -> bytes:
+@dataclass(slots=True)
+class BoundPairs:
+    """What the types of the events have told."""
+
+    sources: list[Source]  # of the streams that pairs read, in the order of the file
+    words: list[PairWords]
+    schema: PairSchema
+
+
+class Remembering(Protocol):
+    """What of an operator is state: what is bound, and how entities of all sources are numbered together."""
+
+    bound: BoundPairs | None
+    n_entities: int
+    number_of: list[I32]
+    own_number: I32
+
+    def bind_to(self, schemas: dict[int, pa.Schema]) -> BoundPairs:
+        """Binds the patterns to the types of events."""
+
+    def number_source(self, place: int) -> None:
+        """Numbers the entities of a source that are new."""
+
+
+def save(operator: Remembering) -> bytes:
     """Everything that a later operator needs to go on from here."""
     bound = operator.bound
     assert bound is not None
@@ -60,7 +82,7 @@ def save(operator: PairOperator) -> bytes:
     return pack_arrays(header, arrays, blobs)
 
 
-def restore(operator: PairOperator, data: bytes) -> None:
+def restore(operator: Remembering, data: bytes) -> None:
     """Goes on from a saved state."""
     header, blobs = unpack_state(data)
     with telling_misfits():
@@ -78,7 +100,7 @@ def restore(operator: PairOperator, data: bytes) -> None:
 
 # Sources.
 def _save_source(
-    source: Source, name: str, entities: I32, operator: PairOperator, arrays: Arrays, blobs: Blobs
+    source: Source, name: str, entities: I32, operator: Remembering, arrays: Arrays, blobs: Blobs
 ) -> dict[str, Any]:
     own = operator.own_number[entities]
     blobs[f"{name}.schema"] = bytes(source.schema.serialize())
@@ -103,7 +125,7 @@ def _save_source(
 
 
 def _restore_source(
-    source: Source, name: str, told: dict[str, Any], operator: PairOperator, place: int, arrays: Arrays, blobs: Blobs
+    source: Source, name: str, told: dict[str, Any], operator: Remembering, place: int, arrays: Arrays, blobs: Blobs
 ) -> None:
     keys = read_ipc(blobs[f"{name}.keys"]).column(0)
     source.entities.learn(keys)
