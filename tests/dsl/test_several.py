@@ -277,7 +277,6 @@ def test_the_reference_shows_files_that_the_checker_takes() -> None:
 
 USES = {
     "a pair that reads other patterns": f"pattern X {PAIR} := (detected(a, P))",
-    "a pair that ends in a silence": f"pattern X {PAIR} := (reports(a)) ; silence 1 h",
     "`detected`": "pattern X on vessels := (detected(P))",
     "`since`": "pattern X on vessels := (since(P) < 1 h)",
     "`crossed`": "pattern X on vessels := (crossed(zone))",

@@ -20,9 +20,6 @@ NOT_RUN_YET: dict[str, Callable[[m.Meaning, m.Pattern], bool]] = {
     "a pair that reads other patterns": lambda meaning, pattern: (
         pattern.pair is not None and _asks(m.Detected, m.Since)(meaning, pattern)
     ),
-    "a pair that ends in a silence": lambda meaning, pattern: (
-        pattern.pair is not None and pattern.silence_s is not None
-    ),
     "`crossed`": _asks(m.Crossed),
     "`passed`": _asks(m.Passed),
     "a file with several streams": lambda meaning, pattern: bool(meaning.other_streams),

@@ -16,8 +16,6 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.binding import bind_schema
 from wayeb_py.engine.detection_schema import DetectionSchema, fitted
 from wayeb_py.engine.detections import Detections
