@@ -43,6 +43,10 @@ def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
     from wayeb_py.run.whole_table import recognise  # for start-up time: most commands run no example
 
     table = recognise(patterns, build_events(patterns, example), 1, example.ends_s).to_arrow()
+    if example.who:  # a pair counts within an encounter, an example from its first event: times tell
+        nth = {round(time_s * 1_000_000): number for number, time_s in enumerate(example.times_s)}
+        ends, starts = (table.column(name).cast(pa.int64()).to_pylist() for name in ("ts", "start_ts"))
+        return sorted((nth[end], nth[start]) for end, start in zip(ends, starts, strict=True))
     return sorted(zip(table.column("seq").to_pylist(), table.column("start_seq").to_pylist(), strict=True))
 
 
@@ -57,7 +61,7 @@ def build_events(patterns: CompiledPatterns, example: Example) -> pa.Table:
         if need.column in given:
             columns[need.column] = _values(given[need.column], need.kind)
         elif need.role == "key":
-            columns[need.column] = pa.array(["example"] * n_events, pa.string())
+            columns[need.column] = pa.array(example.who or ["example"] * n_events, pa.string())
         elif need.role == "time":
             ticks = [round(time_s * 1_000_000) for time_s in example.times_s]
             columns[need.column] = pa.array(ticks, pa.timestamp("us"))
