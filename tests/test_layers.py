@@ -132,14 +132,14 @@ def test_the_engine_knows_no_platform() -> None:
 STAGES = (
     ("errors",),
     ("dsl",),
-    ("kernels", "columns", "functions", "spellings", "files", "arguments", "clock", "tally", "text_table"),
+    ("kernels", "columns", "functions", "column_names", "files", "text_values", "clock", "tally", "text_table"),
     ("spatial", "simulate", "pairs"),
     ("compiler",),
     ("engine",),
     ("providers", "why"),
     ("view",),
     ("run",),
-    ("detections", "patterns", "stored"),  # what users of the library hold
+    ("detections", "patterns", "stored_patterns"),  # what users of the library hold
     ("cli",),
 )
 STAGE_OF = {name: number for number, stage in enumerate(STAGES) for name in stage}

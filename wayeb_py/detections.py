@@ -13,7 +13,7 @@ import pyarrow as pa
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.detection_schema import IDENTITY
 from wayeb_py.engine.detections import Detections
-from wayeb_py.engine.tables import as_table
+from wayeb_py.engine.input_tables import as_table
 from wayeb_py.errors import DataError
 
 if TYPE_CHECKING:
@@ -48,8 +48,8 @@ class TracedDetections(Detections):
 
     def why(self, detection: int | Mapping[str, Any] | Any) -> Why:
         """Why something was detected: a detection by its number, or its row, as a dict or as a row of a data frame."""
+        from wayeb_py.why.entity_words import words_of  # for start-up time
         from wayeb_py.why.explain import explain_event  # for start-up time
-        from wayeb_py.why.words import words_of  # for start-up time
 
         number = self._index(int(detection)) if isinstance(detection, Integral) else self._find(detection)
         row = self._table.slice(number, 1)

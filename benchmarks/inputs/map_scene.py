@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from wayeb_py.view.found import Episode
+from wayeb_py.view.read_detections import Episode
 from wayeb_py.view.tracks import Shown, Tracks
 
 SEED = 7

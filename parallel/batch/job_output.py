@@ -41,7 +41,7 @@ def open_single(target: Target, positions: Positions | None) -> Output:
     """The writer of a single file, held back until it is complete."""
     if positions is None:
         return open_output(target, held=True)
-    from wayeb_py.view.geo import GeoOutput
+    from wayeb_py.view.geojson_kml import GeoOutput
 
     assert target.path is not None
     return GeoOutput(target.path, target.format, positions.layout, positions.read)

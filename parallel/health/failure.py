@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from wayeb_py.errors import DataError, PassingError, WayebError, visible
-from wayeb_py.parallel.health.lines import Form, Lines
+from wayeb_py.parallel.health.log_lines import Form, Lines
 
 # What Spark's text has in it, what happened, the remedy, and whether the fault may be gone at the next start; the first
 # that is found holds.

@@ -55,7 +55,7 @@ class Capacity:
     @classmethod
     def parse(cls, text: str) -> Capacity:
         """`200000` events, or `10s`."""
-        from wayeb_py.arguments import read_duration_s
+        from wayeb_py.text_values import read_duration_s
 
         word = text.strip().replace("_", "")
         if word.isdecimal():

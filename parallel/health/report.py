@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer
-from wayeb_py.parallel.health.lines import Form, Lines, duration
+from wayeb_py.parallel.health.log_lines import Form, Lines, duration
 from wayeb_py.parallel.health.view import Health, View
 
 if TYPE_CHECKING:

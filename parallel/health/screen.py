@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from wayeb_py.errors import visible
-from wayeb_py.parallel.health.lines import duration
+from wayeb_py.parallel.health.log_lines import duration
 from wayeb_py.parallel.health.view import View
 
 if TYPE_CHECKING:

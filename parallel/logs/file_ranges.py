@@ -27,11 +27,11 @@ import pyarrow.parquet as pq
 
 from wayeb_py.errors import DataError
 from wayeb_py.files import lines as texts
-from wayeb_py.files.damage import DECODING_ERRORS, unreadable_file
 from wayeb_py.files.delimited import carriage_returns
 from wayeb_py.files.discover import EventFile, require_file
 from wayeb_py.files.lines import Lines, is_wide, last_row_end, long_line, read_lines, row_ends, wide_text
 from wayeb_py.files.ndjson import read_objects
+from wayeb_py.files.unreadable import DECODING_ERRORS, unreadable_file
 
 RANGE_BYTES = 8 << 20  # of text: reading goes on in the middle of a range by skipping its first lines
 QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long

@@ -41,13 +41,13 @@ from wayeb_py.files.block import (
     row_values,
     select_rows,
 )
-from wayeb_py.files.damage import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
 from wayeb_py.files.delimited import DelimitedEvents
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.lines import Lines
 from wayeb_py.files.ndjson import parse_lines
 from wayeb_py.files.parquet import refuse_bomb, sound_batches, two_columns, wanted_leaves
 from wayeb_py.files.projection import Column, Wanted
+from wayeb_py.files.unreadable import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
 from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
 
 BATCH_ROWS = 1 << 20

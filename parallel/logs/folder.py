@@ -56,7 +56,7 @@ from wayeb_py.parallel.logs.file_ranges import (
 from wayeb_py.parallel.logs.file_rows import read_range
 from wayeb_py.parallel.logs.journal import Journal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
-from wayeb_py.parallel.recovery.mending import CHOICE
+from wayeb_py.parallel.recovery.repair import CHOICE
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read

@@ -4,7 +4,7 @@ Every batch names its version in its offsets. After a restart the stream repeats
 that version, though others go on from there; and a user can look up which patterns a batch ran with.
 
     NNNNNN.era        a line of JSON (groups, names, who wrote it), then the types of the events as an Arrow schema
-    NNNNNN.patterns   the patterns as text, with the files that they name (`wayeb_py.stored`), compiled when it is read
+    NNNNNN.patterns   the patterns as text, with the files that they name; compiled when read
     NNNNNN.functions  a user's functions, if there are any, pickled: there is no other way to keep code
 
 All three are sealed with their stream and number. A stream runs nothing of them but the functions, and these only
@@ -34,11 +34,11 @@ from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.whole_file import make_folder
 from wayeb_py.functions import UserFunction
-from wayeb_py.parallel.recovery.private import require_private
+from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.seal import open_sealed, put_sealed
 from wayeb_py.parallel.spark.bundle import pack_functions, select
 from wayeb_py.patterns import Patterns
-from wayeb_py.stored import functions_of, open_stored, store_patterns
+from wayeb_py.stored_patterns import functions_of, open_stored, store_patterns
 
 FORMAT = 2  # of the files: one more whenever they are made otherwise than before, so that older ones do not fit
 _CHOICE = (

@@ -18,7 +18,7 @@ from wayeb_py.parallel.health.totals import load_totals
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Manifest
 from wayeb_py.parallel.recovery.ledger import Entry, Ledger
-from wayeb_py.parallel.recovery.mending import CHOICE, Known, put_right, survey
+from wayeb_py.parallel.recovery.repair import CHOICE, Known, put_right, survey
 from wayeb_py.parallel.stream.sinks import AsideFolder, Replaceable, Sink
 
 

@@ -20,7 +20,7 @@ import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.spark.java import OLDEST_JAVA, find_java, require_java
 from wayeb_py.parallel.spark.launch import start_jvm
-from wayeb_py.run.choose import configured_master
+from wayeb_py.run.choose_engine import configured_master
 
 if TYPE_CHECKING:
     from pyspark import SparkConf

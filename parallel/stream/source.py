@@ -29,7 +29,7 @@ from wayeb_py.parallel.logs.log import OffsetRange, Offsets
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream import failpoints
-from wayeb_py.parallel.stream.packing import cut_ranges, pack_range
+from wayeb_py.parallel.stream.shard_task import cut_ranges, pack_range
 from wayeb_py.parallel.stream.stream_recogniser import silent_since
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec, recognise_range
 from wayeb_py.parallel.wire.overflow import Overflow

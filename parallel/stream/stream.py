@@ -28,17 +28,17 @@ from wayeb_py.parallel.health.gauge import gauge_of, has_ended
 from wayeb_py.parallel.health.pressure import Capacity
 from wayeb_py.parallel.logs.log import Log, NoEventsError
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
+from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.ledger import Entry, Ledger
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
-from wayeb_py.parallel.recovery.private import require_private
 from wayeb_py.parallel.recovery.recover import recover
 from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather
 from wayeb_py.parallel.stream.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stream.task import StreamContext
-from wayeb_py.parallel.stream.tolerance import Tolerance
 from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.overflow import Overflow

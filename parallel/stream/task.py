@@ -19,8 +19,8 @@ from pathlib import Path
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.log import Log, OffsetRange
-from wayeb_py.parallel.recovery.keeping import Keeper
 from wayeb_py.parallel.recovery.pattern_versions import PatternVersion, count_groups, load_version
+from wayeb_py.parallel.recovery.snapshot_policy import Keeper
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshot, SnapshotChain, Snapshots
 from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.stream.buffer import ReadAhead

@@ -18,10 +18,10 @@ from rich.console import Console
 
 import wayeb_py
 from wayeb_py import cli
-from wayeb_py.arguments import read_duration_s, read_instant_s
 from wayeb_py.run import startup
 from wayeb_py.run.progress import render_summary, shown
 from wayeb_py.run.runner import Progress, Summary
+from wayeb_py.text_values import read_duration_s, read_instant_s
 
 FLEET = """\
 stream vehicles {

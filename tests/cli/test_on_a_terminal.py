@@ -19,7 +19,7 @@ from wayeb_py.cli.commands.stream import render
 from wayeb_py.errors import DataError, Diagnostic, EventsError, Source, Span, visible, visible_lines
 from wayeb_py.files.set_aside import kind_of
 from wayeb_py.parallel.health.failure import Cause
-from wayeb_py.parallel.health.lines import Lines
+from wayeb_py.parallel.health.log_lines import Lines
 from wayeb_py.parallel.health.metrics import MOST_REASONS, OTHER, samples
 from wayeb_py.parallel.health.screen import Screen, draw
 from wayeb_py.parallel.health.view import View

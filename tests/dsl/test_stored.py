@@ -17,7 +17,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.stored import read_meaning, write_meaning
 from wayeb_py.errors import DamagedError, Source, Span, WayebError
 from wayeb_py.patterns import Patterns
-from wayeb_py.stored import open_stored, store_patterns
+from wayeb_py.stored_patterns import open_stored, store_patterns
 
 FILES = sorted(Path(__file__).parents[2].joinpath("patterns").rglob("*.sre"))
 

@@ -20,7 +20,7 @@ import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.run.progress import render_summary
 from wayeb_py.run.runner import run
-from wayeb_py.spatial.read import Feature, Features, Shape, _accept, _to_look_at, read_features
+from wayeb_py.spatial.read_places import Feature, Features, Shape, _accept, _to_look_at, read_features
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 
@@ -312,7 +312,7 @@ def test_a_file_that_holds_more_than_is_read_is_refused(tmp_path: Path, monkeypa
     table = pa.table({"g": [shapely.to_wkb(POINT)] * 50_000}).replace_schema_metadata(metadata)
     path = tmp_path / "p.parquet"
     pq.write_table(table, path)
-    monkeypatch.setattr("wayeb_py.spatial.read.MOST_BYTES", 500_000)
+    monkeypatch.setattr("wayeb_py.spatial.read_places.MOST_BYTES", 500_000)
     assert path.stat().st_size < 500_000
     with pytest.raises(DataError, match="which is the most that is read"):
         read_features(path, "points")
@@ -359,7 +359,7 @@ def test_good_geometries_are_not_looked_at_one_by_one() -> None:
 def test_geojson_is_the_same_however_many_geometries_are_handed_over_at_once(
     n_places: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wayeb_py.spatial.read.AT_ONCE", 6)
+    monkeypatch.setattr("wayeb_py.spatial.read_places.AT_ONCE", 6)
     places = [shapely.box(n, 0, n + 0.5, 1) for n in range(n_places)]
     found = read(tmp_path, "a.geojson", collection(*(feature(f"a{n}", g) for n, g in enumerate(places))), "areas")
     assert found.names == tuple(f"a{n}" for n in range(n_places))
@@ -370,7 +370,7 @@ def test_geojson_is_the_same_however_many_geometries_are_handed_over_at_once(
 def test_geojson_of_many_features_names_the_one_that_is_wrong(
     wrong: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("wayeb_py.spatial.read.AT_ONCE", 6)
+    monkeypatch.setattr("wayeb_py.spatial.read_places.AT_ONCE", 6)
     features = [feature(f"a{n}", shapely.Point(n, 0)) for n in range(10)]
     features[wrong]["geometry"]["coordinates"] = [1]
     with pytest.raises(DataError, match=rf"feature {wrong + 1} \(`a{wrong}`\) is not a geometry"):

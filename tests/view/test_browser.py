@@ -19,8 +19,8 @@ import wayeb_py
 from benchmarks.inputs.map_scene import made_episodes, made_tracks
 from tests.view.browser import Browser, browser  # noqa: F401 (a fixture)
 from wayeb_py.view.draw import draw_map
-from wayeb_py.view.found import Episode
 from wayeb_py.view.page import render_page
+from wayeb_py.view.read_detections import Episode
 from wayeb_py.view.scene import Place, build_scene
 from wayeb_py.view.tracks import Tracks
 from wayeb_py.view.world import outline_around

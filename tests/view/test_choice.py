@@ -14,8 +14,8 @@ from tests.cli.test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
 from tests.view.test_view import EVENTS, job, numbers, scene_of  # noqa: F401 (a fixture)
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import EventsError
-from wayeb_py.view.found import episodes_of
-from wayeb_py.view.layout import find_name
+from wayeb_py.view.event_columns import find_name
+from wayeb_py.view.read_detections import episodes_of
 from wayeb_py.view.reasons import reasons_of
 from wayeb_py.view.tracks import labels_of
 from wayeb_py.view.world import PER_DEGREE, Ring, outline_around

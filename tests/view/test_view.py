@@ -20,9 +20,9 @@ from tests.cli.test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.view.draw import draw_map
-from wayeb_py.view.found import Episode, episodes_of, read_found
-from wayeb_py.view.geo import cut_at_antimeridian
-from wayeb_py.view.layout import find_layout
+from wayeb_py.view.event_columns import find_layout
+from wayeb_py.view.geojson_kml import cut_at_antimeridian
+from wayeb_py.view.read_detections import Episode, episodes_of, read_found
 from wayeb_py.view.scene import NO_POSITION, build_scene, thin_points
 from wayeb_py.view.tracks import Tracks, tracks_of
 

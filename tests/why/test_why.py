@@ -21,11 +21,11 @@ from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import DataError
+from wayeb_py.why.entity_words import words_of
 from wayeb_py.why.explain import Explainer, explain
 from wayeb_py.why.explanation import Folded, Why, fold
 from wayeb_py.why.readings import Readings
 from wayeb_py.why.table import render_why
-from wayeb_py.why.words import words_of
 
 STREAM = """\
 stream vehicles {

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 def read_duration(text: str | None, option: str | None = None) -> Fraction | None:
     """`10min` in seconds; the message names the option where a command takes several durations."""
-    from wayeb_py.arguments import read_duration_s
+    from wayeb_py.text_values import read_duration_s
 
     try:
         return None if text is None else read_duration_s(text)
@@ -23,7 +23,7 @@ def read_duration(text: str | None, option: str | None = None) -> Fraction | Non
 
 def read_instant(text: str | None, unit: str | None) -> Fraction | None:
     """A time of events in seconds; a bare number has the unit of the stream."""
-    from wayeb_py.arguments import read_instant_s
+    from wayeb_py.text_values import read_instant_s
 
     try:
         return None if text is None else read_instant_s(text, unit)
@@ -33,7 +33,7 @@ def read_instant(text: str | None, unit: str | None) -> Fraction | None:
 
 def read_bad_limit(text: str | None, option: str | None = None) -> BadLimit | None:
     """`1000` or `1%`: how many rows may be bad."""
-    from wayeb_py.arguments import read_bad_limit as read
+    from wayeb_py.text_values import read_bad_limit as read
 
     try:
         return None if text is None else read(text)

@@ -17,8 +17,8 @@ import typer
 
 from wayeb_py.cli.exit_codes import misuse
 from wayeb_py.errors import DataError
-from wayeb_py.run.choose import Machine
-from wayeb_py.run.choose import choose_engine as engine_for
+from wayeb_py.run.choose_engine import Machine
+from wayeb_py.run.choose_engine import choose_engine as engine_for
 
 if TYPE_CHECKING:
     from wayeb_py.files.set_aside import BadLimit

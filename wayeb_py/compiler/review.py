@@ -12,11 +12,11 @@ from fractions import Fraction
 
 from wayeb_py.compiler.alphabet import is_satisfiable
 from wayeb_py.compiler.axes import atoms_of
-from wayeb_py.compiler.extent import never_detected
 from wayeb_py.compiler.for_each import why_written_out
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.regex import letters_of
+from wayeb_py.compiler.shortest_match import never_detected
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from wayeb_py.compiler.budget import Budget
 from wayeb_py.compiler.derivatives import Dfa, IntArray, Nfa
-from wayeb_py.compiler.mixing import U64, mixed
+from wayeb_py.compiler.hash64 import U64, mixed
 from wayeb_py.compiler.tracking import hopeless_states
 
 MOST_ROUNDS, ROUND_EDGES = 64, 20_000_000

@@ -35,12 +35,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from wayeb_py.column_names import COMMON_SPELLINGS, find_spelling
 from wayeb_py.dsl.meaning import Stream
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.engine.reorder import Rows
 from wayeb_py.kernels import arrival
 from wayeb_py.kernels.clean import mark_jumps
-from wayeb_py.spellings import COMMON_SPELLINGS, find_spelling
 
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

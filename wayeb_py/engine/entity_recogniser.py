@@ -31,7 +31,7 @@ from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.saved import changes, state
 from wayeb_py.engine.saved.changes import Changes
 from wayeb_py.engine.saved.operators import ENTITIES
-from wayeb_py.engine.saved.repeats import REPEATED, Repeats
+from wayeb_py.engine.saved.repeated_events import REPEATED, Repeats
 from wayeb_py.engine.saved.state import Remembered
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.tie_order import Disorder

@@ -20,10 +20,10 @@ from wayeb_py.engine.binding import bind_schema
 from wayeb_py.engine.detection_schema import DetectionSchema, fitted
 from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
+from wayeb_py.engine.input_tables import as_table
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.saved import state
 from wayeb_py.engine.saved.operators import OperatorState, entity_state, is_list, pack_operators, unpack_operators
-from wayeb_py.engine.tables import as_table
 from wayeb_py.errors import DataError
 from wayeb_py.tally import Tally
 

@@ -13,10 +13,10 @@ import pyarrow.ipc
 
 from wayeb_py.files.arrow_types import served_type
 from wayeb_py.files.block import Block, Selection, arrange, select_rows
-from wayeb_py.files.damage import reading, require_sound
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.parquet import two_columns
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.unreadable import reading, require_sound
 
 
 class ArrowEvents:

@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.damage import unreadable_file
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.unreadable import unreadable_file
 
 BLOCK_BYTES = 4 << 20
 SAMPLE_BYTES = 256 << 10

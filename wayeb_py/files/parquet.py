@@ -18,9 +18,9 @@ import pyarrow.types as pt
 from wayeb_py.errors import DataError
 from wayeb_py.files.arrow_types import is_text, served_type
 from wayeb_py.files.block import Block, Selection, arrange, select_rows
-from wayeb_py.files.damage import reading, require_sound
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.unreadable import reading, require_sound
 
 LARGEST_GROUP_ROWS = 3_000_000
 LARGEST_GROUP_BYTES = 256 << 20  # of the wanted columns, as encoded, decompressed

@@ -19,6 +19,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.types as pt
 
+from wayeb_py.column_names import COMMON_SPELLINGS, find_spelling
 from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.arrow_types import is_text, joined_type, plain
@@ -30,7 +31,6 @@ from wayeb_py.providers.formats import FINE_TS, FORMATS, KINDS, ProviderFormat
 from wayeb_py.providers.gtfs import PROTOBUF_SUFFIXES, FeedReader, is_feed
 from wayeb_py.providers.nmea import SentenceReader
 from wayeb_py.providers.translate import Translator
-from wayeb_py.spellings import COMMON_SPELLINGS, find_spelling
 
 CSV = "csv"
 NAMES = (*FORMATS, CSV)

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from wayeb_py.column_names import find_spelling
 from wayeb_py.dsl.meaning import Attribute, Stream
 from wayeb_py.dsl.syntax.lexicon import encode_name
 from wayeb_py.engine.clean import COURSE, MANY, UNKNOWN, Cleaner
@@ -41,7 +42,6 @@ from wayeb_py.providers.source import (
     with_header,
 )
 from wayeb_py.providers.translate import as_instants, unit_of_times
-from wayeb_py.spellings import find_spelling
 from wayeb_py.text_table import table
 
 MOST_WORDS = 12  # of a text column that are listed

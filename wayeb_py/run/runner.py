@@ -262,7 +262,7 @@ class _Job:
         if self.positions is None:
             output = open_output(self.target, held=may_restart)
             return output if self.target.path is None or self.workers == 1 else WrittenBehind(output)
-        from wayeb_py.view.geo import GeoOutput
+        from wayeb_py.view.geojson_kml import GeoOutput
 
         assert self.target.path is not None
         return GeoOutput(self.target.path, self.target.format, self.positions.layout, self.positions.read)

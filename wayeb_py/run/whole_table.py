@@ -12,9 +12,9 @@ import pyarrow.compute as pc
 
 from wayeb_py.engine.arrow_values import takeable
 from wayeb_py.engine.detections import Detections
+from wayeb_py.engine.input_tables import as_table
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.reorder import ranks_of_ties
-from wayeb_py.engine.tables import as_table
 from wayeb_py.engine.tie_order import Disorder
 from wayeb_py.errors import EventsError
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.simulate.fleet_occurrences import WITNESSED, Witness
 from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import (
     DEPOT_VISIT,
@@ -33,7 +34,6 @@ from wayeb_py.simulate.fleet_scenes import (
     STATUSES,
     SceneTables,
 )
-from wayeb_py.simulate.fleet_witness import WITNESSED, Witness
 from wayeb_py.simulate.invented_roads import CITIES, DEPOTS, ROADS
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 from wayeb_py.simulate.occurrences import Generated

@@ -18,9 +18,9 @@ from wayeb_py.errors import DataError
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
+    from wayeb_py.spatial.lookup_table import Table
     from wayeb_py.spatial.overlay import Questions
-    from wayeb_py.spatial.read import Features
-    from wayeb_py.spatial.table import Table
+    from wayeb_py.spatial.read_places import Features
 
 MOST_LISTED = 20  # names in one message
 
@@ -113,7 +113,7 @@ class Knowledge:
         """The rows of a `lookup`."""
         known = self._tables.get(name)
         if known is None:
-            from wayeb_py.spatial.table import Table
+            from wayeb_py.spatial.lookup_table import Table
 
             lookup = self.lookups[name]
             self._refuse_outside(lookup)
@@ -191,7 +191,7 @@ class Knowledge:
 
     def read(self, known: m.Knowledge) -> Features:
         """The places of a declaration as their file has them."""
-        from wayeb_py.spatial.read import NoSuchColumnError, read_features
+        from wayeb_py.spatial.read_places import NoSuchColumnError, read_features
 
         self._refuse_outside(known)
         try:

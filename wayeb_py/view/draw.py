@@ -15,13 +15,13 @@ from wayeb_py.compiler.needs import Need
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.read import column_names
 from wayeb_py.files.whole_file import write_whole
-from wayeb_py.view.choice import EVERYTHING, Choice
-from wayeb_py.view.found import episodes_of
-from wayeb_py.view.layout import find_layout, find_name
+from wayeb_py.view.event_columns import find_layout, find_name
 from wayeb_py.view.page import render_page
 from wayeb_py.view.places import box_of, places_of
+from wayeb_py.view.read_detections import episodes_of
 from wayeb_py.view.reasons import reasons_of
 from wayeb_py.view.scene import Json, build_scene
+from wayeb_py.view.shown_part import EVERYTHING, Choice
 from wayeb_py.view.tracks import read_events, tracks_of
 from wayeb_py.view.world import outline_around
 

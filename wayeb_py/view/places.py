@@ -28,7 +28,7 @@ def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[Place], 
     around = _around(tracks)
     found: list[Found] = []
     for name, known in patterns.knowledge.declared.items():
-        from wayeb_py.spatial.read import read_features
+        from wayeb_py.spatial.read_places import read_features
 
         patterns.knowledge.load(name)  # refuses what a pattern file may not read
         features = read_features(patterns.knowledge.path_of(known), known.shape)

@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.view.found import Episode
+from wayeb_py.view.read_detections import Episode
+from wayeb_py.why.entity_words import Words, words_of
 from wayeb_py.why.explain import Explainer
 from wayeb_py.why.explanation import Folded, SeenEvent, Why, fold
 from wayeb_py.why.table import values_text
-from wayeb_py.why.words import Words, words_of
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

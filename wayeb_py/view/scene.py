@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.view.found import Episode
+from wayeb_py.view.read_detections import Episode
 from wayeb_py.view.tracks import Shown, Tracks
 from wayeb_py.view.world import PER_DEGREE as PER_DEGREE_OF_OUTLINE
 from wayeb_py.view.world import Outline

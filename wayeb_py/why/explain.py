@@ -39,10 +39,10 @@ from wayeb_py.compiler.regex import letters_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import DataError
+from wayeb_py.why.entity_words import Words
 from wayeb_py.why.explanation import Miss, SeenEvent, Stop, Why
 from wayeb_py.why.readings import Read, Readings
 from wayeb_py.why.runs import NEVER, Automaton, Fate, Room, Run, follow
-from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

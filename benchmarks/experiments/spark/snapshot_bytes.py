@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from wayeb_py.parallel.recovery.keeping import Keeper
+from wayeb_py.parallel.recovery.snapshot_policy import Keeper
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshots
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 

@@ -31,7 +31,7 @@ from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health import report as report_module
 from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer, registry_of
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
-from wayeb_py.parallel.health.lines import Lines, duration, render_line
+from wayeb_py.parallel.health.log_lines import Lines, duration, render_line
 from wayeb_py.parallel.health.pressure import Capacity, SourceState, write_states
 from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.screen import draw

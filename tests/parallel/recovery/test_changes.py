@@ -17,7 +17,7 @@ import pytest
 import wayeb_py
 from tests.parallel.chain import Chained, Driven
 from tests.parallel.recovery.test_recovery import expected, rows
-from wayeb_py.parallel.recovery import keeping
+from wayeb_py.parallel.recovery import snapshot_policy
 from wayeb_py.parallel.recovery.snapshots import Changed, Epoch, Point, Snapshot, Snapshots
 from wayeb_py.parallel.stream import task as stream_task
 
@@ -249,7 +249,7 @@ def test_garbage_is_what_nothing_goes_back_to(tmp_path: Path) -> None:
 
 def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1_000_000.0]
-    monkeypatch.setattr(keeping, "WHOLE_AT", 100.0)
+    monkeypatch.setattr(snapshot_policy, "WHOLE_AT", 100.0)
     found: list[Any] = []
     for name, dies in (("lives", False), ("dies", True)):
         clock[0] = 1_000_000.0

@@ -20,8 +20,8 @@ from tests.parallel.recovery.test_recovery import FAST, STREAM, SWING, events, e
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.parallel.recovery import pattern_versions
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, load_version, read_saved_patterns
-from wayeb_py.parallel.recovery.private import require_private
 from wayeb_py.parallel.recovery.seal import put_sealed
 from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshot, Snapshots
 from wayeb_py.parallel.stream.stream import _mind_functions

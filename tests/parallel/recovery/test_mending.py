@@ -29,7 +29,7 @@ from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery import pattern_versions
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.ledger import Kept, read_ledger
-from wayeb_py.parallel.recovery.mending import put_right, survey
+from wayeb_py.parallel.recovery.repair import put_right, survey
 from wayeb_py.parallel.recovery.seal import seal, unseal
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream import failpoints

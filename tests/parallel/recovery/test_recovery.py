@@ -17,7 +17,7 @@ import pytest
 
 import wayeb_py
 from tests.parallel.chain import Chained
-from wayeb_py import stored
+from wayeb_py import stored_patterns
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery import pattern_versions, snapshots
@@ -234,7 +234,7 @@ def test_a_batch_planned_by_an_incompatible_release_is_refused_with_a_choice(
     path = stream.folder / "eras" / "000000.patterns"
     good, head = path.read_bytes(), (stream.folder / "eras" / "000000.era").read_bytes()
     # A release that compiles the same patterns to other automata.
-    monkeypatch.setattr(stored, "automaton_digest", lambda pattern: "another")
+    monkeypatch.setattr(stored_patterns, "automaton_digest", lambda pattern: "another")
     pattern_versions.load_version.cache_clear()
     end = stream.plan()
     with pytest.raises(DataError, match=r"release 0\..*incompatible with 0\..*compile to other automata") as raised:

@@ -26,7 +26,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.spark import class_archive, session, task_slots
 from wayeb_py.parallel.spark.java import java_version, require_java
 from wayeb_py.parallel.spark.ship import write_zip
-from wayeb_py.run.choose import Machine, choose_engine, find_master, read_limit
+from wayeb_py.run.choose_engine import Machine, choose_engine, find_master, read_limit
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

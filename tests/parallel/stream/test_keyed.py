@@ -29,8 +29,8 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.snapshots import Epoch
 from wayeb_py.parallel.stream.by_shard import Order, Shards, _step, epoch_parcel
 from wayeb_py.parallel.stream.dataframe import recognise_stream
-from wayeb_py.parallel.stream.ends import open_logs
-from wayeb_py.parallel.stream.packing import cut_ranges
+from wayeb_py.parallel.stream.endpoints import open_logs
+from wayeb_py.parallel.stream.shard_task import cut_ranges
 from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
 from wayeb_py.parallel.stream.spread import Spread, spread_stream
 from wayeb_py.parallel.stream.stream import StreamSummary, stream

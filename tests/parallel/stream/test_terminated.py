@@ -25,7 +25,7 @@ from wayeb_py.parallel.health.report import Report, Reporting
 from wayeb_py.parallel.health.view import Health
 from wayeb_py.parallel.logs.replay import CAPACITY_AT_MAX, MAX
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.stream.ends import open_log
+from wayeb_py.parallel.stream.endpoints import open_log
 from wayeb_py.parallel.stream.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import compile_patterns

@@ -63,9 +63,9 @@ def draw_detections(
         compiled = compiling.compile(patterns, clean=None if clean is None else clean.value)
     startup.spare_pandas()
     from wayeb_py.dsl import meaning as m
-    from wayeb_py.view.choice import Choice
     from wayeb_py.view.draw import draw_map
-    from wayeb_py.view.found import read_found
+    from wayeb_py.view.read_detections import read_found
+    from wayeb_py.view.shown_part import Choice
 
     stream = m.Stream(
         key=compiling.key,
@@ -120,7 +120,7 @@ def draw_run(
 ) -> None:
     """The map of a run that has just ended."""
     from wayeb_py.view.draw import draw_map
-    from wayeb_py.view.found import read_found
+    from wayeb_py.view.read_detections import read_found
 
     assert out is not None
     draw_map(

@@ -59,7 +59,7 @@ def all_json(command: Callable[P, None]) -> Callable[P, None]:
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
         if kwargs.get("log_form") is not LogForm.JSON:
             return command(*args, **kwargs)
-        from wayeb_py.parallel.health.lines import only_json
+        from wayeb_py.parallel.health.log_lines import only_json
 
         with only_json():
             return command(*args, **kwargs)
@@ -190,17 +190,17 @@ def run_stream(
     patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
     from wayeb_py.parallel.spark.session import open_session, require_spark
-    from wayeb_py.run.choose import find_master
+    from wayeb_py.run.choose_engine import find_master
 
     require_spark()
     from wayeb_py.parallel.health import gauge
-    from wayeb_py.parallel.health.lines import Lines
+    from wayeb_py.parallel.health.log_lines import Lines
     from wayeb_py.parallel.health.pressure import Capacity
     from wayeb_py.parallel.health.report import Report, Reporting
     from wayeb_py.parallel.health.view import Health
     from wayeb_py.parallel.logs.replay import read_speed
     from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-    from wayeb_py.parallel.stream.ends import aside_folder, open_logs, open_sink, refuse_mixed_up
+    from wayeb_py.parallel.stream.endpoints import aside_folder, open_logs, open_sink, refuse_mixed_up
     from wayeb_py.parallel.stream.stream import MAX_ROWS, stopping, stream
 
     as_lines = log_form is LogForm.JSON

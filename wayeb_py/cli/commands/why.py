@@ -36,9 +36,9 @@ def explain_detection(
     patterns = compiling.compile(files, clean=None if clean is None else clean.value)
     patterns = select_patterns(patterns, [pattern])
     startup.spare_pandas()
+    from wayeb_py.why.entity_words import read_words
     from wayeb_py.why.explain import explain
     from wayeb_py.why.table import output_width, render_why
-    from wayeb_py.why.words import read_words
 
     unit = patterns.meaning.stream.time_unit
     at_s = read_instant(at, unit)

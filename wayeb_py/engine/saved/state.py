@@ -23,7 +23,7 @@ from wayeb_py.engine.episodes import Episode, EpisodeJoiner
 from wayeb_py.engine.reorder import Rows, join_rows
 from wayeb_py.engine.saved.cohorts import padded, restore_cohort, rows_of, save_cohort
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
-from wayeb_py.engine.saved.repeats import Repeats
+from wayeb_py.engine.saved.repeated_events import Repeats
 from wayeb_py.engine.saved.state_checks import check_entities, expect, misfit, telling_misfits
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.errors import DataError

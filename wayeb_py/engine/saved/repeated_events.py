@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.compiler.mixing import U64, mixed
+from wayeb_py.compiler.hash64 import U64, mixed
 from wayeb_py.engine.reorder import Rows
 
 I64 = npt.NDArray[np.int64]

@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 
 from wayeb_py.errors import DataError, UsageError
-from wayeb_py.view.found import Episode
+from wayeb_py.view.read_detections import Episode
 from wayeb_py.view.tracks import Tracks
 
 

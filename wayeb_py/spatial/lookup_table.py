@@ -24,7 +24,7 @@ from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import DataError
 from wayeb_py.spatial import table_kernels
 from wayeb_py.spatial.index import PlaceIndex
-from wayeb_py.spatial.read import LAT, LON
+from wayeb_py.spatial.read_places import LAT, LON
 from wayeb_py.spatial.shapes import Shapes
 
 F64 = npt.NDArray[np.float64]
