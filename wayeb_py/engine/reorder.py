@@ -20,6 +20,7 @@ from wayeb_py.kernels import arrival
 
 I32 = npt.NDArray[np.int32]
 I64 = npt.NDArray[np.int64]
+LOWEST = np.iinfo(np.int64).min
 
 
 @dataclass(slots=True)
@@ -90,20 +91,26 @@ class Reorderer:
 
 
 def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
-    """The values of an order column as numbers that compare as they do; one that is missing comes before all others."""
+    """The values of an order column as numbers that compare as they do; one that is missing comes before all others.
+
+    The lowest number stands for what is missing, so the last two values at one end of a 64-bit type share a rank.
+    """
     if pa.types.is_dictionary(orders.type):
         orders = orders.cast(orders.type.value_type)
     if pa.types.is_decimal(orders.type) or pa.types.is_floating(orders.type) or pa.types.is_null(orders.type):
         values = orders.cast(pa.float64()).to_numpy(zero_copy_only=False)
-        return np.where(np.isnan(values), -np.inf, values)
+        return np.where(np.isnan(values), -np.inf, np.maximum(values, np.finfo(np.float64).min))
     if pa.types.is_date32(orders.type):
         orders = orders.cast(pa.int32())
     elif pa.types.is_uint64(orders.type):
         present = orders.is_valid().to_numpy(zero_copy_only=False)
-        whole = pc.fill_null(orders, 0).to_numpy(zero_copy_only=False)
-        return np.where(present, (whole ^ np.uint64(1 << 63)).view(np.int64), np.iinfo(np.int64).min)
-    ranks: I64 = pc.fill_null(orders.cast(pa.int64()), np.iinfo(np.int64).min).to_numpy(zero_copy_only=False)
-    return ranks
+        whole = np.minimum(pc.fill_null(orders, 0).to_numpy(zero_copy_only=False), np.uint64((1 << 64) - 2))
+        return np.where(present, ((whole + np.uint64(1)) ^ np.uint64(1 << 63)).view(np.int64), LOWEST)
+    if not orders.null_count:
+        return np.maximum(orders.cast(pa.int64()).to_numpy(zero_copy_only=False), LOWEST + 1)
+    present = orders.is_valid().to_numpy(zero_copy_only=False)
+    whole = pc.fill_null(orders.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
+    return np.where(present, np.maximum(whole, LOWEST + 1), LOWEST)
 
 
 def join_rows(first: Rows, second: Rows) -> Rows:
