@@ -140,6 +140,9 @@ def function(
 def _decorate(
     operands: tuple[Kind, ...], result: Kind | None, name: str | None, scalar: bool
 ) -> Callable[[Callable[..., Any]], UserFunction]:
-    if any(not isinstance(operand, str) or operand not in KINDS for operand in operands):
+    if any(not isinstance(operand, str) for operand in operands):
         raise TypeError('give the kinds of the operands, as in @predicate("number", "text")')
+    for kind in (*operands, *([] if result is None else [result])):
+        if kind not in KINDS:
+            raise TypeError(f"`{kind}` is no kind of operand or result; there are {', '.join(KINDS)}")
     return lambda f: UserFunction(Signature(name or f.__name__, tuple(operands), result), f, scalar)

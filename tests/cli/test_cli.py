@@ -218,13 +218,30 @@ def test_functions_come_from_a_python_file(wayeb: Wayeb) -> None:
     Path("mine.sre").write_text(FLEET.replace("speed > 50", "brisk(speed)"))
     assert wayeb("check", "mine.sre").code == 1
     assert wayeb("test", "mine.sre", "--functions", "mine.py").code == 0
-    Path("bad.py").write_text("import nothing_like_this\n")
-    for path, message in [
-        ("bad.py", "ModuleNotFoundError: No module named 'nothing_like_this'"),
-        ("none.py", "there is no such Python file"),
-    ]:
-        ended = wayeb("test", "mine.sre", "--functions", path)
-        assert (ended.code, message in ended.err) == (2, True)
+    ended = wayeb("test", "mine.sre", "--functions", "none.py")
+    assert (ended.code, ended.err) == (2, "--functions none.py: there is no such Python file\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "own.py: there is no @predicate or @function in it"),
+        ("\nimport nothing_of_it\n", "own.py, line 2: it cannot be run: No module named 'nothing_of_it'"),
+        ("def f(x)\n", "own.py: it cannot be run: expected ':' (own.py, line 1)"),
+        (
+            "from wayeb_py import predicate\n@predicate\ndef f(x):\n    return x > 1\n",
+            'own.py, line 2: it cannot be run: give the kinds of the operands, as in @predicate("number", "text")',
+        ),
+        (
+            "from wayeb_py import function\n@function('number', result='num')\ndef f(x):\n    return x\n",
+            "own.py, line 2: it cannot be run: `num` is no kind of operand or result; there are number, text, bool, time",
+        ),
+    ],
+)
+def test_a_python_file_that_cannot_serve_is_told_in_a_sentence(wayeb: Wayeb, text: str, message: str) -> None:
+    Path("own.py").write_text(text)
+    ended = wayeb("check", "fleet.sre", "--functions", "own.py")
+    assert (ended.code, ended.err) == (2, f"--functions {message}\n")
 
 
 def test_bad_rows_stop_a_run_beyond_the_limit(wayeb: Wayeb) -> None:

@@ -6,6 +6,7 @@ They run with the rights of the caller, so a pattern file itself can never name 
 from __future__ import annotations
 
 import importlib.util
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -25,8 +26,16 @@ def _load(path: Path) -> list[UserFunction]:
     try:
         spec.loader.exec_module(module)
     except Exception as error:
-        raise ValueError(f"{path}: {type(error).__name__}: {error}") from error
+        raise ValueError(f"{path}{_line_of(error, path)}: it cannot be run: {error}") from error
     found = [value for value in vars(module).values() if isinstance(value, UserFunction)]
     if not found:
         raise ValueError(f"{path}: there is no @predicate or @function in it")
     return found
+
+
+def _line_of(error: Exception, path: Path) -> str:
+    if isinstance(error, SyntaxError):  # which names its line itself
+        return ""
+    frames = traceback.extract_tb(error.__traceback__)
+    lines = [frame.lineno for frame in frames if Path(frame.filename).absolute() == path.absolute()]
+    return f", line {lines[-1]}" if lines else ""
