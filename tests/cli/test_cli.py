@@ -234,8 +234,10 @@ def test_functions_come_from_a_python_file(wayeb: Wayeb) -> None:
         ),
         (
             "from wayeb_py import function\n@function('number', result='num')\ndef f(x):\n    return x\n",
-            "own.py, line 2: it cannot be run: `num` is no kind of operand or result; "
-            "there are number, text, bool, time",
+            (
+                "own.py, line 2: it cannot be run: "
+                "`num` is no kind of operand or result; there are number, text, bool, time"
+            ),
         ),
     ],
 )
