@@ -106,11 +106,10 @@ def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
         present = orders.is_valid().to_numpy(zero_copy_only=False)
         whole = np.minimum(pc.fill_null(orders, 0).to_numpy(zero_copy_only=False), np.uint64((1 << 64) - 2))
         return np.where(present, ((whole + np.uint64(1)) ^ np.uint64(1 << 63)).view(np.int64), LOWEST)
-    if not orders.null_count:
-        return np.maximum(orders.cast(pa.int64()).to_numpy(zero_copy_only=False), LOWEST + 1)
-    present = orders.is_valid().to_numpy(zero_copy_only=False)
-    whole = pc.fill_null(orders.cast(pa.int64()), 0).to_numpy(zero_copy_only=False)
-    return np.where(present, np.maximum(whole, LOWEST + 1), LOWEST)
+    ranks: I64 = np.maximum(pc.fill_null(orders.cast(pa.int64()), 0).to_numpy(zero_copy_only=False), LOWEST + 1)
+    if orders.null_count:
+        ranks[orders.is_null().to_numpy(zero_copy_only=False)] = LOWEST
+    return ranks
 
 
 def join_rows(first: Rows, second: Rows) -> Rows:
