@@ -112,7 +112,7 @@ def find_cause(error: BaseException) -> Cause:
     given_up = re.search(r"Job aborted due to stage failure: ([^\n]+)", text)
     if given_up is not None and _innermost(text) is None:
         return Cause(f"Spark gave up: {given_up[1]}", "start the stream again: it goes on where it was", passing=True)
-    return Cause(f"something went wrong that nobody foresaw: {_innermost(text) or _first_line(text)}", None)
+    return Cause(f"unexpected error: {_innermost(text) or _first_line(text)}", None)
 
 
 def as_error(error: BaseException) -> DataError:

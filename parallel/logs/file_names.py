@@ -1,4 +1,4 @@
-"""A watched folder becomes the names of its event files, found by names alone; nothing is opened, little is asked for.
+"""Lists the event files of a watched folder by name, without opening them or asking for their sizes and times.
 
 A stream looks several times a second for months. So a look lists names and asks the system for no file's facts; names
 of temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside are passed over.

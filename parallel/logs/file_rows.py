@@ -1,4 +1,4 @@
-"""The rows of a range of a file become events, and what is none among them, by row: the same whenever it is read again.
+"""The rows of a range of a file become events and bad rows; reading the range again gives the same.
 
 Rows that cannot be what the patterns need go aside: a line that is no JSON by itself, and all rows of a file in which
 a column has a type that cannot serve. A column that a file lacks is missing in its rows; a column that no pattern wants
@@ -11,8 +11,8 @@ What is damaged goes aside as one bad row with the reason, and nothing of it is 
     a row group too large to be held                             its rows from the first thousands that cannot be read
 
 So a range that begins or ends inside a damaged part sees the same rows as one that covers it. Errors of the system (a
-disk that fails, a file that may not be read) are none of the file's: they end the stream, which goes on when they
-are mended.
+disk that fails, a file that may not be read) are not the file's: they stop the stream, which resumes once they are
+mended.
 """
 
 from __future__ import annotations

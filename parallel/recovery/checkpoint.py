@@ -2,7 +2,7 @@
 
     stream.json   source, key and time, scheme, where reading began, versions of patterns      lock    one run at a time
     spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
-    batches.ndjson   the same and the manifest once more (`ledger`), to make one from the other (`mending`)
+    batches.ndjson   the same and the manifest once more (`ledger`), to make one from the other (`repair`)
     snapshots/    states by group, partition and point        eras/   patterns by version     files.ndjson, aside/, …
     before/       what a restart without state gives up, until its own stream has begun
 

@@ -1,4 +1,4 @@
-"""What Spark writes down before a batch, once more in our own hand: on the disk before anything of the batch is done.
+"""A second copy of Spark's batch offsets, commits and metadata, forced to the disk before the batch runs.
 
     spark/metadata · spark/offsets/N · spark/commits/N-1 ──▶ a line of batches.ndjson, on the disk ──▶ batch N runs
 

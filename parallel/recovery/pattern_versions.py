@@ -7,9 +7,9 @@ that version, though others go on from there; and a user can look up which patte
     NNNNNN.patterns   the patterns as text, with the files that they name; compiled when read
     NNNNNN.functions  a user's functions, if there are any, pickled: there is no other way to keep code
 
-All three are sealed with their stream and number. A stream runs nothing of them but the functions, and these only
-where no other user can write (`private`), and never with `--no-pickle`. What Spark sends from its driver to its workers
-is pickled too (`bundle`, the options of `source`), but it goes from process to process and lies in no folder.
+All three are sealed with their stream and number. A stream runs nothing of them but the functions, and these only where
+no other user can write (`file_owner`), and never with `--no-pickle`. What Spark sends from its driver to its workers is
+pickled too (`bundle`, the options of `source`), but it goes from process to process and lies in no folder.
 
 Another release, or another Python, begins a version too. So a stream opens an older one only to repeat a batch that was
 planned with it, and a start needs nothing but the first file. Versions of format 1 were pickles: a stream reads their

@@ -1,4 +1,4 @@
-"""A stream that goes on: its checkpoint is looked at as a whole, then its source and its output, before a batch is run.
+"""Resumes a stream: checks its checkpoint as a whole, then its source and its output, before the first batch runs.
 
     traces (totals, output, states) ──▶ survey (Spark's files, the ledger) ──▶ does the source still reach so far?
                                                                           └──▶ output of later batches is put away

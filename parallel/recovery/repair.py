@@ -1,4 +1,4 @@
-"""A checkpoint is looked at as a whole before a stream goes on: what is damaged is made again, or named with a choice.
+"""Repairs a damaged checkpoint from its second copy, or names the damaged file and the user's choices.
 
     spark/ (offsets, commits, metadata) ─┐
     batches.ndjson (the same, by us) ────┼──▶ which batches are known, and done (`survey`) ──▶ both whole (`put_right`)

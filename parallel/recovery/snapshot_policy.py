@@ -1,7 +1,7 @@
-"""Whether a state is kept whole or by what has changed: the whole is written once the changes have cost half as much.
+"""Decides whether a snapshot is whole or holds changes: it is whole once the changes have cost half as much.
 
-So what is written of a state is at most three times what has changed, over time, however many entities there are; and
-what has to be read to go on is at most half as much again as the state.
+So over time a stream writes at most three times what has changed, however many entities there are, and a restart reads
+at most one and a half times the state.
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ state that is lost is made again from an older one by reading on; across epochs 
     0-0-0-620.0-0-0-500.changes    what has changed up to offset 620; goes back to that file, perhaps by other changes
 
 A state is large with its entities, and a batch may touch a few of them: so what has changed since the point before is
-written, and the whole now and then (`keeping`). Changes are of use only to a task that has the very state that
+written, and the whole now and then (`snapshot_policy`). Changes are of use only to a task that has the very state that
 they change, entity by entity: so they name the checksum of the file that they go back to.
 
 A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write

@@ -4,7 +4,7 @@ Places and `lookup` tables go as they were loaded here, and a user's functions b
 that only the driver can import. A worker process opens the same bytes once, however many tasks it runs.
 
 These bytes are a pickle. They go from Spark's driver to its own workers, as its tasks do, and are never kept in a
-folder: what a checkpoint keeps is text (`eras`), and of the pickles only a user's functions.
+folder: what a checkpoint keeps is text (`pattern_versions`), and of the pickles only a user's functions.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The JVM is started: quietly, with a folder of its own for what Spark leaves about, on loopback if it stays here.
+"""Starts the JVM: quietly, with a folder of its own for what Spark leaves about, on loopback if it stays here.
 
 Left to itself Spark greets with a dozen lines of warnings, draws bars over whatever the terminal shows, and makes
 `spark-warehouse` in the current folder. Log4j gets its settings, the JVM its options, through SPARK_SUBMIT_OPTS, which

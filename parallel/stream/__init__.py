@@ -1,1 +1,1 @@
-"""A log becomes a running stream: the source that plans, the tasks that recognise, snapshots, checkpoint, sinks."""
+"""A log becomes a running stream: the source plans, the tasks recognise, the sinks write."""

@@ -2,9 +2,9 @@
 
     reader thread ──put──▶ buffer (at most so many rows) ──take──▶ recogniser
 
-Where reading and recognising are chained in one task nothing else separates them: here the one that waits can be told
-from the one that is waited for, and a source faster than the recogniser fills the buffer and not the memory. Rows are
-counted, not blocks, whose sizes differ a thousandfold; a block larger than the buffer goes in alone.
+One task reads and recognises: the buffer shows which of the two waits for the other, and a source faster than the
+recogniser fills the buffer and not the memory. It counts rows and not blocks, whose sizes differ a thousandfold; a
+block larger than the buffer goes in alone.
 """
 
 from __future__ import annotations

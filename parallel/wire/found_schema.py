@@ -1,4 +1,4 @@
-"""The columns of what will be found, known where a job or a stream begins; what cannot run on Spark is told there."""
+"""Computes the output's columns before a job or a stream begins; raises for patterns that do not run on Spark."""
 
 from __future__ import annotations
 

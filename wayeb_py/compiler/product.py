@@ -207,7 +207,7 @@ class Tables:
 
 
 def lay_out(group: Group) -> Tables:
-    """The group's arrays for `step_kernels.step_tables`."""
+    """The group's arrays for `kernels.step.step_tables`."""
     reports = group.report[group.next_state] != 0
     flags = np.where(reports | (group.moves != 0), 0x8000, 0)
     move_first, move_register, move_source = flatten(group.move_lists)

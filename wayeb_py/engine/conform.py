@@ -1,4 +1,4 @@
-"""Batches become the needed columns in the types that the first one had; what is missing or of another kind is told."""
+"""Takes the needed columns of a batch in the types of the first batch; raises where one is missing or does not fit."""
 
 from __future__ import annotations
 

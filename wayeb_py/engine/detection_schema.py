@@ -1,4 +1,4 @@
-"""What a row of detections has: its columns, their order and types, and by which of them it is told from another.
+"""The columns of a detection row: their names, order and types, and which of them are its identity.
 
 Known from the patterns and the types of the events, before anything is recognised: what is written, saved, shown,
 identified and joined goes by it.

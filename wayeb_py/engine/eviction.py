@@ -1,18 +1,17 @@
 """Entities that have been silent for long leave a recogniser's state, which would otherwise only grow.
 
 With `forget after D` an entity's next event begins a new word if it comes more than D after its last one: for such an
-entity an empty state is as good as the one that is kept. The others decide which entities these are. Take the times
-of all last events, and of them the one that is reached by as many entities as the square root of their number and one
-more: an entity that is more than D behind it leaves. So a few with a clock from the future do not make all others old.
-Where the wall clock is known, times ahead of it do not count, however many entities have them; it has to be the one
-that the batch was planned by, so that a batch that is repeated drops the same entities.
+entity an empty state is as good as the one that is kept. Let T be the newest time that √n + 1 of the n entities have
+reached: an entity whose last event is more than D before T leaves. So a few with a clock from the future do not make
+all others old. Where the caller passes the wall clock, times ahead of it do not count, however many entities have them;
+it passes the one by which the batch was planned, so that a repeated batch drops the same entities.
 
 *Not taken*: the newest time of all, which one event from the year 2099 spoils for good; a share of the entities, a
 tenth say, as a crowd that has left would then stay in the state for as long as it is nine tenths of it.
 
 The caller decides when: a stream does it where a batch ends. Time is looked at in steps of D/8, so that the
-state is not rebuilt for every single entity. How events were cut therefore decides when an entity leaves the state, and
-for how long it is kept, but not what is found, save in one case: an event that is delivered more than D later than
+state is not rebuilt for every single entity. How events are cut therefore changes when an entity leaves the state, not
+what is detected, with one exception: an event that is delivered more than D later than
 others of its time, and is within D of its entity's own last one, begins a new word if the entity has left by then.
 """
 

@@ -1,9 +1,9 @@
 """Batches of events go in, detections come out, state stays: the operators of a pattern file, run as one.
 
 Every way of running (a table, files, a task of Spark's, a stream) feeds a `Recogniser`, which hands each batch to its
-operators in turn and joins what they find. Today there is one operator, for the patterns of single entities
-(`entity_recogniser`); `operator` says what another has to offer. A saved state holds those of all operators, each under
-its kind and fingerprint (`saved/operators`).
+operators in turn and joins what they find. One runs the patterns of single entities (`entity_recogniser`), one those
+that end in a silence (`silence`), one those over pairs (`pairs`); `operator` says what another has to offer. A saved
+state holds those of all operators, each under its kind and fingerprint (`saved/operators`).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Events of one entity and time have an order of their own where the stream names a column for it: see that it is kept.
+"""Checks that events which come sorted keep the order that the stream names for those of one entity and time.
 
 Only events that are promised to be sorted are looked at; those that come in the order of arrival are put in order.
 """

@@ -1,9 +1,9 @@
 """What a killed run left behind is removed by the next: unfinished files beside an output, and folders for sorting.
 
-Nobody can tell by a name whether its owner lives: a process id may belong to another process by now, or to another
-machine that shares the folder. So whoever writes holds a lock on what it writes, which the system takes away with the
-process, however that ends; what can be locked is nobody's. Only names of our own making are looked at, only what
-belongs to this user, and nothing that is younger than a minute, which may be about to be locked.
+A name does not show whether its owner lives: a process id may belong to another process by now, or to another
+machine that shares the folder. So a writer locks its file, and the system drops the lock when the process ends, however
+it ends: a file that we can lock has no owner left. We look only at names of our own making, only at what belongs to
+this user, and at nothing younger than a minute, which may be about to be locked.
 """
 
 from __future__ import annotations

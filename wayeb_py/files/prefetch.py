@@ -1,4 +1,4 @@
-"""Work that runs ahead of whoever waits for it, bounded and in order.
+"""Runs calls ahead of their consumer, in order and bounded.
 
 `in_order` spreads calls over threads and gives their results in the order of the calls; `in_background` moves an
 iterator into a thread of its own. Both stop when their generator is closed, so that a failing run leaves no reader

@@ -1,6 +1,6 @@
 """A file that cannot be read, or is not what its name says, becomes a message: what is wrong with it, and a remedy.
 
-Whoever can put a file where events are read decides what is in it. What a decoder makes of such bytes is checked before
+Input files are not trusted. What a decoder makes of such bytes is checked before
 compiled code follows an offset or an index in it: Arrow's decoders leave indices into a dictionary, offsets of texts
 and the encoding of texts as the file has them. The checks cost some hundredths of the time of reading.
 

@@ -1,15 +1,14 @@
-"""Where the kernels' machine code is kept, so that it is compiled once a machine, and not even that if it was shipped.
+"""Caches the kernels' machine code: a machine compiles once, or never where the package ships the code.
 
 numba keeps what it compiled beside a source file that it can look at, as long as that file's content stays. But a
-kernel holds code of other files; and a package that was shipped as a zip has no files at all. So the sources of all
-kernels are put together into one file, in a folder that is named by their content, and every kernel is said to be in
-it. The folder is in the package's `__pycache__`, or in the user's cache where that is not ours to write, or below the
-temporary folder where there is no home. Machine code that is found with the package comes along: from a zip
-(`wayeb ship`), or from whoever installed it. numba takes it if it is for this processor, this version, these sources.
+kernel holds code of other files; and a package that was shipped as a zip has no files at all. So we join the sources of
+all kernels into one file, in a folder named by their content, and set each kernel's `co_filename` to it. The folder is
+in the package's `__pycache__`, or in the user's cache where that is not ours to write, or below the temporary folder
+where there is no home. Machine code that is found with the package comes along: from a zip (`wayeb ship`), or from
+whoever installed it. numba takes it if it is for this processor, this version, these sources.
 
-What lies in that folder is loaded and run, so nobody else may have put it there: a folder counts only if it is a folder
-and no link, is our own, cannot be written by others, and if nobody else can put another in its place, which its
-parents tell. Where there is no such folder nothing is kept, and every process compiles what it needs.
+We run code from this folder, so we trust it only if it is a real folder and no link, if we own it, and if no other user
+can write to it or to a parent. Where there is no such folder nothing is kept, and every process compiles what it needs.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The compiled loops that step automata: tables of groups, runs of one pattern, places of one pattern, products.
 
-As in `kernels`: arrays in, arrays out. All of them stop and say where when their output or their room is full, and are
+As in `arrival`: arrays in, arrays out. All of them stop and say where when their output or their room is full, and are
 called again from there.
 """
 

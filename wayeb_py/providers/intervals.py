@@ -1,8 +1,8 @@
 """The times of entities' events become the intervals between them: their median, the gaps, what is out of order.
 
-Up to a few million events all times are kept and put in order at the end, so that what is told is so, whatever the
-order of the file. Of more only a histogram is kept, from which the median is told to within 3 per cent, and called
-that; in disorder there is none, since what follows an event is not what came next.
+Up to a few million events it keeps and sorts all times, so the numbers are exact in any order of the file. Beyond that
+it keeps a histogram: the median is within 3 per cent, and labelled so. A file that large and out of order gets no
+median, since the row after an event is then not the entity's next event.
 """
 
 from __future__ import annotations

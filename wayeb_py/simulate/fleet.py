@@ -7,7 +7,8 @@ about every forty minutes; messages drop out now and then. A vehicle that is low
 Some nights there is ice on some roads, and vehicles drive slowly there.
 
 Every pattern of `patterns/fleet` occurs at a known rate and is recorded: the scenes of `fleet_scenes` take over a
-vehicle for some minutes, and `fleet_witness` sees what happens by itself. Some attributes are null, as real ones are.
+vehicle for some minutes, and `fleet_occurrences` sees what happens by itself. Some attributes are null, as real ones
+are.
 
 Vehicles are entries of arrays, and a tick is a handful of vector operations: simulating vehicle by vehicle would read
 better, but needs either all events in memory or a merge to put them in order of time.

@@ -1,8 +1,8 @@
 """Areas become a lattice of cells in lon/lat: cells inside an area, cells outside of all, and cells with edges.
 
-A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so that
-the parity of crossings from cell to cell is never in doubt; which makes one pass over the edges enough to know for
-every corner of every cell which areas hold it.
+A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so
+the parity of crossings from cell to cell is exact, and one pass over the edges tells for every corner of every cell
+which areas hold it.
 
 Edges that run along each other cannot be told apart by cells: one zone that is listed for each year would be divided
 until memory ends. So what counts is how many different edges a cell has, and all that is listed together is bounded

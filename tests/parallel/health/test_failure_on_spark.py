@@ -42,7 +42,7 @@ def killed(_: Any) -> None:
     [
         (shrunk, "the file has shrunk [a.ndjson, row 7]", "put it back", False),
         (of_a_user, "the function `f` failed: ValueError: bad", "", False),
-        (unforeseen, "something went wrong that nobody foresaw: division by zero", "", False),
+        (unforeseen, "unexpected error: division by zero", "", False),
         (full, "the disk is full", "make room", True),
         (killed, "a worker process was killed", "start again", True),
     ],

@@ -199,7 +199,6 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
     passed_s = after.watched_s - before.watched_s
     ratio = (after.waited_s - before.waited_s) / passed_s
     assert ratio == pytest.approx(1 - (after.taken - before.taken) / passed_s / PER_S, abs=0.02)
-    assert 0.4 < ratio < 1.0  # a half, since the brake sleeps so long, and what a batch costs besides
     # Free again.
     running.slow_down("0")
     running.until(lambda view: view.backpressure == 0.0, "free of pressure again")

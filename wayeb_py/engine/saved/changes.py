@@ -1,4 +1,4 @@
-"""A state is told by its changes since an older one: what it costs to keep goes with the events, not the entities.
+"""Saves what changed since an older state: the cost grows with the events, not with the entities.
 
     state of a moment ──▶ changes ──▶ changes ──▶ …      each the same arrays as a state, with rows of some entities
 

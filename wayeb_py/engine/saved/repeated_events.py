@@ -1,10 +1,9 @@
-"""Events that an earlier run has recognised already are told from new ones of the same time.
+"""Tells events that an earlier run has recognised already from new ones of the same time.
 
 A run that goes on from a saved state takes an input of its own, and that may be the last one once more. What is older
 than an entity's last recognised event is late anyway. An event of just that time may be the same one again, or another
-one of that time, since a night may end anywhere; so may one that repeats an event which is still held back. They are
-told apart by what they say: an event that agrees with one of them in time and in every column that the patterns read
-is that one, as often as it was there.
+one of that time, since a night may end anywhere; so may one that repeats an event which is still held back. Two events
+are the same if their times and all columns that the patterns read agree; each kept event matches one repetition.
 
 To take all events of that time as repeated would lose new ones; to remember the names of files would miss a night that
 was exported again. A stream asks none of this: it knows its place in the log.

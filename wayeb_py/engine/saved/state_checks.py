@@ -1,4 +1,4 @@
-"""What a saved state says is looked at before compiled loops rely on it.
+"""Checks every number in a saved state before compiled loops index by it.
 
 A checksum tells damage, but anybody can make one. The loops index tables by states, places, codes and entities without
 looking, so a number beyond its table would read or write memory that is not theirs. Whatever does not fit is one
