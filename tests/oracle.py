@@ -19,7 +19,10 @@ from fractions import Fraction
 from typing import Any, Literal
 from zoneinfo import ZoneInfo
 
+import shapely
+
 from tests import geodesy
+from tests.spatial import ways_by_hand
 from wayeb_py.dsl import meaning as m
 
 Cell = int | float | Fraction | str | bool | None  # of an event: NaN and None are both missing
@@ -334,6 +337,12 @@ class Word:
             case m.Near(places=m.Point() as point):
                 away_m = self._metres(k, float(point.lon), float(point.lat))
                 return away_m is not None and away_m <= predicate.distance_m
+            case m.Passed(places=m.Point() as point):
+                begin, end = self._position(k - 1) if k else (None, None), self._position(k)
+                if not geodesy.is_on_earth(*begin) or not geodesy.is_on_earth(*end):
+                    return False
+                there = shapely.Point(float(point.lon), float(point.lat))
+                return ways_by_hand.nearest_m(begin, end, [there]) <= predicate.distance_m  # type: ignore[arg-type]
             case _:
                 raise NotImplementedError(f"the oracle knows no files of places and no functions: {predicate}")
 

@@ -279,8 +279,7 @@ USES = {
     "a pair that reads other patterns": f"pattern X {PAIR} := (detected(a, P))",
     "`detected`": "pattern X on vessels := (detected(P))",
     "`since`": "pattern X on vessels := (since(P) < 1 h)",
-    "`crossed`": "pattern X on vessels := (crossed(zone))",
-    "`passed`": "pattern X on vessels := (passed(port, 500 m))",
+    "a pair that asks for `crossed` or `passed`": f"pattern X {PAIR} := (crossed(a, zone) or passed(b, port, 500 m))",
     "a file with several streams": "pattern X on radar := (speed < 1)",
 }
 

@@ -20,8 +20,9 @@ NOT_RUN_YET: dict[str, Callable[[m.Meaning, m.Pattern], bool]] = {
     "a pair that reads other patterns": lambda meaning, pattern: (
         pattern.pair is not None and _asks(m.Detected, m.Since)(meaning, pattern)
     ),
-    "`crossed`": _asks(m.Crossed),
-    "`passed`": _asks(m.Passed),
+    "a pair that asks for `crossed` or `passed`": lambda meaning, pattern: (
+        pattern.pair is not None and _asks(m.Crossed, m.Passed)(meaning, pattern)
+    ),
     "a file with several streams": lambda meaning, pattern: bool(meaning.other_streams),
 }
 

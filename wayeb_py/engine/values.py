@@ -1,7 +1,7 @@
 """Values of the checked tree become columns of a chunk: attributes as they are, the others computed.
 
-What looks back (`prev`, `held`, `moved`) finds the entity's event before by the chunk's links and, where that lies
-before the chunk, in what was kept by entity. A new word has nothing before it.
+What looks back (`prev`, `held`, `moved`, `crossed`, `passed`) finds the entity's event before by the chunk's links and,
+where that lies before the chunk, in what was kept by entity. A new word has nothing before it.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ F64 = npt.NDArray[np.float64]
 U8 = npt.NDArray[np.uint8]
 
 NO_VALUE = np.int64(np.float64(-0.0).view(np.int64))  # the bits of -0.0, which stands for no value of its own
+POSITION_BEFORE = m.Moved()  # the value under which an entity's last position is kept, and saved
 
 
 @dataclass(slots=True)
@@ -306,14 +307,34 @@ class Values:
     def _moved(self, value: m.Moved, chunk: Chunk) -> Column:
         from wayeb_py.spatial import kernels as spatial_kernels
 
-        memory = self._memory(value)
-        n = len(chunk.ts)
-        lon, lat = self.position(chunk)
-        lon_before = self._shift(memory, "lon", lon, np.float64, chunk, np.full(n, np.nan))
-        lat_before = self._shift(memory, "lat", lat, np.float64, chunk, np.full(n, np.nan))
-        distance_m = np.empty(n)
-        spatial_kernels.measure(lon, lat, lon_before, lat_before, distance_m)
+        distance_m = np.empty(len(chunk.ts))
+        spatial_kernels.measure(*self.position(chunk), *self._position_before(chunk), distance_m)
         return Column("number", distance_m, own=np.float64)
+
+    def _crossed(self, asked: m.Crossed, chunk: Chunk) -> Column:
+        crossed = self.places(asked.places).crossed(*self._position_before(chunk), *self.position(chunk))
+        return Column("bool", crossed.view(np.uint8))
+
+    def _passed(self, asked: m.Passed, chunk: Chunk) -> Column:
+        way = (*self._position_before(chunk), *self.position(chunk))
+        passed = self.places(asked.places).passed(*way, float(asked.distance_m))
+        return Column("bool", passed.view(np.uint8))
+
+    def _position_before(self, chunk: Chunk) -> tuple[F64, F64]:
+        """Longitude and latitude at the entity's event before; NaN where there is none, or it was nowhere.
+
+        `moved`, `crossed` and `passed` share one memory of it, however many places are asked about.
+        """
+        known: tuple[F64, F64] | None = chunk.computed.get(("before", self._position))
+        if known is None:
+            memory = self._memory(POSITION_BEFORE)
+            lon, lat = self.position(chunk)
+            known = (
+                self._shift(memory, "lon", lon, np.float64, chunk, np.full(len(lon), np.nan)),
+                self._shift(memory, "lat", lat, np.float64, chunk, np.full(len(lat), np.nan)),
+            )
+            chunk.computed[("before", self._position)] = known
+        return known
 
     def _held(self, value: m.Held, chunk: Chunk) -> Column:
         if isinstance(value.operand, m.Predicate):
@@ -355,6 +376,8 @@ EVALUATED: dict[str, Callable[[Values, Any, Chunk], Column]] = {
     "distance": Values._distance,
     "near": Values._near,
     "inside": Values._inside,
+    "crossed": Values._crossed,
+    "passed": Values._passed,
     "detected": Values._detected,
     "since": Values._since,
 }

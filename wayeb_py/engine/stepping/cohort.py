@@ -25,7 +25,7 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
-from wayeb_py.engine.values import Chunk, Values
+from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels import arrival
 
 I32 = npt.NDArray[np.int32]
@@ -172,7 +172,11 @@ def _questions(axes: Sequence[Axis], strides: Sequence[int] | None) -> list[_Ask
 
 
 def _looking_back(subject: Subject) -> Iterator[m.Value]:
-    return (part for part in walk(subject) if isinstance(part, m.Previous | m.Held | m.Moved | m.Since))
+    for part in walk(subject):
+        if isinstance(part, m.Previous | m.Held | m.Since):
+            yield part
+        elif isinstance(part, m.Moved | m.Crossed | m.Passed):
+            yield POSITION_BEFORE
 
 
 def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> Callable[[], list[Found]]:
