@@ -64,7 +64,8 @@ class TracedDetections(Detections):
         wanted = detection.to_dict() if hasattr(detection, "to_dict") else detection
         if isinstance(wanted, Mapping) and wanted.keys() == set(self._table.column_names):
             # pandas has NaN where a place is missing
-            told = {name: None if wanted[name] != wanted[name] else wanted[name] for name in IDENTITY}
+            names = [name for name in IDENTITY if name in wanted]  # only patterns of pairs have another entity
+            told = {name: None if wanted[name] != wanted[name] else wanted[name] for name in names}
             for number, row in enumerate(self):
                 if all(row[name] == value for name, value in told.items()):
                     return number
