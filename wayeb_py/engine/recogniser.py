@@ -73,9 +73,11 @@ class Recogniser:
         if any(pattern.pair is not None for pattern in patterns.meaning.patterns):
             from wayeb_py.engine.pairs.operator import PairOperator  # for start-up time: most files have no pairs
 
+            # Silences have the same clock over the same events: what is late for it is theirs to count.
+            told: dict[str, Any] = {} if silent else {"counts": self.counts, "aside": self.aside}
             pairs = PairOperator(
                 patterns, in_order=order == "sorted", episodes=episodes or on_episode is not None, workers=workers,
-                counts=self.counts,
+                **told,
             )  # fmt: skip
             self.operators = (*self.operators, pairs)
         self._schema: DetectionSchema | None = None

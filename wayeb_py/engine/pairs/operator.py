@@ -24,6 +24,8 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.product import form_groups
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.detections import Detections
+from wayeb_py.engine.entity_recogniser import Aside
+from wayeb_py.engine.event_clock import LATE
 from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, merge
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema, Picker
 from wayeb_py.engine.pairs.saved import BoundPairs, restore, save
@@ -70,11 +72,13 @@ class PairOperator:
         episodes: bool,
         workers: int = 1,
         counts: Tally | None = None,
+        aside: Aside | None = None,
     ) -> None:
         self.patterns = patterns
         self._in_order, self._episodes = in_order, episodes
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self.counts = Tally() if counts is None else counts
+        self.aside: Aside = [] if aside is None else aside
         self._by_search = _by_search(patterns)
         streams = {name for each in self._by_search for name in each.streams}
         self._streams = [stream for stream in patterns.meaning.streams if (stream.name or "") in streams]
@@ -107,12 +111,19 @@ class PairOperator:
         if bound is None:
             return self.nothing()
         late = bound.sources[number].take(batch)
-        self.counts.late_for_clock += len(late)
+        if len(late):
+            self.counts.late_for_clock += len(late)
+            self.aside.append((LATE, late.batch))
         return self._release(bound, min(source.clock.now for source in bound.sources))
 
     def advance(self, clock: int) -> Detections:
         """The detections that are decided once no event up to this time, in ticks, can come any more."""
-        return self.nothing() if self.bound is None else self._release(self.bound, clock)
+        bound = self.bound
+        if bound is None:
+            return self.nothing()
+        for source in bound.sources:
+            source.clock.advance(clock)
+        return self._release(bound, min(source.clock.now for source in bound.sources))
 
     def finish(self) -> Detections:
         """The detections of what was held back, and the episodes that are still open."""

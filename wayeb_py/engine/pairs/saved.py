@@ -121,7 +121,7 @@ def _save_source(
         arrays[f"{name}.steering"] = known[entities] if len(known) else np.zeros((len(entities), 6))
     if source.newest_rows is not None:
         blobs[f"{name}.rows"] = ipc(source.newest_rows.rows_of(entities))
-    return {"greatest": source.clock.greatest, "words": words}
+    return {"greatest": source.clock.greatest, "clock": source.clock.now, "words": words}
 
 
 def _restore_source(
@@ -131,7 +131,7 @@ def _restore_source(
     source.entities.learn(keys)
     operator.number_source(place)
     entities = operator.number_of[place]
-    source.clock.greatest = source.clock.floor = int(told["greatest"])
+    source.clock.greatest, source.clock.floor = int(told["greatest"]), int(told["clock"])
     if f"{name}.held" in blobs:
         batch = read_ipc(blobs[f"{name}.held"])
         ticks = ticks_of(column_of(batch.column(source.time), source.time), source.stream.time_unit, source.time)

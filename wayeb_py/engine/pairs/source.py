@@ -24,7 +24,7 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.arrow_values import has_null_word, plain, takeable
 from wayeb_py.engine.clean import Cleaner
 from wayeb_py.engine.entities import Entities
-from wayeb_py.engine.pairs.clock import KeyOrder, SourceClock
+from wayeb_py.engine.event_clock import KeyOrder, SourceClock
 from wayeb_py.engine.pairs.newest import NewestRows, NewestSteering, NewestValue
 from wayeb_py.engine.pairs.values import COURSE, LAT, LON, SPEED, TIME
 from wayeb_py.engine.reorder import Rows
