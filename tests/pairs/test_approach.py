@@ -36,6 +36,20 @@ def measured(a: Two, a_moves: Two, b: Two, b_moves: Two) -> tuple[Any, ...]:
     return tuple(float(array[0]) for array in out)
 
 
+def steered(a: Two, a_moves: Two, b: Two, b_moves: Two, *, kept: bool = False) -> tuple[Any, ...]:
+    """(closing, cpa, tcpa) by the kernel without trigonometry; of events at hand, or of what was kept of entities."""
+    steering = []
+    for place, moves in ((a, a_moves), (b, b_moves)):
+        row = np.empty((1, 6))
+        geometry.steer(*map(column, place), *map(column, moves), row)
+        unknown = np.full((1, 6), np.nan)
+        steering += [unknown, row] if kept else [row, unknown]
+    out = [np.empty(1), np.empty(1), np.empty(1)]
+    at = np.array([-1 if kept else 0], dtype=np.int64)
+    geometry.approach_steered(at, at, *steering, column(float(geodesy.haversine_m(*a, *b))), *out)
+    return tuple(float(array[0]) for array in out)
+
+
 def events_of_pairs(scene: Scene) -> list[PairEvent]:
     events = arrays_of(scene).events
     return [
@@ -80,6 +94,29 @@ def test_all_that_is_measured_of_a_pair(scene: Scene) -> None:
             assert same(closing, one["closing(a, b)"], 1e-3 * scale)
             assert same(cpa_m, one["cpa(a, b)"], 1e-2 + 1e-4 * away_m)
             assert same(tcpa_s, one["tcpa(a, b)"], 1e-2 + 1e-4 * away_m)
+            closing, cpa_m, tcpa_s = steered(places[0], moves[0], places[1], moves[1])
+            assert same(closing, one["closing(a, b)"], 1e-3 * scale)
+            assert same(cpa_m, one["cpa(a, b)"], 1e-2 + 1e-4 * away_m)
+            assert same(tcpa_s, one["tcpa(a, b)"], 1e-2 + 1e-4 * away_m)
+
+
+@pytest.mark.parametrize("away_m", [20.0, 1_000.0, 50_000.0, 500_000.0])
+@pytest.mark.parametrize("lat", [0.0, 35.0, -60.0, 89.9, 90.0])
+def test_both_kernels_of_approach_give_the_same(lat: float, away_m: float) -> None:
+    dice = random.Random(int(lat + away_m))
+    n_meeting = 0
+    for _ in range(100):
+        a = (dice.uniform(-180, 180), lat)
+        b = move_on(*a, dice.uniform(0, 360), dice.uniform(0.5, 1) * away_m)
+        moves = [(dice.choice((0.0, dice.uniform(1, 20))), dice.uniform(0, 360)) for _ in "ab"]
+        wanted = measured(a, moves[0], b, moves[1])
+        for kept in (False, True):
+            closing, cpa_m, tcpa_s = steered(a, moves[0], b, moves[1], kept=kept)
+            assert math.isclose(closing, wanted[0], abs_tol=1e-5)
+            assert math.isclose(cpa_m, wanted[1], rel_tol=1e-6, abs_tol=1e-6 * away_m)
+            assert math.isclose(tcpa_s, wanted[2], rel_tol=1e-5, abs_tol=1e-5 * away_m)
+        n_meeting += wanted[2] > 0
+    assert 20 < n_meeting < 80
 
 
 @pytest.mark.parametrize("lat", [0.0, 35.0, 60.0, 75.0, -50.0])
@@ -138,7 +175,8 @@ def test_what_stands_still_or_goes_alongside() -> None:
     closing, cpa_m, tcpa_s = measured(here, (5.0, 270.0), east, (5.0, 90.0))
     assert (closing, cpa_m, tcpa_s) == (pytest.approx(-10.0, rel=1e-4), pytest.approx(away_m), 0.0)
     # At one place nothing can shrink.
-    assert measured(here, (3.0, 0.0), here, (4.0, 90.0)) == (pytest.approx(-5.0), 0.0, 0.0)
+    for kernel in (measured, steered):
+        assert kernel(here, (3.0, 0.0), here, (4.0, 90.0)) == (pytest.approx(-5.0), 0.0, 0.0)
     toward = np.empty(1)
     geometry.bear(*(column(value) for place in (here, here) for value in place), toward)
     assert math.isnan(toward[0])
@@ -147,4 +185,5 @@ def test_what_stands_still_or_goes_alongside() -> None:
 @pytest.mark.parametrize("moves", [(math.nan, 90.0), (5.0, math.nan), (math.inf, 90.0)])
 def test_what_is_not_known_of_one_is_missing_of_both(moves: tuple[float, float]) -> None:
     for one, other in ((moves, (5.0, 90.0)), ((5.0, 90.0), moves)):
-        assert all(math.isnan(value) for value in measured((5.0, 50.0), one, (5.1, 50.0), other))
+        for kernel in (measured, steered):
+            assert all(math.isnan(value) for value in kernel((5.0, 50.0), one, (5.1, 50.0), other))

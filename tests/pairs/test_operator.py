@@ -230,11 +230,14 @@ def number(value: float) -> m.Constant:
     return m.Constant(Fraction(value), "number")
 
 
+SEEDS = (2, 3, 5)  # of small scenes that together have each form both ways; 3 looks at both orders
+
+
 @pytest.mark.parametrize("projected", [False, True])
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_found_and_not_found_as_defined(form: str, projected: bool) -> None:
     n_found = n_not = 0
-    for seed in range(4):
+    for seed in SEEDS:
         scene = make_scene(seed, 40, two_streams=False, projected=projected, ordered=seed % 3 == 0)
         letter = m.Letter(FORMS[form](scene.pairing.reach_m))
         drawn = [
@@ -252,4 +255,5 @@ def test_every_form_is_found_and_not_found_as_defined(form: str, projected: bool
         assert sorted(joined) == episodes
         n_once, n_any = (sum(row[0] == name for row in found) for name in ("Once", "Any"))
         n_found, n_not = n_found + n_once, n_not + n_any - n_once
-    assert n_found + n_not > 20
+    assert n_found > 0
+    assert n_not > 0
