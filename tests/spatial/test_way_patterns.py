@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 import wayeb_py
 from tests.spatial import ways_by_hand
 from wayeb_py.compiler.explain import explain
+from wayeb_py.dsl.stored import read_meaning, write_meaning
 
 FORGET_S = 60
 STREAM = f"stream ships {{\n key id\n time ts in s\n position lon, lat\n forget after {FORGET_S} s\n}}\n"
@@ -141,3 +142,7 @@ def test_explain_says_it_as_it_is_written(patterns: wayeb_py.Patterns) -> None:
     told = explain(patterns, "Apart")
     assert "crossed(zone)" in told
     assert 'passed(port["West"], 60 km)' in told
+
+
+def test_stored_patterns_come_back_as_they_were(patterns: wayeb_py.Patterns) -> None:
+    assert read_meaning(write_meaning(patterns.meaning)) == patterns.meaning
