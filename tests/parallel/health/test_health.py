@@ -499,7 +499,7 @@ def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, 
 def test_with_json_every_line_is_json_whoever_wrote_it(tmp_path: Path) -> None:
     program = """
 import os, subprocess, sys
-from wayeb_py.parallel.health.lines import Lines, only_json
+from wayeb_py.parallel.health.log_lines import Lines, only_json
 print("before", file=sys.stderr)
 with only_json():
     Lines("json").tell("batch", "batch 1", number=1)
