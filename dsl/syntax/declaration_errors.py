@@ -103,7 +103,7 @@ no_reach = _expected(
 )
 no_fresh = _expected(
     "a pair says for how long a position counts",
-    "write for example `fresh 10 min`: of an entity that has been silent for longer nobody knows where it is",
+    "write for example `fresh 10 min`: an entity that has been silent for longer may be anywhere",
 )
 no_event_number = _expected(
     "an event is told by its number, counted from 0",
