@@ -2,8 +2,8 @@
 
 From here come how a call looks in messages, how many arguments it may have, which part of the tree it becomes, and the
 table in the language reference. The checker adds what is particular to the arguments of a function
-(`semantics/calls.py`), the engine how it is evaluated, both by its name; tests hold the three to each other. A class
-for each function with methods for all of it was not taken: the language knows no evaluation.
+(`semantics/calls/`), the engine how it is evaluated, both by its name; tests hold the three to each other. A class for
+each function with methods for all of it was not taken: the language knows no evaluation.
 """
 
 from __future__ import annotations
@@ -29,9 +29,12 @@ Takes = Literal[
     "length",
     "pattern",
     "entity",
+    "member",
 ]
 Gives = Literal["number", "same", "predicate", "time", "places"]
-Need = Literal["position", "previous event", "places", "other patterns", "several entities", "motion"]
+Need = Literal[
+    "position", "previous event", "places", "other patterns", "several entities", "motion", "members of a rule"
+]  # fmt: skip
 
 NUMBER_OF_MANY = 99
 
@@ -57,10 +60,26 @@ class Function:
     whose: Literal["", "one", "both", "nobody"] = ""
     otherwise: Mapping[int, str] = field(default_factory=dict)  # what is meant by another number of arguments
 
+    @property
+    def of_several(self) -> bool:
+        """Whether it is asked of the two of a pair or of members of a rule, and never of one event."""
+        return "several entities" in self.needs or "members of a rule" in self.needs
+
     def accepts(self, n_arguments: int) -> bool:
         """Whether it may be called with so many arguments."""
         return len(self.takes) <= n_arguments <= (NUMBER_OF_MANY if self.more else len(self.takes))
 
+
+# Allen's relations of two intervals, from `start_ts` to `ts`, of which an event has the length 0.
+_ALLEN = {
+    "before": "x ends before y starts",
+    "meets": "x ends when y starts",
+    "overlaps": "x starts before y, and ends after y has started and before y ends",
+    "during": "x starts after y and ends before y",
+    "starts": "x and y start together, and x ends before y",
+    "finishes": "x and y end together, and x starts after y",
+    "same_time": "x and y start together and end together",
+}
 
 _OVER_SEVERAL = "of one event; what is computed over several must be a column of the events"
 
@@ -289,6 +308,20 @@ FUNCTIONS: tuple[Function, ...] = (
         "this event of the pair is one of a",
         needs=("several entities",),
         becomes=p.Reports,
+    ),
+    Function(
+        "distance",
+        "distance(x, y)",
+        ("member", "member"),
+        "number",
+        "great-circle distance between the rows of two members",
+        METRES,
+        ("position", "members of a rule"),
+        p.Apart,
+    ),
+    *(
+        Function(name, f"{name}(x, y)", ("member", "member"), "predicate", says, needs=("members of a rule",))
+        for name, says in _ALLEN.items()
     ),
 )
 

@@ -7,8 +7,8 @@ keeping the two apart costs a translation and saves every later pass from asking
 All classes are frozen and compare by meaning: spans do not count. Those that nest compare, hash and pickle without
 recursion (`node.py`).
 
-The values and predicates that letters are made of are in `predicates.py`, and are names of this module too: whoever
-reads a meaning asks for `m.Compare` and `m.Letter` alike.
+The values and predicates that letters are made of are in `predicates.py`, rules and facts in `rules.py`; both are names
+of this module too, so that one asks for `m.Compare`, `m.Letter` and `m.Rule` alike.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from wayeb_py.dsl.node import NOWHERE as NOWHERE
 from wayeb_py.dsl.node import Node, Spanned, node
 from wayeb_py.dsl.predicates import *  # noqa: F403
 from wayeb_py.dsl.predicates import Attribute, Kind, Predicate, Role
-from wayeb_py.errors import Diagnostic, Source
+from wayeb_py.dsl.rules import *  # noqa: F403
+from wayeb_py.dsl.rules import Facts, Rule, RuleExample
+from wayeb_py.errors import Diagnostic, SourceText
 
 # Regexes.
 
@@ -133,7 +135,7 @@ class Knowledge(Spanned):
     name: str
     shape: Literal["points", "lines", "areas"]
     path: str
-    source: Source = field(compare=False, repr=False)
+    source: SourceText = field(compare=False, repr=False)
     given: bool = False
     name_column: str | None = None
     given_name: bool = False
@@ -151,7 +153,7 @@ class Lookup(Spanned):
     path: str
     valid_s: Fraction
     nearest_m: Fraction
-    source: Source = field(compare=False, repr=False)
+    source: SourceText = field(compare=False, repr=False)
     given: bool = False
 
 
@@ -182,7 +184,7 @@ class Pattern(Spanned):
 
     name: str
     regex: Regex
-    source: Source = field(compare=False, repr=False)
+    source: SourceText = field(compare=False, repr=False)
     window: Window | None = None
     emit: tuple[str, ...] = ()
     each: tuple[str, str] | None = None  # (variable, places), as in `for each p in port`
@@ -192,6 +194,7 @@ class Pattern(Spanned):
     silence_s: Fraction | None = None  # `; silence 1 h` at the end: none of the entity's events follows for so long
     emit_of: tuple[tuple[Role, str], ...] = ()  # of a pair: whose column each of `emit` is, and what the events call it
     tier: int = 1  # one more than the highest that it reads by `detected` or `since`; 1 if it reads events alone
+    silence_of: Role | None = None  # of a pair: who sends nothing; None for both
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +217,7 @@ class Example(Spanned):
     columns: tuple[tuple[str, tuple[str | None, ...]], ...]
     times_s: tuple[Fraction, ...]
     detects: tuple[Expected, ...]
-    source: Source = field(compare=False, repr=False)
+    source: SourceText = field(compare=False, repr=False)
     who: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
     ends_s: Fraction | None = None
@@ -234,6 +237,9 @@ class Meaning:
     warnings: tuple[Diagnostic, ...] = ()
     lookups: tuple[Lookup, ...] = ()
     other_streams: tuple[Stream, ...] = ()
+    rules: tuple[Rule, ...] = ()  # each after those that it reads
+    facts: tuple[Facts, ...] = ()
+    rule_examples: tuple[RuleExample, ...] = ()
 
     @property
     def streams(self) -> tuple[Stream, ...]:

@@ -1,9 +1,9 @@
-"""Values and predicates: what a letter says of one event, or of an event of a pair of entities.
+"""Values and predicates: what a letter says of one event or of an event of a pair, and a condition of a rule's rows.
 
 Units: a value is in the unit that its attribute declares (or in none); `Elapsed`, `Held`, `Since`, `Age` and `Tcpa` are
-in seconds, `Moved`, `Distance`, `Separation` and `Cpa` in metres, `Closing` in metres a second, `angle` and bearings in
-degrees, `Hour` in hours. Constants are already converted to the
-unit of what they are compared with, exactly, as fractions.
+in seconds, `Moved`, `Distance`, `Separation`, `Apart` and `Cpa` in metres, `Closing` in metres a second, `angle` and
+bearings in degrees, `Hour` in hours. Constants are already converted to the unit of what they are compared with,
+exactly, as fractions.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from wayeb_py.dsl.node import Node, Spanned, node
 
 Kind = Literal["number", "text", "bool", "time"]
 
-Role = Literal["a", "b"]
-"""Which of a pair: the first or the second that `for each pair` names, whatever it calls them."""
+Role = str
+"""Whose event, or row, is asked: `a` or `b` of a pair, whatever the file calls them, or a member of a rule by its
+name."""
 
 # Values of one event.
 
@@ -140,12 +141,13 @@ class Since:
     each: bool = False
 
 
-# Values of a pair. At an event of the pair at time t, pa and pb are the newest events of a and b up to it.
+# Values of a pair. At an event of the pair at time t, pa and pb are the newest events of a and b up to it. The rows of
+# a rule's members are asked in the same words.
 
 
 @node
 class Of(Node):
-    """`a.speed`, `distance(a, port)`: the operand, a value of one entity's event, at pa or pb."""
+    """`a.speed`, `distance(a, port)`: the operand, a value of one entity's event, at pa or pb, or of a member's row."""
 
     role: Role
     operand: Value
@@ -186,9 +188,17 @@ class Tcpa:
     """`tcpa(a, b)`: seconds until then; 0 where it is past."""
 
 
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """`distance(x, y)` in a rule: metres between the positions of two members' rows; missing where one has none."""
+
+    first: Role
+    second: Role
+
+
 Value = (
     Attribute | Constant | Arithmetic | Previous | Held | Elapsed | Moved | Hour | Distance | PlaceColumn | FunctionCall
-    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa
+    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa | Apart
 )  # fmt: skip
 
 
@@ -270,7 +280,8 @@ class Reports:
 
 @node
 class HoldsOf(Node):
-    """`near(a, port, 5 km)`, `detected(a, P)`: the operand, a predicate on one entity's event, holds at pa, or pb."""
+    """`near(a, port, 5 km)`, `detected(a, P)`: the operand, a predicate on one entity's event, holds at pa or pb, or of
+    a member's row."""
 
     role: Role
     operand: Predicate

@@ -15,7 +15,7 @@ from wayeb_py.dsl.semantics.names import OUTSIDE_HINT, leaves_folder
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import parse_source
 from wayeb_py.dsl.syntax.prefix import is_prefix_form, parse_prefix
-from wayeb_py.errors import DataError, Diagnostic, Source, Span
+from wayeb_py.errors import DataError, Diagnostic, SourceText, Span
 
 MAX_BYTES = 64 * 1024 * 1024
 
@@ -28,11 +28,12 @@ def read(
     time: str | None = None,
     time_unit: str | None = None,
     outside: bool = False,
+    sizes: Mapping[str, int] | None = None,
 ) -> m.Meaning:
     """The meaning of a text, of a file, or of several files together."""
     loader = _Loader(outside)
     if isinstance(source, str):
-        loader.load(Source("<text>", source), None)
+        loader.load(SourceText("<text>", source), None)
     else:
         for path in [source] if isinstance(source, Path) else source:
             loader.load_path(path)
@@ -44,6 +45,7 @@ def read(
         time_unit=time_unit,
         outside=outside,
         errors=loader.errors,
+        sizes=sizes,
     )
 
 
@@ -79,9 +81,9 @@ class _Loader:
         if resolved in self.seen:
             return
         self.seen.add(resolved)
-        self.load(Source(str(path), read_text(path)), path)
+        self.load(SourceText(str(path), read_text(path)), path)
 
-    def load(self, source: Source, path: Path | None) -> None:
+    def load(self, source: SourceText, path: Path | None) -> None:
         """Reads a file after everything that it includes; the files that wait for it are on a stack of their own."""
         waiting: list[tuple[t.File, Path | None, list[t.Include]]] = [self.opened(source, path)]
         root = path.resolve().parent if path is not None else None
@@ -95,14 +97,14 @@ class _Loader:
             if found is not None:
                 waiting.append(self.opened(*found))
 
-    def opened(self, source: Source, path: Path | None) -> tuple[t.File, Path | None, list[t.Include]]:
+    def opened(self, source: SourceText, path: Path | None) -> tuple[t.File, Path | None, list[t.Include]]:
         file, errors = parse_prefix(source) if is_prefix_form(source.text) else parse_source(source)
         self.errors.extend(errors)
         return file, path, [d for d in file.declarations if isinstance(d, t.Include)]
 
     def included(
-        self, include: t.Include, source: Source, path: Path | None, root: Path | None
-    ) -> tuple[Source, Path] | None:
+        self, include: t.Include, source: SourceText, path: Path | None, root: Path | None
+    ) -> tuple[SourceText, Path] | None:
         """The text of an included file; None if it was read before, or with a report if it cannot be read."""
         folder = path.parent if path is not None else Path()
         target = folder / include.path
@@ -125,13 +127,13 @@ class _Loader:
         if not target.is_file():
             return self.refuse(include, source, "the included file cannot be found", f"no file {target}")
         try:
-            return Source(str(target), read_text(target)), target
+            return SourceText(str(target), read_text(target)), target
         except DataError as error:
             return self.refuse(include, source, "the included file cannot be read", error.message)
 
     def refuse(
-        self, include: t.Include, source: Source, message: str, label: str, hint: str | None = None
-    ) -> tuple[Source, Path] | None:
+        self, include: t.Include, source: SourceText, message: str, label: str, hint: str | None = None
+    ) -> tuple[SourceText, Path] | None:
         span = include.path_span if include.path_span != Span(0, 0) else include.span
         self.errors.append(Diagnostic("error", message, source, span, label, hint))
         return None

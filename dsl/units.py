@@ -140,7 +140,7 @@ def missing_unit(literal: str, unit: Unit) -> str:
     return f"write `{literal} deg`" if unit.dimension == (0, 0, 1) else "give it a unit"
 
 
-class Complaint(NamedTuple):
+class WrongQuantity(NamedTuple):
     """What is wrong with a quantity: the parser raises it as a syntax error, the checker reports it."""
 
     message: str
@@ -148,24 +148,24 @@ class Complaint(NamedTuple):
     hint: str | None
 
 
-def wrong_duration(what: str, literal: str, unit: str | None) -> Complaint | None:
+def wrong_duration(what: str, literal: str, unit: str | None) -> WrongQuantity | None:
     """What keeps a number with its unit from being a length of time."""
     if unit is None:
-        return Complaint(f"`{what}` needs a unit of time", "a plain number", missing_unit(literal, SECONDS))
+        return WrongQuantity(f"`{what}` needs a unit of time", "a plain number", missing_unit(literal, SECONDS))
     if unit == "m":
-        return Complaint(f"`{what}` needs a time, and `m` is metres", "not a time", f"write `{literal} min`")
+        return WrongQuantity(f"`{what}` needs a time, and `m` is metres", "not a time", f"write `{literal} min`")
     if UNITS[unit].dimension != SECONDS.dimension:
         message = f"`{what}` needs a time, and this is {describe_dimension(UNITS[unit])}"
-        return Complaint(message, "not a time", "the units are `s`, `min`, `h` and `d`")
+        return WrongQuantity(message, "not a time", "the units are `s`, `min`, `h` and `d`")
     return None
 
 
-def wrong_length(what: str, literal: str, unit: str | None) -> Complaint | None:
+def wrong_length(what: str, literal: str, unit: str | None) -> WrongQuantity | None:
     """What keeps a number with its unit from being a length on the ground."""
     if unit is not None and UNITS[unit].dimension == METRES.dimension:
         return None
     label = "a plain number" if unit is None else "not a length"
-    return Complaint(f"`{what}` needs a unit of length", label, f"write for example `{what} {literal} km`")
+    return WrongQuantity(f"`{what}` needs a unit of length", label, f"write for example `{what} {literal} km`")
 
 
 def _told(literal: str, name: str, value: Fraction, larger: str) -> str:

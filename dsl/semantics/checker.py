@@ -2,8 +2,8 @@
 
 The stages, in order: the declarations of all files are gathered by name; the stream blocks say what the events
 hold; the `let`s are put in an order in which each needs only earlier ones; everything is resolved, and once
-more if uses told the kinds of attributes that no `attr` line declares; patterns that ask for others get their tiers;
-tests are checked last, since they need the kinds.
+more if uses told the kinds of attributes that no `attr` line declares; patterns that ask for others, and rules, get
+their tiers; what the conditions of rules leave open is said; tests are checked last, since they need the kinds.
 """
 
 from __future__ import annotations
@@ -12,9 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.examples import check_test
-from wayeb_py.dsl.semantics.names import Gathered, gather, order_lets
+from wayeb_py.dsl.semantics.names import DeclaredNames, gather, order_lets
 from wayeb_py.dsl.semantics.patterns import resolve_all
-from wayeb_py.dsl.semantics.scope import Report, Scope
+from wayeb_py.dsl.semantics.rules.checker import check_rules, resolve_rules, with_tiers_of_rules
+from wayeb_py.dsl.semantics.rules.examples import check_tests_of_rules
+from wayeb_py.dsl.semantics.rules.facts import read_facts, with_kinds
+from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
 from wayeb_py.dsl.semantics.streams import read_streams
 from wayeb_py.dsl.semantics.tiers import with_tiers
 from wayeb_py.dsl.syntax import tree as t
@@ -30,10 +33,14 @@ def check(
     time_unit: str | None = None,
     outside: bool = False,
     errors: Iterable[Diagnostic] = (),
+    sizes: Mapping[str, int] | None = None,
 ) -> m.Meaning:
-    """What the files mean together; raises PatternError with all that is wrong, `errors` found before included."""
+    """What the files mean together; raises PatternError with all that is wrong, `errors` found before included.
+
+    `sizes` are the numbers of rows of streams, patterns and facts, by name, where they are known.
+    """
     given = [files] if isinstance(files, t.File) else list(files)
-    report = Report()
+    report = Diagnostics()
     gathered = gather(given, report, outside)
     scopes: dict[str | None, Scope] = {}
     for stream, attributes in read_streams(gathered, report, key, time, time_unit):
@@ -50,24 +57,34 @@ def check(
             lookups=gathered.lookups,
             patterns=gathered.patterns,
             broken_patterns=gathered.broken_patterns,
+            rules=gathered.rules,
         )
         _check_shadowing(gathered, attributes, report)
     ordered = order_lets(gathered, report)
+    facts = read_facts(gathered, scopes, report)
     before = dict(report.found)
     patterns = resolve_all(scopes, gathered, ordered)
-    if any(scope.kinds.uses for scope in scopes.values()):
+    rules = resolve_rules(scopes, facts, patterns, gathered, ordered)
+    all_kinds = {id(scope.kinds): scope.kinds for scope in (*scopes.values(), *(scope for _, scope in facts.values()))}
+    if any(kinds.uses for kinds in all_kinds.values()):
         # Uses told the kinds of columns that nothing declares: with them, everything is said again.
         report.found = before
-        for scope in scopes.values():
-            scope.kinds.settle(report)
+        for kinds in all_kinds.values():
+            kinds.settle(report)
         patterns = resolve_all(scopes, gathered, ordered)
+        rules = resolve_rules(scopes, facts, patterns, gathered, ordered)
     patterns = with_tiers(patterns, report)
+    rules = with_tiers_of_rules(rules, patterns)
+    check_rules(rules, scopes, facts, patterns, sizes or {})
+    of_rules = [(test, source) for test, source in gathered.tests if test.pattern in gathered.rules]
     examples = [
         example
         for test, source in gathered.tests
+        if test.pattern not in gathered.rules
         if (example := check_test(test, source, gathered, scopes)) is not None
     ]
-    if not gathered.patterns and not gathered.has_broken_pattern and not any(errors):
+    rule_examples = check_tests_of_rules(of_rules, rules, report)
+    if not gathered.patterns and not gathered.rules and not gathered.has_broken_pattern and not any(errors):
         _no_pattern(given, report)
     found = [*errors, *report.found.values()]
     position = {file.source.name: i for i, file in enumerate(given)}
@@ -77,10 +94,21 @@ def check(
         raise PatternError(wrong)
     knowledge, lookups = tuple(gathered.knowledge.values()), tuple(gathered.lookups.values())
     first, *others = (scope.stream for scope in scopes.values())
-    return m.Meaning(first, tuple(patterns), tuple(examples), knowledge, tuple(found), lookups, tuple(others))
+    return m.Meaning(
+        first,
+        tuple(patterns),
+        tuple(examples),
+        knowledge,
+        tuple(found),
+        lookups,
+        tuple(others),
+        tuple(rules),
+        tuple(with_kinds(one, scope) for one, scope in facts.values()),
+        tuple(rule_examples),
+    )
 
 
-def _check_shadowing(gathered: Gathered, attributes: Mapping[str, m.Attribute], report: Report) -> None:
+def _check_shadowing(gathered: DeclaredNames, attributes: Mapping[str, m.Attribute], report: Diagnostics) -> None:
     """A name has one meaning: no `let` and no places are called like a column of the events."""
     declared = [(let.name, let.name_span, source) for let, source in gathered.lets.values()]
     declared += [(known.name, known.span, known.source) for known in gathered.knowledge.values()]
@@ -90,7 +118,7 @@ def _check_shadowing(gathered: Gathered, attributes: Mapping[str, m.Attribute], 
             report.error(source, f"`{name}` is a column of the events already", span, "needs a name of its own")
 
 
-def _no_pattern(files: Sequence[t.File], report: Report) -> None:
+def _no_pattern(files: Sequence[t.File], report: Diagnostics) -> None:
     if not files:
         return
     source = files[0].source

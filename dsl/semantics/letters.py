@@ -8,25 +8,22 @@ what each operand is.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
+from wayeb_py.dsl.semantics.context import Context
 from wayeb_py.dsl.semantics.scope import KIND_NAMES, text_at
+from wayeb_py.dsl.semantics.typed_expressions import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.printer import print_expression
-from wayeb_py.errors import Source, Span
-
-if TYPE_CHECKING:
-    from wayeb_py.dsl.semantics.resolve import Resolver
+from wayeb_py.errors import SourceText, Span
 
 # What may stand in a regex without parentheses of its own.
-_LETTERS = (t.Name, t.Word, t.Group)
+_LETTERS = (t.Name, t.Word, t.Parentheses)
 
 
-def negation(r: Resolver, node: t.Not, parts: list[Result]) -> Result:
+def negation(c: Context, node: t.Not, parts: list[Result]) -> Result:
     """`not x`."""
-    operand = as_predicate(r, parts[0], node.operand, "not", node.operator_span)
+    operand = as_predicate(c, parts[0], node.operand, "not", node.operator_span)
     if operand is None:
         return WRONG
     return Predicated(
@@ -34,13 +31,13 @@ def negation(r: Resolver, node: t.Not, parts: list[Result]) -> Result:
     )
 
 
-def connective(r: Resolver, node: t.And | t.Or, parts: list[Result]) -> Result:
+def connective(c: Context, node: t.And | t.Or, parts: list[Result]) -> Result:
     """`x and y`, `x or y`."""
     word = "and" if isinstance(node, t.And) else "or"
     operands: list[Predicated] = []
     for i, (part, operand) in enumerate(zip(parts, node.operands, strict=True)):
         place = node.operator_spans[max(0, i - 1)] if node.operator_spans else node.span
-        found = as_predicate(r, part, operand, word, place)
+        found = as_predicate(c, part, operand, word, place)
         if found is not None:
             operands.append(found)
         elif isinstance(part, Regexed):
@@ -58,15 +55,15 @@ def connective(r: Resolver, node: t.And | t.Or, parts: list[Result]) -> Result:
     return Predicated(m.Or(predicates), () if any_unless else lookups, unguarded, all_placed, any_unless)
 
 
-def regex(r: Resolver, node: t.Expression, parts: list[Result]) -> Result:
+def regex(c: Context, node: t.Expression, parts: list[Result]) -> Result:
     """Sequences, unions, iterations and all other regexes."""
     operands = t.parts_of(node)
-    regexes = [as_regex(r, part, operand, node) for part, operand in zip(parts, operands, strict=True)]
+    regexes = [as_regex(c, part, operand, node) for part, operand in zip(parts, operands, strict=True)]
     found = [regex for regex in regexes if regex is not None]
     if len(found) < len(parts):
         return WRONG
-    warn_of_complements(r, node, operands, found)
-    warn_of_laziness(r, node)
+    warn_of_complements(c, node, operands, found)
+    warn_of_laziness(c, node)
     span = node.span
     match node:
         case t.Sequence():
@@ -87,7 +84,7 @@ def regex(r: Resolver, node: t.Expression, parts: list[Result]) -> Result:
 
 
 def warn_of_complements(
-    r: Resolver, node: t.Expression, operands: Sequence[t.Expression], found: Sequence[m.Regex]
+    c: Context, node: t.Expression, operands: Sequence[t.Expression], found: Sequence[m.Regex]
 ) -> None:
     """Warns where `!off` stands among letters and `(not off)` is probably meant."""
     if not isinstance(node, (t.Sequence, t.Skip, t.Iteration)):
@@ -99,10 +96,10 @@ def warn_of_complements(
         body = _unwrapped(written.operand)
         if not isinstance(regex.body, m.Letter) or isinstance(body, t.Word):
             continue
-        whole, inner = text_at(r.source, written.span), text_at(r.source, body.span)
+        whole, inner = text_at(c.source, written.span), text_at(c.source, body.span)
         inner = f"({inner})" if isinstance(body, (t.And, t.Or)) else inner
-        r.report.warn(
-            r.source,
+        c.report.warn(
+            c.source,
             f"`{whole}` holds every sequence of any length, the empty one too, except one event that is `{inner}`",
             written.span,
             "the complement of a regex",
@@ -110,24 +107,24 @@ def warn_of_complements(
         )
 
 
-def warn_of_laziness(r: Resolver, node: t.Expression) -> None:
+def warn_of_laziness(c: Context, node: t.Expression) -> None:
     """Warns of `a*?`, which is lazy in regular expressions of text and means `(a*)?` here."""
     if not isinstance(node, t.Iteration) or not isinstance(node.operand, t.Iteration):
         return
-    sign = text_at(r.source, node.operator_span)
+    sign = text_at(c.source, node.operator_span)
     if sign not in ("?", "+", "*"):
         return
-    once = text_at(r.source, node.operand.span)
-    r.report.warn(
-        r.source,
-        f"`{text_at(r.source, node.span)}` means `({once}){sign}`",
+    once = text_at(c.source, node.operand.span)
+    c.report.warn(
+        c.source,
+        f"`{text_at(c.source, node.span)}` means `({once}){sign}`",
         node.operator_span,
         "a second iteration of what is iterated already",
         "leave it out: where matches start is told by `--longest`; write the parentheses if both are meant",
     )
 
 
-def as_predicate(r: Resolver, result: Result, node: t.Expression, word: str, place: Span) -> Predicated | None:
+def as_predicate(c: Context, result: Result, node: t.Expression, word: str, place: Span) -> Predicated | None:
     """The result as an operand of `and`, `or` or `not`; None, and a report, if it cannot be one."""
     match result:
         case Wrong():
@@ -137,18 +134,16 @@ def as_predicate(r: Resolver, result: Result, node: t.Expression, word: str, pla
         case Regexed():
             other = {"and": "&", "or": "|", "not": "!"}[word]
             joins = f"`{word}` joins predicates" if word != "not" else "`not` is for a predicate"
-            r.report.error(
-                r.source,
-                f"{joins}, and `{text_at(r.source, node.span)}` is a regex",
+            c.error(
+                f"{joins}, and `{text_at(c.source, node.span)}` is a regex",
                 place,
                 "one of its sides is a regex" if word != "not" else "what follows is a regex",
                 f"write `{other}` for regexes",
             )
             return None
         case Placed():
-            text = text_at(r.source, node.span)
-            r.report.error(
-                r.source,
+            text = text_at(c.source, node.span)
+            c.error(
                 f"`{text}` are places, not a predicate",
                 node.span,
                 "not true or false",
@@ -156,21 +151,21 @@ def as_predicate(r: Resolver, result: Result, node: t.Expression, word: str, pla
             )
             return None
         case Valued():
-            return truth(r, result, node)
+            return truth(c, result, node)
     return None
 
 
-def truth(r: Resolver, result: Valued, node: t.Expression) -> Predicated | None:
+def truth(c: Context, result: Valued, node: t.Expression) -> Predicated | None:
     """A value that is true or false as a predicate."""
     if isinstance(result.value, m.Constant) and result.kind == "bool":
         return Predicated(m.Always() if result.value.value else m.Never())
-    if not r.want_kind(result, "bool", node.span):
-        text = text_at(r.source, _unwrapped(node).span)
+    if not c.want_kind(result, "bool", node.span):
+        text = text_at(c.source, _unwrapped(node).span)
         kind = KIND_NAMES[result.kind or "number"]
-        hint = _comparison_hint(text, result, parentheses=isinstance(node, t.Group))
+        hint = _comparison_hint(text, result, parentheses=isinstance(node, t.Parentheses))
         if isinstance(result.value, m.Constant) and result.kind in ("text", "number"):
             hint = "write `x in {a, b}` for one of several values"
-        r.report.error(r.source, f"`{text}` is {kind}, not a predicate", node.span, "not true or false", hint)
+        c.error(f"`{text}` is {kind}, not a predicate", node.span, "not true or false", hint)
         return None
     value = result.value
     if isinstance(value, m.Attribute) and value.kind is None and result.kind is None:
@@ -178,41 +173,45 @@ def truth(r: Resolver, result: Valued, node: t.Expression) -> Predicated | None:
     return Predicated(m.Compare("=", value, m.Constant(True, "bool")))
 
 
-def as_regex(r: Resolver, result: Result, node: t.Expression, parent: t.Expression | None) -> m.Regex | None:
+def as_regex(c: Context, result: Result, node: t.Expression, parent: t.Expression | None) -> m.Regex | None:
     """The result as a part of a regex; None, and a report, if it cannot be one."""
     if isinstance(result, Wrong):
         return None
     if isinstance(result, Regexed):
         return result.regex
-    named = isinstance(node, t.Name) and node.name in r.scope.lets
-    if isinstance(result, Valued) and not isinstance(node, t.Group) and not (named and result.kind in ("bool", None)):
-        not_a_letter(r, result, node, parent)
+    named = isinstance(node, t.Name) and node.name in c.scope.lets
+    if (
+        isinstance(result, Valued)
+        and not isinstance(node, t.Parentheses)
+        and not (named and result.kind in ("bool", None))
+    ):
+        not_a_letter(c, result, node, parent)
         return None
     if isinstance(result, Placed):
-        not_a_letter(r, result, node, parent)
+        not_a_letter(c, result, node, parent)
         return None
-    predicated = as_predicate(r, result, node, "and", node.span)
+    predicated = as_predicate(c, result, node, "and", node.span)
     if predicated is None:
         return None
     if not isinstance(node, _LETTERS):
-        bare_letter(r, node, parent)
+        bare_letter(c, node, parent)
         return None
     for source, span in predicated.unguarded:
-        warn_of_lookup(r, source, span)
-    return m.Letter(predicated.predicate, span=node.span, text=written_text(r.source, _unwrapped(node)))
+        warn_of_lookup(c, source, span)
+    return m.Letter(predicated.predicate, span=node.span, text=written_text(c.source, _unwrapped(node)))
 
 
-def written_text(source: Source, node: t.Expression) -> str:
+def written_text(source: SourceText, node: t.Expression) -> str:
     """An expression as the file writes it, on one line and without comments."""
     text = source.text[node.span.start : node.span.end]
     return print_expression(node) if "\n" in text or "//" in text else text
 
 
-def warn_of_lookup(r: Resolver, source: Source, span: Span) -> None:
-    position = r.scope.stream.position
+def warn_of_lookup(c: Context, source: SourceText, span: Span) -> None:
+    position = c.scope.stream.position
     if position is None:
         return
-    r.report.warn(
+    c.report.warn(
         source,
         f"`not {text_at(source, span)}` is true of an event without a position",
         span,
@@ -221,8 +220,8 @@ def warn_of_lookup(r: Resolver, source: Source, span: Span) -> None:
     )
 
 
-def not_a_letter(r: Resolver, result: Valued | Placed, node: t.Expression, parent: t.Expression | None) -> None:
-    text = text_at(r.source, node.span)
+def not_a_letter(c: Context, result: Valued | Placed, node: t.Expression, parent: t.Expression | None) -> None:
+    text = text_at(c.source, node.span)
     if isinstance(result, Placed):
         what: str = "are places"
         hint: str | None = f"write `({_lookup(result, text)})`"
@@ -232,37 +231,30 @@ def not_a_letter(r: Resolver, result: Valued | Placed, node: t.Expression, paren
             hint = f"write `(not {text})` for one event that is not"
     else:
         what, hint = f"is {KIND_NAMES[result.kind]}", _comparison_hint(text, result, parentheses=True)
-        if isinstance(node, t.Number) and node.unit is not None and node.unit in r.scope.lets:
+        if isinstance(node, t.Number) and node.unit is not None and node.unit in c.scope.lets:
             # `3 s` is three seconds, whatever else is called `s`.
             hint = f"write `{node.unit}{{{node.literal}}}` for `{node.unit}` {node.literal} times in a row"
-    r.report.error(r.source, f"`{text}` {what}, not a regex", node.span, "a predicate is expected here", hint)
+    c.error(f"`{text}` {what}, not a regex", node.span, "a predicate is expected here", hint)
 
 
-def bare_letter(r: Resolver, node: t.Expression, parent: t.Expression | None) -> None:
+def bare_letter(c: Context, node: t.Expression, parent: t.Expression | None) -> None:
     """Reports a predicate that stands in a regex without parentheses."""
-    text = text_at(r.source, node.span)
+    text = text_at(c.source, node.span)
     signs = {t.Sequence: ";", t.Intersection: "&", t.Union: "|", t.Complement: "!"}
     sign = signs.get(type(parent)) if parent is not None else None
     if isinstance(parent, t.Complement):
-        r.report.error(
-            r.source,
+        c.error(
             "`!` is the complement of a regex, and a predicate in a regex stands in parentheses",
             node.span,
             "a predicate without parentheses",
             f"write `(not …)` for one event, `!({text})` for the complement",
         )
         return
-    if isinstance(parent, (t.Sequence, t.Intersection, t.Union)) and is_grouped(r, parent):
+    if isinstance(parent, (t.Sequence, t.Intersection, t.Union)) and is_grouped(c, parent):
         other = {"&": "and", "|": "or", ";": None}[sign or ";"]
         hint = f"write `{other}` between predicates" if other else f"put each letter in its own parentheses: `({text})`"
         place = parent.operator_spans[0]
-        r.report.error(
-            r.source,
-            f"`{sign}` stands inside a predicate",
-            place,
-            f"`{sign}` joins regexes, not predicates",
-            hint,
-        )
+        c.error(f"`{sign}` stands inside a predicate", place, f"`{sign}` joins regexes, not predicates", hint)
         return
     hint = f"write `({text})`"
     if isinstance(node, (t.And, t.Or)) and parent is None:
@@ -270,26 +262,19 @@ def bare_letter(r: Resolver, node: t.Expression, parent: t.Expression | None) ->
         hint += f", or `{other}` if sequences are meant"
     elif isinstance(node, (t.And, t.Or)):
         word = "and" if isinstance(node, t.And) else "or"
-        r.report.error(
-            r.source,
+        c.error(
             f"`{word}` stands between the letters of a regex",
             node.operator_spans[0] if node.operator_spans else node.span,
             f"`{word}` joins predicates, inside parentheses",
             f"write `({text})` for one event, or `{'&' if word == 'and' else '|'}` between regexes",
         )
         return
-    r.report.error(
-        r.source,
-        "a predicate in a regex stands in parentheses",
-        node.span,
-        "a predicate without parentheses",
-        hint,
-    )
+    c.error("a predicate in a regex stands in parentheses", node.span, "a predicate without parentheses", hint)
 
 
-def is_grouped(r: Resolver, node: t.Expression) -> bool:
+def is_grouped(c: Context, node: t.Expression) -> bool:
     """Whether the expression stands directly inside parentheses."""
-    text, start, end = r.source.text, node.span.start, node.span.end
+    text, start, end = c.source.text, node.span.start, node.span.end
     before, after = text[max(0, start - 200) : start], text[end : end + 200]
     return before.rstrip().endswith("(") and after.lstrip().startswith(")")
 
@@ -300,7 +285,7 @@ def _lookup(places: Placed, text: str) -> str:
 
 
 def _unwrapped(node: t.Expression) -> t.Expression:
-    while isinstance(node, t.Group):
+    while isinstance(node, t.Parentheses):
         node = node.body
     return node
 

@@ -7,34 +7,36 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.scope import Report
+from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import UNITS
-from wayeb_py.errors import Note, Source, Span
+from wayeb_py.errors import Note, SourceText, Span
 
 
 @dataclass(slots=True)
-class Gathered:
+class DeclaredNames:
     """What is declared, by name; each with the file that declares it."""
 
-    streams: list[tuple[t.Stream, Source]] = field(default_factory=list)
-    lets: dict[str, tuple[t.Let, Source]] = field(default_factory=dict)
+    streams: list[tuple[t.Stream, SourceText]] = field(default_factory=list)
+    lets: dict[str, tuple[t.Let, SourceText]] = field(default_factory=dict)
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
     lookups: dict[str, m.Lookup] = field(default_factory=dict)
-    patterns: dict[str, tuple[t.Pattern, Source]] = field(default_factory=dict)
-    tests: list[tuple[t.Test, Source]] = field(default_factory=list)
+    patterns: dict[str, tuple[t.Pattern, SourceText]] = field(default_factory=dict)
+    facts: dict[str, tuple[t.Facts, SourceText]] = field(default_factory=dict)
+    rules: dict[str, tuple[t.Rule, SourceText]] = field(default_factory=dict)
+    tests: list[tuple[t.Test, SourceText]] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     broken_patterns: set[str] = field(default_factory=set)
     has_broken_pattern: bool = False
     has_broken_stream: bool = False
 
 
-def gather(files: Sequence[t.File], report: Report, outside: bool = False) -> Gathered:
+def gather(files: Sequence[t.File], report: Diagnostics, outside: bool = False) -> DeclaredNames:
     """All declarations; a name that is declared twice is reported and keeps its first meaning."""
-    gathered = Gathered()
-    first: dict[tuple[str, str], tuple[Source, Span]] = {}
+    gathered = DeclaredNames()
+    first: dict[tuple[str, str], tuple[SourceText, Span]] = {}
 
-    def is_new(space: str, name: str, source: Source, span: Span, what: str) -> bool:
+    def is_new(space: str, name: str, source: SourceText, span: Span, what: str) -> bool:
         known = first.setdefault((space, name), (source, span))
         if known == (source, span):
             return True
@@ -65,6 +67,15 @@ def gather(files: Sequence[t.File], report: Report, outside: bool = False) -> Ga
                 case t.Pattern(name=name, name_span=span):
                     if is_new("pattern", name, source, span, "the pattern"):
                         gathered.patterns[name] = (declaration, source)
+                case t.Facts(name=name, name_span=span, path=path):
+                    if path is not None and not outside:
+                        _check_path(path, source, declaration.from_span, report)
+                    if is_new("name", name, source, span, "the name"):
+                        gathered.facts[name] = (declaration, source)
+                case t.Rule(name=name, name_span=span):
+                    # Its name stands in the same column as those of patterns.
+                    if is_new("pattern", name, source, span, "the rule"):
+                        gathered.rules[name] = (declaration, source)
                 case t.Test():
                     gathered.tests.append((declaration, source))
                 case t.Broken(keyword=keyword, name=broken):
@@ -72,14 +83,14 @@ def gather(files: Sequence[t.File], report: Report, outside: bool = False) -> Ga
     return gathered
 
 
-def _note_broken(gathered: Gathered, keyword: str, name: str | None) -> None:
-    if keyword in ("pattern", "", "test"):
+def _note_broken(gathered: DeclaredNames, keyword: str, name: str | None) -> None:
+    if keyword in ("pattern", "rule", "", "test"):
         gathered.has_broken_pattern = True
     if keyword == "stream":
         gathered.has_broken_stream = True
-    if name is not None and keyword in ("pattern", ""):
+    if name is not None and keyword in ("pattern", "rule", ""):
         gathered.broken_patterns.add(name)
-    if name is not None and keyword != "pattern":
+    if name is not None and keyword not in ("pattern", "rule"):
         gathered.broken.add(name)
 
 
@@ -98,7 +109,7 @@ def leaves_folder(path: str) -> bool:
     return False
 
 
-def _check_path(path: str, source: Source, span: Span, report: Report) -> None:
+def _check_path(path: str, source: SourceText, span: Span, report: Diagnostics) -> None:
     if not path:
         report.error(source, "the path of this file is empty", span, "no file")
     elif leaves_folder(path):
@@ -111,10 +122,10 @@ def _check_path(path: str, source: Source, span: Span, report: Report) -> None:
         )
 
 
-def order_lets(gathered: Gathered, report: Report) -> list[tuple[t.Let, Source]]:
+def order_lets(gathered: DeclaredNames, report: Diagnostics) -> list[tuple[t.Let, SourceText]]:
     """The lets in an order in which each uses only earlier ones; those in a cycle are reported and left out."""
     uses = {name: names_in(let.body) & gathered.lets.keys() for name, (let, _) in gathered.lets.items()}
-    ordered: list[tuple[t.Let, Source]] = []
+    ordered: list[tuple[t.Let, SourceText]] = []
     done: set[str] = set()
     wrong: set[str] = set()
     for root in gathered.lets:
@@ -141,7 +152,7 @@ def order_lets(gathered: Gathered, report: Report) -> list[tuple[t.Let, Source]]
     return ordered
 
 
-def _report_cycle(cycle: list[str], gathered: Gathered, report: Report) -> list[str]:
+def _report_cycle(cycle: list[str], gathered: DeclaredNames, report: Diagnostics) -> list[str]:
     let, source = gathered.lets[cycle[0]]
     if len(cycle) == 1:
         report.error(source, f"`{cycle[0]}` is defined by itself", let.name_span, "needs its own meaning")

@@ -7,15 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.scope import Pairing, Report, Scope
+from wayeb_py.dsl.semantics.scope import Diagnostics, Pairing, Scope
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.printer import print_tree
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.dsl.walk import transform
-from wayeb_py.errors import Source, Span
+from wayeb_py.errors import SourceText, Span
 
 
 def pairing_of(
-    scopes: Mapping[str | None, Scope], pattern: t.Pattern, each: t.EachPair, source: Source
+    scopes: Mapping[str | None, Scope], pattern: t.Pattern, each: t.EachPair, source: SourceText
 ) -> Pairing | None:
     """What the pair's names stand for; None, and a report, if its head is wrong."""
     report = next(iter(scopes.values())).report
@@ -27,7 +28,7 @@ def pairing_of(
             "a pattern over pairs names its stream after `in`",
             pattern.on.span,
             "once is enough",
-            f"leave out `{pattern.on}`",
+            f"leave out `{print_tree(pattern.on)}`",
         )
     streams = (each.stream, each.other or each.stream)
     for name, span in zip(streams, (each.stream_span, each.other_span), strict=True):
@@ -66,7 +67,7 @@ def pairing_of(
     return pair if not each.projected or has_motion(pair, "projected", source, projected) else None
 
 
-def has_motion(pair: Pairing, who: str, source: Source, span: Span) -> bool:
+def has_motion(pair: Pairing, who: str, source: SourceText, span: Span) -> bool:
     """Whether the streams of a pair say how their entities move; a report if not."""
     for scope in pair.scopes.values():
         if scope.stream.motion is None and not scope.stream_is_broken:
@@ -81,7 +82,7 @@ def has_motion(pair: Pairing, who: str, source: Source, span: Span) -> bool:
     return True
 
 
-def _check_variables(each: t.EachPair, source: Source, scope: Scope, report: Report) -> None:
+def _check_variables(each: t.EachPair, source: SourceText, scope: Scope, report: Diagnostics) -> None:
     a, b = each.variables
     if a == b:
         report.error(
@@ -97,12 +98,13 @@ def _check_variables(each: t.EachPair, source: Source, scope: Scope, report: Rep
 _FLIPPED: dict[str, m.Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "!=": "!="}
 
 
-def warn_of_asymmetry(pattern: m.Pattern, each: t.EachPair, source: Source, report: Report) -> None:
+def warn_of_asymmetry(pattern: m.Pattern, each: t.EachPair, source: SourceText, report: Diagnostics) -> None:
     """Warns where an unordered pair is asked something of a that is not asked of b: a has merely the smaller key."""
     pair = pattern.pair
     if pair is None or pair.ordered or pair.streams[0] != pair.streams[1]:
         return
-    if _canonical(pattern.regex) == _canonical(transform(pattern.regex, _swapped)):
+    is_alike = _canonical(pattern.regex) == _canonical(transform(pattern.regex, _swapped))
+    if is_alike and pattern.silence_of is None:
         return
     a, b = pair.variables
     written = source.text[each.span.start : each.span.end]

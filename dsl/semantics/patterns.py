@@ -7,21 +7,22 @@ it, where `a` and `b` mean something.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Literal
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import ways_to_call
 from wayeb_py.dsl.semantics.letters import as_regex, written_text
-from wayeb_py.dsl.semantics.names import Gathered, names_in
+from wayeb_py.dsl.semantics.names import DeclaredNames, names_in
 from wayeb_py.dsl.semantics.pairs import pairing_of, warn_of_asymmetry
 from wayeb_py.dsl.semantics.resolve import Resolver
-from wayeb_py.dsl.semantics.results import Wrong
 from wayeb_py.dsl.semantics.scope import Pairing, Scope
+from wayeb_py.dsl.semantics.typed_expressions import Place, Wrong
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.printer import print_tree
 from wayeb_py.dsl.units import UNITS
-from wayeb_py.errors import Source
+from wayeb_py.errors import SourceText
 
 Scopes = Mapping[str | None, Scope]
 
@@ -30,15 +31,18 @@ DETECTION_COLUMNS = ("pattern", "place", "entity", "ts", "seq", "start_ts", "sta
 COLUMNS_OF_A_CLOCK = ("other", "decided_ts")
 
 
-def resolve_all(scopes: Scopes, gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]) -> list[m.Pattern]:
+def resolve_all(
+    scopes: Scopes, gathered: DeclaredNames, ordered: Sequence[tuple[t.Let, SourceText]]
+) -> list[m.Pattern]:
     """The meaning of all patterns; those with an error are reported and left out."""
-    of_pairs = _lets_of_pairs(gathered, ordered)
+    of_pairs = _lets_naming(entities_of_pairs(gathered), ordered)
+    of_rules = _lets_naming(members_of_rules(gathered), ordered)
     for name, scope in scopes.items():
-        scope.lets_of_pairs = of_pairs
+        scope.lets_of_pairs, scope.lets_of_rules = of_pairs, of_rules
         resolver = Resolver(scope)
         used = _used_on(name, scopes, gathered)
         for let, source in ordered:
-            if let.name not in of_pairs and (used is None or let.name in used):
+            if let.name not in of_pairs | of_rules and (used is None or let.name in used):
                 scope.results[let.name] = resolver.resolve(let.body, source, in_regex=False)
     patterns = []
     clocks: set[str | None] = set()
@@ -46,11 +50,12 @@ def resolve_all(scopes: Scopes, gathered: Gathered, ordered: Sequence[tuple[t.Le
         made = _pattern(scopes, gathered, ordered, pattern, source)
         if made is not None:
             patterns.append(made)
-            _warn_of_lateness(scopes, made, clocks)
+            what = "pairs" if made.pair is not None else "a silence"
+            warn_of_lateness(scopes, clocks_of(made), (source, made.span), f"`{made.name}` is about {what}", clocks)
     return patterns
 
 
-def _used_on(stream: str | None, scopes: Scopes, gathered: Gathered) -> set[str] | None:
+def _used_on(stream: str | None, scopes: Scopes, gathered: DeclaredNames) -> set[str] | None:
     """The `let`s that patterns on a stream use; None, for all, where it is the only one.
 
     One that no pattern uses belongs to the first stream.
@@ -63,12 +68,12 @@ def _used_on(stream: str | None, scopes: Scopes, gathered: Gathered) -> set[str]
         own = None if pattern.on is None else pattern.on.stream
         if isinstance(pattern.each, t.EachPair):
             own = pattern.each.stream
-        by_stream.setdefault(own, set()).update(_lets_under(pattern.body, gathered))
+        by_stream.setdefault(own, set()).update(lets_under(pattern.body, gathered))
     by_stream[streams[0]] |= gathered.lets.keys() - set().union(*by_stream.values())
     return by_stream[stream]
 
 
-def _lets_under(body: t.Expression, gathered: Gathered) -> set[str]:
+def lets_under(body: t.Expression, gathered: DeclaredNames) -> set[str]:
     """The `let`s that an expression needs, and those that they need."""
     found: set[str] = set()
     waiting = [body]
@@ -79,17 +84,24 @@ def _lets_under(body: t.Expression, gathered: Gathered) -> set[str]:
     return found
 
 
-def _lets_of_pairs(gathered: Gathered, ordered: Sequence[tuple[t.Let, Source]]) -> set[str]:
-    """The `let`s that name an entity of some pair, or another such `let`."""
-    variables = {
-        variable
-        for pattern, _ in gathered.patterns.values()
-        if isinstance(pattern.each, t.EachPair)
-        for variable in pattern.each.variables
-    }
+def entities_of_pairs(gathered: DeclaredNames) -> set[str]:
+    """What patterns over pairs call their entities."""
+    heads = [pattern.each for pattern, _ in gathered.patterns.values()]
+    return {variable for each in heads if isinstance(each, t.EachPair) for variable in each.variables}
+
+
+def members_of_rules(gathered: DeclaredNames) -> set[str]:
+    """What rules call their members."""
+    rules = [rule for rule, _ in gathered.rules.values()]
+    every = [*(rule.members for rule in rules), *(unless.members for rule in rules for unless in rule.unless)]
+    return {member.name for members in every for member in members}
+
+
+def _lets_naming(variables: set[str], ordered: Sequence[tuple[t.Let, SourceText]]) -> set[str]:
+    """The `let`s that name one of several, or use another such `let`."""
     found: set[str] = set()
     for let, _ in ordered if variables else ():
-        if names_in(let.body) & found or any(_names_entity(part, variables) for part in _expressions(let.body)):
+        if names_in(let.body) & found or any(_names_one(part, variables) for part in _expressions(let.body)):
             found.add(let.name)
     return found
 
@@ -102,22 +114,22 @@ def _expressions(root: t.Expression) -> Iterator[t.Expression]:
         waiting.extend(t.parts_of(part))
 
 
-def _names_entity(part: t.Expression, variables: set[str]) -> bool:
+def _names_one(part: t.Expression, variables: set[str]) -> bool:
     if isinstance(part, t.Column):
         return part.variable in variables
     if not isinstance(part, t.Call) or not part.arguments:
         return False
     first = part.arguments[0]
-    asks = any(way.whose or "several entities" in way.needs for way in ways_to_call(part.function))
+    asks = any(way.whose or way.of_several for way in ways_to_call(part.function))
     return asks and isinstance(first, t.Name) and first.name in variables
 
 
 def _pattern(
     scopes: Scopes,
-    gathered: Gathered,
-    ordered: Sequence[tuple[t.Let, Source]],
+    gathered: DeclaredNames,
+    ordered: Sequence[tuple[t.Let, SourceText]],
     pattern: t.Pattern,
-    source: Source,
+    source: SourceText,
 ) -> m.Pattern | None:
     pair = None
     if isinstance(pattern.each, t.EachPair):
@@ -129,14 +141,14 @@ def _pattern(
         return None
     resolver = Resolver(scope)
     if pair is not None:
-        needed = _lets_under(pattern.body, gathered) & scope.lets_of_pairs
+        needed = lets_under(pattern.body, gathered) & scope.lets_of_pairs
         for let, let_source in ordered:
             if let.name in needed:
                 scope.results[let.name] = resolver.resolve(let.body, let_source, in_regex=False, pair=pair)
     each = _each(scope, pattern, source)
     emit = _emit(scope, pattern, source) if pair is None else ()
     emit_of = _emit_of_pair(pair, pattern, source) if pair is not None else ()
-    silence_s = _silence_s(scope, pattern, source)
+    silence_s, silence_of = _silence_s(scope, pattern, source), _silence_of(scope, pattern, pair, source)
     result = resolver.resolve(pattern.body, source, each, pair=pair) if each != "wrong" else None
     regex = as_regex(resolver, result, pattern.body, None) if result is not None else None
     if regex is None or isinstance(result, Wrong) or each == "wrong":
@@ -153,6 +165,7 @@ def _pattern(
         None if pair is None else pair.meaning,
         silence_s,
         tuple(of for _, of in emit_of),
+        silence_of=silence_of,
         span=pattern.name_span,
     )
     if pair is not None and isinstance(pattern.each, t.EachPair):
@@ -160,7 +173,7 @@ def _pattern(
     return made
 
 
-def _scope_of(scopes: Scopes, pattern: t.Pattern, source: Source, is_broken: bool) -> Scope | None:
+def _scope_of(scopes: Scopes, pattern: t.Pattern, source: SourceText, is_broken: bool) -> Scope | None:
     """The scope of the stream that a pattern reads; None, and a report, if it names none of them."""
     streams = [name for name in scopes if name is not None]
     first = next(iter(scopes.values()))
@@ -195,20 +208,11 @@ def _window(pattern: t.Pattern) -> m.Window | None:
     return m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
 
 
-def _silence_s(scope: Scope, pattern: t.Pattern, source: Source) -> Fraction | None:
+def _silence_s(scope: Scope, pattern: t.Pattern, source: SourceText) -> Fraction | None:
     if pattern.silence is None:
         return None
     duration = pattern.silence.duration
-    if isinstance(pattern.each, t.EachPair):
-        _, b = pattern.each.variables
-        scope.report.error(
-            source,
-            "a silence is that of one entity, and a pair has two",
-            pattern.silence.span,
-            "whose?",
-            f"write `(age({b}) > {duration})` for one that stays silent while the other reports",
-        )
-    elif isinstance(pattern.body, t.Union | t.Intersection):
+    if isinstance(pattern.body, t.Union | t.Intersection):
         sign = "|" if isinstance(pattern.body, t.Union) else "&"
         scope.report.error(
             source,
@@ -220,36 +224,72 @@ def _silence_s(scope: Scope, pattern: t.Pattern, source: Source) -> Fraction | N
     return duration.value * UNITS[duration.unit or "s"].factor
 
 
-def _warn_of_lateness(scopes: Scopes, pattern: m.Pattern, known: set[str | None]) -> None:
-    """Warns of a stream whose clock is used and whose events may not be late at all; once a stream."""
-    streams = pattern.pair.streams if pattern.pair is not None else (pattern.stream,) if pattern.silence_s else ()
+def _silence_of(scope: Scope, pattern: t.Pattern, pair: Pairing | None, source: SourceText) -> m.Role | None:
+    """Whose silence ends a pattern over pairs; None for both."""
+    silence = pattern.silence
+    if silence is None or silence.of is None:
+        return None
+    if pair is None:
+        scope.report.error(
+            source,
+            f"`of {silence.of}` says whose silence it is, and this pattern looks at one entity at a time",
+            silence.of_span,
+            "not needed here",
+            f"write `; silence {silence.duration.text}`",
+        )
+    elif silence.of not in pair.roles:
+        a, b = pair.meaning.variables
+        scope.report.error(
+            source,
+            f"`{silence.of}` is not an entity of this pair",
+            silence.of_span,
+            "whose silence?",
+            f"write `silence of {a} {silence.duration.text}` or `silence of {b} {silence.duration.text}`, "
+            f"or `silence {silence.duration.text}` for both",
+        )
+    else:
+        return pair.roles[silence.of]
+    return None
+
+
+def clocks_of(pattern: m.Pattern) -> tuple[str | None, ...]:
+    """The streams whose clocks a pattern needs."""
+    if pattern.pair is not None:
+        return pattern.pair.streams
+    return () if pattern.silence_s is None else (pattern.stream,)
+
+
+def warn_of_lateness(
+    scopes: Scopes, streams: Iterable[str | None], place: Place, who: str, known: set[str | None]
+) -> None:
+    """Warns of streams whose clock is used and whose events may not be late at all; once a stream."""
     for name in dict.fromkeys(streams):
         scope = scopes[name]
         if scope.stream.lateness_s or name in known:
             continue
         known.add(name)
-        what = "pairs" if pattern.pair is not None else "a silence"
         scope.report.warn(
-            pattern.source,
-            f"`{pattern.name}` is about {what}, and the stream{f' `{name}`' if name else ''} has a lateness of 0",
-            pattern.span,
+            place[0],
+            f"{who}, and the stream{f' `{name}`' if name else ''} has a lateness of 0",
+            place[1],
             "needs a time that all entities agree on",
             "an event older than one that arrived before it, of whichever entity, is set aside: write for example "
             "`lateness 5 min` in the stream block",
+            of_arrival=True,
         )
 
 
-def _text(pattern: t.Pattern, source: Source) -> str:
+def _text(pattern: t.Pattern, source: SourceText) -> str:
     """What follows the name, without the `:=`."""
-    clauses = [str(clause) for clause in (pattern.silence, pattern.within, pattern.emit) if clause is not None]
-    head = " ".join(str(part) for part in (pattern.on, pattern.each) if part is not None)
+    clauses = [print_tree(clause) for clause in (pattern.silence, pattern.within, pattern.emit) if clause is not None]
+    head = " ".join(print_tree(part) for part in (pattern.on, pattern.each) if part is not None)
     return " ".join([*([f"{head}:"] if head else []), written_text(source, pattern.body), *clauses])
 
 
-def _each(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, str] | Literal["wrong"] | None:
+def _each(scope: Scope, pattern: t.Pattern, source: SourceText) -> tuple[str, str] | Literal["wrong"] | None:
     """(variable, places), None without `for each`, or "wrong"."""
     each = pattern.each
-    if not isinstance(each, t.Each):
+    if not isinstance(each, t.ForEach):
         return None
     if each.places in scope.broken:
         return "wrong"
@@ -271,7 +311,7 @@ def _each(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, str] |
     return (each.variable, each.places)
 
 
-def _emit(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, ...]:
+def _emit(scope: Scope, pattern: t.Pattern, source: SourceText) -> tuple[str, ...]:
     columns: list[str] = []
     for column in pattern.emit.columns if pattern.emit is not None else ():
         if isinstance(column, t.Emitted):
@@ -300,7 +340,7 @@ def _emit(scope: Scope, pattern: t.Pattern, source: Source) -> tuple[str, ...]:
     return tuple(columns)
 
 
-def _emit_of_pair(pair: Pairing, pattern: t.Pattern, source: Source) -> tuple[tuple[str, tuple[m.Role, str]], ...]:
+def _emit_of_pair(pair: Pairing, pattern: t.Pattern, source: SourceText) -> tuple[tuple[str, tuple[m.Role, str]], ...]:
     """Name by name, whose column it is and what the events call it."""
     report = pair.scopes["a"].report
     a, b = pair.meaning.variables

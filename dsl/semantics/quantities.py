@@ -10,19 +10,17 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import USAGE
-from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
+from wayeb_py.dsl.semantics.context import Context
 from wayeb_py.dsl.semantics.scope import KIND_NAMES, column_key, text_at
 from wayeb_py.dsl.semantics.times import read_instant
+from wayeb_py.dsl.semantics.typed_expressions import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import SECONDS, UNITS, Unit, describe_dimension, missing_unit, units_for
 from wayeb_py.errors import Span
-
-if TYPE_CHECKING:
-    from wayeb_py.dsl.semantics.resolve import Resolver
 
 _FLIPPED: dict[str, m.Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=", "=": "=", "!=": "!="}
 _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
@@ -36,15 +34,15 @@ def number(value: Fraction) -> m.Constant:
     return m.Constant(value, "number")
 
 
-def as_value(r: Resolver, result: Result, node: t.Expression, what: str) -> Valued | None:
+def as_value(c: Context, result: Result, node: t.Expression, what: str) -> Valued | None:
     """The result as a value; None, and a report, if it is none."""
     if isinstance(result, Valued):
         return result
     if isinstance(result, Wrong):
         return None
-    text = text_at(r.source, node.span)
+    text = text_at(c.source, node.span)
     if isinstance(result, Placed):
-        is_what, hint = "are places", f"write `distance({text})` for how far they are"
+        is_what, hint = "are places", f"write `distance({c.whose()}{text})` for how far they are"
     elif isinstance(result, Regexed):
         is_what, hint = "is a regex", None
     else:
@@ -53,7 +51,7 @@ def as_value(r: Resolver, result: Result, node: t.Expression, what: str) -> Valu
             hint = "a predicate is true or false by itself; write `not` before it for the opposite"
             if isinstance(node, t.Name):
                 hint = f'write `"{text}"` if a text is meant; a predicate is true or false by itself'
-    r.report.error(r.source, f"`{text}` {is_what} and cannot be {what}", node.span, "a value is expected here", hint)
+    c.error(f"`{text}` {is_what} and cannot be {what}", node.span, "a value is expected here", hint)
     return None
 
 
@@ -67,23 +65,22 @@ def scaled(value: Valued, factor: Fraction) -> m.Value:
 
 
 def align(
-    r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
+    c: Context, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
 ) -> tuple[Valued, Valued] | None:
     """Two numbers in one unit; None, and a report, if they have none in common."""
     if left.unit is None and right.unit is None:
         return left, right
     if left.unit is None or right.unit is None:
-        return _align_plain(r, left, right, nodes)
+        return _align_plain(c, left, right, nodes)
     if left.unit.dimension != right.unit.dimension:
         a, b = describe_dimension(left.unit), describe_dimension(right.unit)
-        texts = [text_at(r.source, node.span) for node in nodes]
+        texts = [text_at(c.source, node.span) for node in nodes]
         hint = None
         if isinstance(nodes[1], t.Number):
             hint = f"{a} is in {units_for(left.unit)}"
             if nodes[1].unit == "m" and left.unit.dimension == SECONDS.dimension:
                 hint = f"`m` is metres; write `{nodes[1].literal} min` for minutes"
-        r.report.error(
-            r.source,
+        c.error(
             f"`{texts[0]}` is {a} and `{texts[1]}` is {b}",
             nodes[1].span,
             f"{b} cannot be compared with or added to {a}",
@@ -101,16 +98,16 @@ def _in_unit(value: Valued, unit: Unit) -> Valued:
 
 
 def _align_plain(
-    r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
+    c: Context, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
 ) -> tuple[Valued, Valued] | None:
     """One side has a unit and the other has none."""
     plain, other, plain_node, other_node = (
         (left, right, nodes[0], nodes[1]) if left.unit is None else (right, left, nodes[1], nodes[0])
     )
     unit = cast(Unit, other.unit)
-    if r.scope.stream_is_broken and not plain.is_constant:
+    if c.scope.stream_is_broken and not plain.is_constant:
         return None  # the unit may be declared in the block that could not be read
-    plain_text, other_text = text_at(r.source, plain_node.span), text_at(r.source, other_node.span)
+    plain_text, other_text = text_at(c.source, plain_node.span), text_at(c.source, other_node.span)
     name = plain.value.name if isinstance(plain.value, m.Attribute) else None
     if other.strict:
         hint = missing_unit(plain_text, unit) if isinstance(plain_node, t.Number) else None
@@ -120,8 +117,7 @@ def _align_plain(
             hint = f"declare its unit: `attr {name} number in {_example(unit)}`"
         elif not plain.is_constant:
             hint = f"give it one: `{plain_text} * 1 {_example(unit)}`"
-        r.report.error(
-            r.source,
+        c.error(
             f"`{other_text}` is {describe_dimension(unit)}, and `{plain_text}` has no unit",
             plain_node.span,
             f"a unit is missing: {units_for(unit)}",
@@ -135,8 +131,7 @@ def _align_plain(
             hint = f"a function is called with parentheses: `{USAGE[name]}`"
         elif name is not None and written is not None:
             hint = f"declare its unit in the stream block: `attr {name} number in {written}`"
-        r.report.error(
-            r.source,
+        c.error(
             f"`{plain_text}` has no unit, and `{other_text}` is {describe_dimension(unit)}",
             other_node.span,
             "a unit that the other side does not have",
@@ -152,53 +147,49 @@ def _example(unit: Unit) -> str:
     return names.get(unit.dimension, "…")
 
 
-def want_number(r: Resolver, value: Valued, node: t.Expression, sign: str) -> bool:
+def want_number(c: Context, value: Valued, node: t.Expression, sign: str) -> bool:
     """Whether a value can be calculated with; a report if not."""
-    if r.want_kind(value, "number", node.span):
+    if c.want_kind(value, "number", node.span):
         return True
-    text = text_at(r.source, node.span)
-    r.report.error(
-        r.source,
-        f"`{sign}` takes numbers, and `{text}` is {KIND_NAMES[value.kind or 'text']}",
-        node.span,
-        "not a number",
-    )
+    text = text_at(c.source, node.span)
+    c.error(f"`{sign}` takes numbers, and `{text}` is {KIND_NAMES[value.kind or 'text']}", node.span, "not a number")
     return False
 
 
-def negative(r: Resolver, node: t.Negative, part: Result) -> Result:
+def negative(c: Context, node: t.Negative, part: Result) -> Result:
     """`-x`."""
-    value = as_value(r, part, node.operand, "negated")
-    if value is None or not want_number(r, value, node.operand, "-"):
+    value = as_value(c, part, node.operand, "negated")
+    if value is None or not want_number(c, value, node.operand, "-"):
         return WRONG
     if isinstance(value.value, m.Constant):
         return Valued(number(-cast(Fraction, value.value.value)), "number", value.unit)
     return Valued(m.Arithmetic("neg", (value.value,)), "number", value.unit, value.strict)
 
 
-def arithmetic(r: Resolver, node: t.Arithmetic, left_result: Result, right_result: Result) -> Result:
+def arithmetic(c: Context, node: t.Arithmetic, left_result: Result, right_result: Result) -> Result:
     """`+ - * /`."""
     if isinstance(node.left, t.Number) and node.operator == "*" and isinstance(right_result, (Predicated, Regexed)):
-        repeated = text_at(r.source, node.right.span)
-        r.report.error(
-            r.source,
+        repeated = text_at(c.source, node.right.span)
+        return c.error(
             "how often comes in braces, after what is repeated",
             node.span,
             f"`{repeated}` is no number",
             f"write `{repeated}{{{node.left.literal}}}`",
         )
-        return WRONG
-    left = as_value(r, left_result, node.left, "calculated with")
-    right = as_value(r, right_result, node.right, "calculated with")
+    left = as_value(c, left_result, node.left, "calculated with")
+    right = as_value(c, right_result, node.right, "calculated with")
     if left is None or right is None:
         return WRONG
     sign = node.operator
     if sign == "-" and left.kind == right.kind == "time":
         return _difference(left, right)
-    if not want_number(r, left, node.left, sign) or not want_number(r, right, node.right, sign):
+    moved = c.moved_time(node, left, right)
+    if moved is not None:
+        return moved
+    if not want_number(c, left, node.left, sign) or not want_number(c, right, node.right, sign):
         return WRONG
     if sign in "+-":
-        aligned = align(r, left, right, (node.left, node.right))
+        aligned = align(c, left, right, (node.left, node.right))
         if aligned is None:
             return WRONG
         left, right = aligned
@@ -211,7 +202,7 @@ def arithmetic(r: Resolver, node: t.Arithmetic, left_result: Result, right_resul
         of_constant = any(side.unit is not None and side.is_constant for side in (left, right))
         unit, strict = product, left.strict or right.strict or not multiple or of_constant
     if isinstance(left.value, m.Constant) and isinstance(right.value, m.Constant):
-        worked_out = _work_out(r, node, sign, left.value, right.value)
+        worked_out = _work_out(c, node, sign, left.value, right.value)
         if worked_out is None:
             return WRONG
         value: m.Value = worked_out
@@ -234,53 +225,53 @@ def _difference(left: Valued, right: Valued) -> Valued:
     return Valued(m.Arithmetic("-", (left.value, right.value)), "number", SECONDS, strict=True)
 
 
-def _work_out(r: Resolver, node: t.Arithmetic, sign: str, left: m.Constant, right: m.Constant) -> m.Constant | None:
+def _work_out(c: Context, node: t.Arithmetic, sign: str, left: m.Constant, right: m.Constant) -> m.Constant | None:
     a, b = cast(Fraction, left.value), cast(Fraction, right.value)
     if sign == "/" and b == 0:
-        r.report.error(r.source, "this divides by zero, so it is always missing", node.right.span, "zero")
+        c.error("this divides by zero, so it is always missing", node.right.span, "zero")
         return None
     result = a + b if sign == "+" else a - b if sign == "-" else a * b if sign == "*" else a / b
     if result.numerator.bit_length() > 4096 or result.denominator.bit_length() > 4096:
-        r.report.error(r.source, "this number is out of range", node.span, "more than a 64-bit number can hold")
+        c.error("this number is out of range", node.span, "more than a 64-bit number can hold")
         return None
     return number(result)
 
 
-def compare(r: Resolver, node: t.Compare, parts: list[Result]) -> Result:
+def compare(c: Context, node: t.Compare, parts: list[Result]) -> Result:
     """`x > y` and its like."""
-    left = as_value(r, parts[0], node.left, "compared")
-    right = as_value(r, parts[1], node.right, "compared")
+    left = as_value(c, parts[0], node.left, "compared")
+    right = as_value(c, parts[1], node.right, "compared")
     if left is None or right is None:
         return WRONG
-    made = comparison(r, node.comparator, left, right, (node.left, node.right))
-    return WRONG if made is None else looked_up(r, made, node.span, left, right)
+    made = comparison(c, node.comparator, left, right, (node.left, node.right))
+    return WRONG if made is None else looked_up(c, made, node.span, left, right)
 
 
-def looked_up(r: Resolver, predicate: m.Predicate, span: Span, *values: Valued) -> Predicated:
+def looked_up(c: Context, predicate: m.Predicate, span: Span, *values: Valued) -> Predicated:
     """The predicate, and whether it asks for the position."""
-    lookups = ((r.source, span),) if any(value.looks_up for value in values) else ()
+    lookups = ((c.source, span),) if any(value.looks_up for value in values) else ()
     return Predicated(predicate, lookups)
 
 
 def comparison(
-    r: Resolver, comparator: m.Comparator, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
+    c: Context, comparator: m.Comparator, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]
 ) -> m.Predicate | None:
     """One comparison; None, and a report, if the two cannot be compared."""
-    left, right = _time_as_number(r, left, right), _time_as_number(r, right, left)
+    left, right = _time_as_number(c, left, right), _time_as_number(c, right, left)
     if left.kind is None and right.kind is None:
         keys = column_key(left.value), column_key(right.value)
-        scope = r.scope_of(left.value)
-        if keys[0] is not None and keys[1] is not None and scope is r.scope_of(right.value):
+        scope = c.scope_of(left.value)
+        if keys[0] is not None and keys[1] is not None and scope is c.scope_of(right.value):
             scope.kinds.alike.append((keys[0], keys[1]))
     elif left.kind is None and right.kind is not None:
-        r.want_kind(left, right.kind, nodes[0].span)
+        c.want_kind(left, right.kind, nodes[0].span)
     elif right.kind is None and left.kind is not None:
-        r.want_kind(right, left.kind, nodes[1].span)
+        c.want_kind(right, left.kind, nodes[1].span)
     elif left.kind != right.kind:
-        _kinds_differ(r, left, right, nodes)
+        _kinds_differ(c, left, right, nodes)
         return None
     if left.kind == "number" or left.unit is not None or right.unit is not None:
-        aligned = align(r, left, right, nodes)
+        aligned = align(c, left, right, nodes)
         if aligned is None:
             return None
         left, right = aligned
@@ -291,9 +282,9 @@ def comparison(
     return m.Compare(comparator, left.value, right.value)
 
 
-def _time_as_number(r: Resolver, value: Valued, other: Valued) -> Valued:
+def _time_as_number(c: Context, value: Valued, other: Valued) -> Valued:
     """An instant that is compared with a time column of numbers, in that column's unit."""
-    stream = r.scope.stream
+    stream = c.scope.stream
     if value.kind != "time" or not isinstance(value.value, m.Constant) or stream.time_unit is None:
         return value
     if not isinstance(other.value, m.Attribute) or other.value.name != stream.time:
@@ -302,15 +293,15 @@ def _time_as_number(r: Resolver, value: Valued, other: Valued) -> Valued:
     return Valued(number(cast(Fraction, value.value.value) / unit.factor), "number", unit)
 
 
-def _kinds_differ(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]) -> None:
+def _kinds_differ(c: Context, left: Valued, right: Valued, nodes: tuple[t.Expression, t.Expression]) -> None:
     a, b = KIND_NAMES[left.kind or "text"], KIND_NAMES[right.kind or "text"]
-    texts = [text_at(r.source, node.span) for node in nodes]
+    texts = [text_at(c.source, node.span) for node in nodes]
     culprit, wanted, found = (nodes[0], b, left) if left.is_constant and not right.is_constant else (nodes[1], a, right)
     hint = None
-    written = text_at(r.source, culprit.span)
+    written = text_at(c.source, culprit.span)
     instant = isinstance(culprit, t.Text) and read_instant(culprit.value) is not None
     is_time = any(
-        isinstance(side.value, m.Attribute) and side.value.name == r.scope.stream.time for side in (left, right)
+        isinstance(side.value, m.Attribute) and side.value.name == c.scope.stream.time for side in (left, right)
     )
     if instant and is_time:
         hint = f"write `time({written})`"
@@ -327,8 +318,7 @@ def _kinds_differ(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expre
         numeric = inner.replace(".", "", 1).isdecimal()
         if (wanted == KIND_NAMES["number"] and numeric) or inner in ("true", "false"):
             hint = f"write `{inner}`, without quotes"
-    r.report.error(
-        r.source,
+    c.error(
         f"`{texts[0]}` is {a} and `{texts[1]}` is {b}",
         culprit.span,
         f"{KIND_NAMES[found.kind or 'text']}, where {wanted} is expected",
@@ -336,17 +326,17 @@ def _kinds_differ(r: Resolver, left: Valued, right: Valued, nodes: tuple[t.Expre
     )
 
 
-def between(r: Resolver, node: t.Between, parts: list[Result]) -> Result:
+def between(c: Context, node: t.Between, parts: list[Result]) -> Result:
     """`x in low..high`: low <= x < high."""
-    value = as_value(r, parts[0], node.value, "compared")
-    low = as_value(r, parts[1], node.low, "an end of a range")
-    high = as_value(r, parts[2], node.high, "an end of a range")
+    value = as_value(c, parts[0], node.value, "compared")
+    low = as_value(c, parts[1], node.low, "an end of a range")
+    high = as_value(c, parts[2], node.high, "an end of a range")
     if value is None or low is None or high is None:
         return WRONG
     if low.unit is None and high.unit is not None and low.is_constant and low.kind == "number":
         low = Valued(low.value, low.kind, high.unit)
     if _is_reversed(low, high):
-        texts = [text_at(r.source, end.span) for end in (node.low, node.high)]
+        texts = [text_at(c.source, end.span) for end in (node.low, node.high)]
         span = node.low.span.to(node.high.span)
         if low.value == high.value:
             hint = f"a range leaves out its upper end; write `= {texts[0]}` for one value"
@@ -354,20 +344,17 @@ def between(r: Resolver, node: t.Between, parts: list[Result]) -> Result:
             hint = f"over midnight write `not in {texts[1]}..{texts[0]}`"
         else:
             hint = f"did you mean `{texts[1]}..{texts[0]}`?"
-        r.report.error(
-            r.source, "this range holds no value", span, f"nothing is at least {texts[0]} and below {texts[1]}", hint
-        )
-        return WRONG
-    below = comparison(r, "<", value, high, (node.value, node.high))
+        return c.error("this range holds no value", span, f"nothing is at least {texts[0]} and below {texts[1]}", hint)
+    below = comparison(c, "<", value, high, (node.value, node.high))
     # What is wrong with the upper end is mostly wrong with the lower one too, and is said once.
-    at_least = None if below is None else comparison(r, ">=", value, low, (node.value, node.low))
+    at_least = None if below is None else comparison(c, ">=", value, low, (node.value, node.low))
     if at_least is None or below is None:
         return WRONG
-    return _perhaps_negated(r, m.And((at_least, below)), node, value, low, high)
+    return _perhaps_negated(c, m.And((at_least, below)), node, value, low, high)
 
 
-def _perhaps_negated(r: Resolver, predicate: m.Predicate, node: t.Between | t.OneOf, *values: Valued) -> Predicated:
-    found = looked_up(r, predicate, node.span, *values)
+def _perhaps_negated(c: Context, predicate: m.Predicate, node: t.Between | t.OneOf, *values: Valued) -> Predicated:
+    found = looked_up(c, predicate, node.span, *values)
     return Predicated(m.Not(predicate), (), found.lookups) if node.negated else found
 
 
@@ -380,18 +367,18 @@ def _is_reversed(low: Valued, high: Valued) -> bool:
     return isinstance(a, str) and isinstance(b, str) and a >= b
 
 
-def one_of(r: Resolver, node: t.OneOf, parts: list[Result]) -> Result:
+def one_of(c: Context, node: t.OneOf, parts: list[Result]) -> Result:
     """`x in {a, b}`: one of the comparisons holds."""
-    value = as_value(r, parts[0], node.value, "compared")
-    options = [as_value(r, part, option, "in a set") for part, option in zip(parts[1:], node.options, strict=True)]
+    value = as_value(c, parts[0], node.value, "compared")
+    options = [as_value(c, part, option, "in a set") for part, option in zip(parts[1:], node.options, strict=True)]
     if value is None or None in options:
         return WRONG
     found = [
-        comparison(r, "=", value, cast(Valued, option), (node.value, option_node))
+        comparison(c, "=", value, cast(Valued, option), (node.value, option_node))
         for option, option_node in zip(options, node.options, strict=True)
     ]
     predicates = tuple(predicate for predicate in found if predicate is not None)
     if len(predicates) < len(found):
         return WRONG
     predicate = predicates[0] if len(predicates) == 1 else m.Or(predicates)
-    return _perhaps_negated(r, predicate, node, value)
+    return _perhaps_negated(c, predicate, node, value)

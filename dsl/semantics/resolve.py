@@ -13,15 +13,17 @@ from typing import Any
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import USAGE, needs, ways_to_call
-from wayeb_py.dsl.height import MAX_HEIGHT, too_high
-from wayeb_py.dsl.semantics import calls, letters, quantities
-from wayeb_py.dsl.semantics.pair_calls import entities_of
-from wayeb_py.dsl.semantics.results import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
-from wayeb_py.dsl.semantics.scope import Pairing, Scope, column_key, text_at
+from wayeb_py.dsl.semantics import letters, quantities
+from wayeb_py.dsl.semantics.calls.call import call
+from wayeb_py.dsl.semantics.calls.pairs import entities_of
+from wayeb_py.dsl.semantics.context import Context
+from wayeb_py.dsl.semantics.scope import Pairing, text_at
+from wayeb_py.dsl.semantics.typed_expressions import WRONG, Placed, Predicated, Regexed, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.tree_height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.dsl.walk import transform, walk
-from wayeb_py.errors import Diagnostic, LimitError, Note, Source, Span
+from wayeb_py.errors import Diagnostic, LimitError, Note, SourceText, Span
 
 MAX_SIZE = 200_000
 
@@ -29,20 +31,13 @@ _REGEXES = (t.Sequence, t.Intersection, t.Union, t.Complement, t.Iteration, t.Sk
 _HYPHENATED = re.compile(r"[^\W\d]\w*(?:-\w+)+")
 
 
-class Resolver:
+class Resolver(Context):
     """Finds the meaning of expressions of one file at a time."""
-
-    def __init__(self, scope: Scope) -> None:
-        self.scope = scope
-        self.report = scope.report
-        self.source = Source("", "")
-        self.each: tuple[str, str] | None = None
-        self.pair: Pairing | None = None
 
     def resolve(
         self,
         root: t.Expression,
-        source: Source,
+        source: SourceText,
         each: tuple[str, str] | None = None,
         in_regex: bool = True,
         pair: Pairing | None = None,
@@ -106,7 +101,7 @@ class Resolver:
             ways = ways_to_call(node.function)
             if self.pair is not None:
                 parts = parts[len(entities_of(self.pair, node)) :]
-            elif ways and all("several entities" in way.needs for way in ways):
+            elif ways and all(way.of_several for way in ways):
                 return ()  # its arguments are entities, of which there is one
             named = {need for way in ways for need in way.needs}
             if named & {"places", "other patterns"} and parts and isinstance(parts[0], t.Name):
@@ -126,7 +121,7 @@ class Resolver:
         if joined not in known and not is_column and not strangers:
             return False
         hint = f"did you mean `{joined}`?" if joined in known else f"if a column has this name, write `` `{text}` ``"
-        self.report.error(self.source, "a name cannot hold a hyphen", node.span, "`-` is the minus sign", hint)
+        self.error("a name cannot hold a hyphen", node.span, "`-` is the minus sign", hint)
         return True
 
     # Leaves.
@@ -153,7 +148,7 @@ class Resolver:
             case t.Column():
                 return self.column(node)
             case t.Call():
-                return calls.call(self, node, ())
+                return self.call(node, ())
         raise TypeError(f"not an expression without parts: {type(node).__name__}")
 
     def name(self, node: t.Name, in_regex: bool) -> Result:
@@ -174,37 +169,25 @@ class Resolver:
             return self.nobody(node)
         return self.attribute(scope, name, node.span)
 
-    def attribute(self, scope: Scope, name: str, span: Span) -> Valued:
-        """A column of the events of a stream."""
-        attribute = scope.attributes.get(name) or m.Attribute(name, scope.kinds.known.get((name,)))
-        scope.mentioned.add(name)
-        unit = UNITS[attribute.unit] if attribute.unit else None
-        kind = attribute.kind or scope.kinds.known.get((name,))
-        return Valued(m.Attribute(name, kind, attribute.unit, span=span), kind, unit)
-
     def nobody(self, node: t.Name) -> Wrong:
         """Reports an attribute in a pair that does not say whose it is."""
         assert self.pair is not None
         a, b = self.pair.meaning.variables
-        self.report.error(
-            self.source,
+        return self.error(
             f"`{node.name}` stands alone, and a pair has two",
             node.span,
             f"whose `{node.name}`?",
             f"write `{a}.{node.name}` or `{b}.{node.name}`",
         )
-        return WRONG
 
     def entity_alone(self, node: t.Name) -> Wrong:
         """Reports an entity of the pair where a value or a predicate is expected."""
-        self.report.error(
-            self.source,
+        return self.error(
             f"`{node.name}` is an entity of the pair, not a value",
             node.span,
             "a value is expected here",
             f"write for example `{node.name}.speed`",
         )
-        return WRONG
 
     def unknown(self, node: t.Name, in_regex: bool) -> Wrong:
         name, scope = node.name, self.scope
@@ -224,15 +207,18 @@ class Resolver:
                 hint = f'write `"{name}"` if a text is meant'
         if in_regex:
             label = "neither a `let` nor a predicate in parentheses"
-            self.report.error(self.source, f"unknown name `{name}`", node.span, label, hint)
+            self.error(f"unknown name `{name}`", node.span, label, hint)
         else:
-            self.report.error(self.source, f"unknown attribute `{name}`", node.span, "not in the event schema", hint)
+            self.error(f"unknown attribute `{name}`", node.span, "not in the event schema", hint)
         return WRONG
 
     def let(self, node: t.Name) -> Result:
         result = self.scope.results.get(node.name, WRONG)
         if isinstance(result, Wrong):
-            return self.let_of_a_pair(node) if node.name in self.scope.lets_of_pairs and self.pair is None else WRONG
+            if self.pair is None and node.name in self.scope.lets_of_pairs:
+                return self.let_of_a_pair(node)
+            of_rule = node.name in self.scope.lets_of_rules - self.scope.lets_of_pairs
+            return self.let_of_a_rule(node) if of_rule else WRONG
         if self.pair is not None and node.name not in self.scope.lets_of_pairs and not self.fits_a_pair(node, result):
             return WRONG
         height, size = result.height + 1, result.size
@@ -249,8 +235,7 @@ class Resolver:
         if bare is None or self.pair is None:
             return True
         what = f"`{bare.name}`" if isinstance(bare, m.Attribute) else "the position"
-        self.report.error(
-            self.source,
+        self.error(
             f"`{node.name}` asks for {what} of one entity, and a pair has two",
             node.span,
             "a `let` about one entity",
@@ -261,15 +246,19 @@ class Resolver:
     def let_of_a_pair(self, node: t.Name) -> Wrong:
         """Reports a `let` about a pair in a pattern of one entity."""
         let, source = self.scope.lets[node.name]
-        self.report.error(
-            self.source,
+        return self.error(
             f"`{node.name}` is about a pair of entities",
             node.span,
             "this pattern looks at one entity at a time",
             "write `for each pair a, b in vessels within 1 km fresh 10 min` after the pattern's name",
             Note(source, let.name_span, "the `let` is here"),
         )
-        return WRONG
+
+    def let_of_a_rule(self, node: t.Name) -> Wrong:
+        """Reports a `let` about members of a rule in a pattern."""
+        let, source = self.scope.lets[node.name]
+        note = Note(source, let.name_span, "the `let` is here")
+        return self.error(f"`{node.name}` is about members of a rule", node.span, "a pattern has none", note=note)
 
     def column(self, node: t.Column) -> Result:
         if self.pair is not None and node.variable in self.pair.roles:
@@ -292,10 +281,7 @@ class Resolver:
                 a, b = self.pair.meaning.variables
                 hint = f"the entities of this pair are `{a}` and `{b}`"
             what = "a row of places" if self.pair is None else "an entity of this pair"
-            self.report.error(
-                self.source, f"`{node.variable}` is not {what}", node.span, "no `for each` names it", hint
-            )
-            return WRONG
+            return self.error(f"`{node.variable}` is not {what}", node.span, "no `for each` names it", hint)
         kind = self.scope.kinds.known.get((self.each[1], node.column))
         return Valued(m.PlaceColumn(self.each[1], node.column, kind), kind)
 
@@ -306,8 +292,7 @@ class Resolver:
         if node.column not in scope.attributes and scope.has_attr_lines:
             hint = self.report.suggest(node.column, list(scope.attributes))
             label = f"not in the event schema of `{scope.stream.name}`"
-            self.report.error(self.source, f"unknown attribute `{node.column}`", node.span, label, hint)
-            return WRONG
+            return self.error(f"unknown attribute `{node.column}`", node.span, label, hint)
         found = self.attribute(scope, node.column, node.span)
         return Valued(m.Of(role, found.value), found.kind, found.unit)
 
@@ -315,38 +300,25 @@ class Resolver:
         """An attribute that is joined to the event by its place and time."""
         stream = self.scope.stream
         if stream.position is None and not self.scope.stream_is_broken:
-            self.report.error(
-                self.source,
+            return self.error(
                 f"`{node.variable}` is looked up by the position, which the stream does not have",
                 node.span,
                 "asks for the position",
                 "declare it in the stream block: `position lon, lat`",
             )
-            return WRONG
         name = f"{node.variable}.{node.column}"
         kind = self.scope.kinds.known.get((name,))
         self.scope.mentioned.add(name)
         return Valued(m.Attribute(name, kind, None, span=node.span), kind)
-
-    def places(self, name: str, span: Span) -> str | None:
-        """The shape of background knowledge by its name; None, and a report, if there is none."""
-        if name in self.scope.broken:
-            return None
-        known = self.scope.knowledge.get(name)
-        if known is None:
-            hint = self.report.suggest(name, list(self.scope.knowledge))
-            hint = hint or f'declare them: `points {name} from "{name}.csv"`'
-            self.report.error(
-                self.source, f"unknown places `{name}`", span, "no `points`, `lines` or `areas` of this name", hint
-            )
-            return None
-        return known.shape
 
     # What has parts.
 
     def combine(self, node: t.Expression, parts: list[Result]) -> Result:
         handler = _HANDLERS.get(type(node))
         return letters.regex(self, node, parts) if handler is None else handler(self, node, parts)
+
+    def call(self, node: t.Call, parts: Sequence[Result]) -> Result:
+        return call(self, node, parts)
 
     def arithmetic(self, node: t.Arithmetic, parts: list[Result]) -> Result:
         left, right = parts
@@ -359,54 +331,33 @@ class Resolver:
             if self.source.text[node.operator_span.start - 1].isspace():
                 if node.operator == "*" and isinstance(node.right, t.Number):
                     once = text_at(self.source, node.left.span)
-                    self.report.error(
-                        self.source,
+                    return self.error(
                         "how often comes in braces, after what is repeated",
                         node.operator_span.to(node.right.span),
                         "not in braces",
                         f"write `{once}{{{node.right.literal}}}`",
                     )
-                    return WRONG
-                self.report.error(
-                    self.source,
+                return self.error(
                     f"`{node.operator}` does not join regexes",
                     node.operator_span,
                     "both sides are predicates or regexes",
                     "write `;` for one event after the other, `|` for either of the two",
                 )
-                return WRONG
             gap = Span(node.operator_span.end, max(node.right.span.start, node.operator_span.end + 1))
-            self.report.error(
-                self.source,
+            return self.error(
                 f"a `;` is missing between `{before}` and `{after}`",
                 gap,
                 "nothing joins the two",
                 "write `;` for one event after the other",
             )
-            return WRONG
         return quantities.arithmetic(self, node, left, right)
-
-    def want_kind(self, result: Valued, kind: m.Kind, span: Span) -> bool:
-        """Whether a value is of a kind, or may be; a use that tells the kind of a column is noted."""
-        if result.kind is not None:
-            return result.kind == kind
-        key = column_key(result.value)
-        if key is not None:
-            self.scope_of(result.value).kinds.use(key, kind, (self.source, span))
-        return True
-
-    def scope_of(self, value: m.Value) -> Scope:
-        """The scope of the stream that a column is of."""
-        while isinstance(value, m.Previous):
-            value = value.operand
-        return self.pair.scopes[value.role] if self.pair is not None and isinstance(value, m.Of) else self.scope
 
 
 _Handler = Callable[[Resolver, Any, list[Result]], Result]
 
 _HANDLERS: dict[type, _Handler] = {
-    t.Group: lambda r, node, parts: parts[0],
-    t.Call: calls.call,
+    t.Parentheses: lambda r, node, parts: parts[0],
+    t.Call: lambda r, node, parts: r.call(node, parts),
     t.Negative: lambda r, node, parts: quantities.negative(r, node, parts[0]),
     t.Arithmetic: Resolver.arithmetic,
     t.Compare: quantities.compare,

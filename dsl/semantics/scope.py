@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.results import Place, Result
+from wayeb_py.dsl.semantics.typed_expressions import Place, Result
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.wording import did_you_mean, shown
-from wayeb_py.errors import Diagnostic, Note, Source, Span
+from wayeb_py.errors import Diagnostic, Note, SourceText, Span
 
 MAX_SUGGESTIONS = 100
 
@@ -17,7 +17,7 @@ ColumnKey = tuple[str, ...]  # (attribute,) or (places, column)
 
 
 @dataclass(slots=True)
-class Report:
+class Diagnostics:
     """Errors and warnings in the order in which they are found; the same one twice counts once."""
 
     found: dict[tuple[str, str, Span], Diagnostic] = field(default_factory=dict)
@@ -25,7 +25,7 @@ class Report:
 
     def error(
         self,
-        source: Source,
+        source: SourceText,
         message: str,
         span: Span,
         label: str = "",
@@ -34,8 +34,16 @@ class Report:
     ) -> None:
         self._add(Diagnostic("error", message, source, span, label, hint, note))
 
-    def warn(self, source: Source, message: str, span: Span, label: str = "", hint: str | None = None) -> None:
-        self._add(Diagnostic("warning", message, source, span, label, hint))
+    def warn(
+        self,
+        source: SourceText,
+        message: str,
+        span: Span,
+        label: str = "",
+        hint: str | None = None,
+        of_arrival: bool = False,
+    ) -> None:
+        self._add(Diagnostic("warning", message, source, span, label, hint, of_arrival=of_arrival))
 
     def suggest(self, word: str, candidates: Sequence[str]) -> str | None:
         """The hint that names what is probably meant; a file full of unknown names gets only the first of them."""
@@ -54,14 +62,14 @@ class Kinds:
     """The kinds of columns, as declared or as their uses tell."""
 
     known: dict[ColumnKey, m.Kind | None] = field(default_factory=dict)
-    uses: dict[ColumnKey, list[tuple[m.Kind, Source, Span]]] = field(default_factory=dict)
+    uses: dict[ColumnKey, list[tuple[m.Kind, SourceText, Span]]] = field(default_factory=dict)
     alike: list[tuple[ColumnKey, ColumnKey]] = field(default_factory=list)
 
     def use(self, key: ColumnKey, kind: m.Kind, place: Place) -> None:
         """Notes that a column is used as of this kind."""
         self.uses.setdefault(key, []).append((kind, *place))
 
-    def settle(self, report: Report) -> None:
+    def settle(self, report: Diagnostics) -> None:
         """Decides the kinds by the uses, and reports the columns that are used as of two kinds."""
         for key, uses in self.uses.items():
             first_kind, first_source, first_span = uses[0]
@@ -103,22 +111,24 @@ KIND_NAMES: dict[str, str] = {"number": "a number", "text": "text", "bool": "a b
 class Scope:
     """Everything that a name in an expression may refer to."""
 
-    report: Report
+    report: Diagnostics
     functions: Mapping[str, m.Signature]
     stream: m.Stream
     attributes: dict[str, m.Attribute]  # declared, and key, time, position and order
     has_attr_lines: bool
     stream_is_broken: bool = False  # its block could not be read, so nothing that it lacks is an error
     kinds: Kinds = field(default_factory=Kinds)
-    lets: dict[str, tuple[t.Let, Source]] = field(default_factory=dict)
+    lets: dict[str, tuple[t.Let, SourceText]] = field(default_factory=dict)
     results: dict[str, Result] = field(default_factory=dict)  # of the lets
     broken: set[str] = field(default_factory=set)  # names whose declaration could not be read
     knowledge: dict[str, m.Knowledge] = field(default_factory=dict)
     lookups: dict[str, m.Lookup] = field(default_factory=dict)
     mentioned: set[str] = field(default_factory=set)  # attributes that some expression asks for
-    patterns: dict[str, tuple[t.Pattern, Source]] = field(default_factory=dict)
+    patterns: dict[str, tuple[t.Pattern, SourceText]] = field(default_factory=dict)
     broken_patterns: set[str] = field(default_factory=set)
+    rules: dict[str, tuple[t.Rule, SourceText]] = field(default_factory=dict)
     lets_of_pairs: set[str] = field(default_factory=set)  # those that name an entity of some pair
+    lets_of_rules: set[str] = field(default_factory=set)  # those that name a member of some rule
 
 
 @dataclass(slots=True)
@@ -134,6 +144,6 @@ class Pairing:
         return {a: "a", b: "b"}
 
 
-def text_at(source: Source, span: Span) -> str:
+def text_at(source: SourceText, span: Span) -> str:
     """A piece of the source, short enough for a message."""
     return shown(source.text[span.start : span.end])

@@ -8,11 +8,11 @@ from typing import Any, cast
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.node import NOWHERE
-from wayeb_py.dsl.semantics.names import Gathered
-from wayeb_py.dsl.semantics.scope import Report
+from wayeb_py.dsl.semantics.names import DeclaredNames
+from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import UNITS, describe_dimension, wrong_duration
-from wayeb_py.errors import Note, Source, Span
+from wayeb_py.errors import Note, SourceText, Span
 
 _LINE_NAMES: dict[type, str] = {
     t.Key: "key", t.Time: "time", t.Position: "position", t.Motion: "motion",
@@ -22,10 +22,10 @@ _LINE_NAMES: dict[type, str] = {
 
 
 def read_streams(
-    gathered: Gathered, report: Report, key: str | None, time: str | None, time_unit: str | None
+    gathered: DeclaredNames, report: Diagnostics, key: str | None, time: str | None, time_unit: str | None
 ) -> list[tuple[m.Stream, dict[str, m.Attribute]]]:
     """The streams, each with the attributes that are known by name; what the caller gives wins over a single block."""
-    blocks: dict[str, tuple[t.Stream, Source]] = {}
+    blocks: dict[str, tuple[t.Stream, SourceText]] = {}
     for stream, source in gathered.streams:
         known = blocks.setdefault(stream.name, (stream, source))
         # Files that are read together may each say the same.
@@ -38,13 +38,13 @@ def read_streams(
         return [_read_stream(stream, source, report, None, None, None) for stream, source in blocks.values()]
     for stream, source in blocks.values():
         return [_read_stream(stream, source, report, key, time, time_unit)]
-    return [_read_stream(None, Source("", ""), report, key, time, time_unit)]
+    return [_read_stream(None, SourceText("", ""), report, key, time, time_unit)]
 
 
 def _read_stream(
     stream: t.Stream | None,
-    source: Source,
-    report: Report,
+    source: SourceText,
+    report: Diagnostics,
     key: str | None,
     time: str | None,
     time_unit: str | None,
@@ -82,7 +82,9 @@ def _read_stream(
     return made, known
 
 
-def _check_motion(source: Source, report: Report, lines: dict[type, Any], attributes: dict[str, m.Attribute]) -> None:
+def _check_motion(
+    source: SourceText, report: Diagnostics, lines: dict[type, Any], attributes: dict[str, m.Attribute]
+) -> None:
     """Speed is a number in a unit of speed, course one in degrees: what is computed from them has units too."""
     motion = lines.get(t.Motion)
     if motion is None:
@@ -138,7 +140,9 @@ def _seconds(line: Any) -> Fraction | None:
     return duration.value * UNITS[duration.unit or "s"].factor
 
 
-def _lines(stream: t.Stream, source: Source, report: Report, attributes: dict[str, m.Attribute]) -> dict[type, Any]:
+def _lines(
+    stream: t.Stream, source: SourceText, report: Diagnostics, attributes: dict[str, m.Attribute]
+) -> dict[type, Any]:
     lines: dict[type, Any] = {}
     attr_spans: dict[str, Span] = {}
     for line in stream.lines:
@@ -172,7 +176,9 @@ def _lines(stream: t.Stream, source: Source, report: Report, attributes: dict[st
     return lines
 
 
-def _check_position(source: Source, report: Report, lines: dict[type, Any], attributes: dict[str, m.Attribute]) -> None:
+def _check_position(
+    source: SourceText, report: Diagnostics, lines: dict[type, Any], attributes: dict[str, m.Attribute]
+) -> None:
     position = lines.get(t.Position)
     for column in (position.lon, position.lat) if position is not None else ():
         declared = attributes.get(column)
@@ -183,7 +189,7 @@ def _check_position(source: Source, report: Report, lines: dict[type, Any], attr
 
 
 def _check_presence(
-    stream: t.Stream, source: Source, report: Report, lines: dict[type, Any], key: str | None, time: str | None
+    stream: t.Stream, source: SourceText, report: Diagnostics, lines: dict[type, Any], key: str | None, time: str | None
 ) -> None:
     for kind, given, example in ((t.Key, key, "key vehicle_id"), (t.Time, time, "time ts")):
         if kind not in lines and given is None:

@@ -1,11 +1,14 @@
-"""Instants and time zones as they are written in patterns and tests."""
+"""Instants, lengths of time and time zones as they are written in patterns and tests."""
 
 from __future__ import annotations
 
 import difflib
+import math
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from fractions import Fraction
+
+from wayeb_py.dsl.units import UNITS
 
 _INSTANT = re.compile(
     r"(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(?::(\d\d)(?:\.(\d{1,18}))?)?[ ]?(Z|z|[+-]\d\d:?(?:\d\d)?)?)?", re.ASCII
@@ -27,6 +30,23 @@ def read_instant(text: str) -> Fraction | None:
         return None
     whole = since.days * 86400 + since.seconds
     return whole + (Fraction(int(fraction), 10 ** len(fraction)) if fraction else Fraction(0))
+
+
+def instant_text(seconds: Fraction) -> str:
+    """An instant as patterns write it; without the time of day at midnight."""
+    whole = math.floor(seconds)
+    text = (_EPOCH + timedelta(seconds=whole)).strftime("%Y-%m-%dT%H:%M:%S").removesuffix("T00:00:00")
+    part = seconds - whole
+    return text if not part else f"{text}{f'{float(part):.9f}'.rstrip('0')[1:]}Z"
+
+
+def duration_text(seconds: Fraction) -> str:
+    """A length of time in the largest unit of which it is a whole number."""
+    for unit in ("d", "h", "min", "s", "ms", "us"):
+        amount = seconds / UNITS[unit].factor
+        if amount.denominator == 1:
+            return f"{amount} {unit}"
+    return f"{float(seconds * 10**9):g} ns"
 
 
 def is_zone(name: str) -> bool:

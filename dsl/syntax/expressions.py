@@ -18,9 +18,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from wayeb_py.dsl.height import MAX_HEIGHT
-from wayeb_py.dsl.syntax import expression_errors, habits, number_errors
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors import expressions as expression_errors
+from wayeb_py.dsl.syntax.errors import habits
+from wayeb_py.dsl.syntax.errors import numbers as number_errors
+from wayeb_py.dsl.syntax.errors import rules as rule_errors
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
 from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL, RESERVED, Token, decode_text, tokens_of
 from wayeb_py.dsl.syntax.precedence import (
     AND,
@@ -35,7 +38,7 @@ from wayeb_py.dsl.syntax.precedence import (
     SUM,
     UNION,
 )
-from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
+from wayeb_py.dsl.tree_height import MAX_HEIGHT
 from wayeb_py.dsl.units import OTHER_NAMES, UNITS, suggest_unit
 from wayeb_py.errors import Span
 
@@ -80,8 +83,10 @@ class _Frame:
 class _Reader:
     """Reads one expression from the tokens of its declaration."""
 
-    def __init__(self, text: str, start: int, end: int) -> None:
+    def __init__(self, text: str, start: int, end: int, in_rule: bool = False) -> None:
         self.text = text
+        self.ends = rule_errors.CLAUSES if in_rule else ("within", "emit")
+        self.in_rule = in_rule
         self.tokens = tokens_of(text, start, end)
         if self.tokens[0].kind == "end":
             raise expression_errors.nothing_follows(Span(start, start))
@@ -110,12 +115,13 @@ class _Reader:
 
     def ends_here(self, token: Token) -> bool:
         if token.kind == "name":
-            return token.text in ("within", "emit")
+            return token.text in self.ends
         return token.kind == "end" or (token.text == ";" and self.begins_silence(self.at + 1))
 
     def begins_silence(self, at: int) -> bool:
-        """Whether `silence 1 h` stands here, which belongs to the pattern and not to its regex."""
-        return self.tokens[at].text == "silence" and self.tokens[at + 1].kind == "number"
+        """Whether `silence 1 h` or `silence of a` stands here, which belongs to the pattern and not to its regex."""
+        following = self.tokens[at + 1] if self.tokens[at].text == "silence" else None
+        return following is not None and (following.kind == "number" or following.text == "of")
 
     def closes_later(self) -> bool:
         """Whether the open bracket is closed after the clause that stands here."""
@@ -214,7 +220,7 @@ class _Reader:
             raise odd
         if unit.kind == "stray" and unit.text in OTHER_NAMES:
             raise number_errors.unknown_unit(unit.text, unit.span)
-        if unit.kind != "name" or unit.text in RESERVED:
+        if unit.kind != "name" or unit.text in RESERVED or unit.text in self.ends:
             if unit.kind == "sign" and unit.text == "." and unit.start == token.end:
                 raise number_errors.bare_point(self.text, token, unit)
             return t.Number(token.text, None, span=token.span)
@@ -294,6 +300,8 @@ class _Reader:
         if sign in (")", "}") and token.kind == "sign":
             self.close(token)
             return False
+        if self.in_rule and frame.kind == "file" and expression_errors.looks_like_clause(token, self.ends):
+            raise rule_errors.unknown_clause(token)
         raise expression_errors.no_operator(
             self.text,
             token,
@@ -310,7 +318,7 @@ class _Reader:
         if following.kind in ("number", "text", "backquoted"):
             return False
         if following.kind == "name":
-            return following.text in RESERVED
+            return following.text in RESERVED or following.text in self.ends
         return following.text not in ("(", "-")
 
     def join(self, frame: _Frame, token: Token) -> None:
@@ -386,7 +394,7 @@ class _Reader:
 
     def push(self, node: t.Expression, height: int) -> None:
         if height > MAX_HEIGHT:
-            raise HeightFault(Span(node.span.start, min(node.span.end, node.span.start + 60)))
+            raise TreeHeightError(Span(node.span.start, min(node.span.end, node.span.start + 60)))
         self.frames[-1].operands.append((node, height))
 
     def reduce(self, frame: _Frame, level: int) -> None:
@@ -451,7 +459,7 @@ class _Reader:
         items = tuple(item for item, _ in frame.items)
         height = 1 + max((height for _, height in frame.items), default=0)
         if frame.kind == "(":
-            self.push(t.Group(items[0], span=frame.opening.span.to(token.span)), height)
+            self.push(t.Parentheses(items[0], span=frame.opening.span.to(token.span)), height)
         elif frame.kind == "call" and frame.name is not None:
             span = frame.name.span.to(token.span)
             self.push(t.Call(frame.name.text, items, span=span, name_span=frame.name.span), height)
@@ -469,12 +477,12 @@ def check_literal(token: Token) -> None:
     """Refuses numbers that no 64-bit float can hold."""
     exponent = token.text.lower().partition("e")[2]
     if len(token.text) > MAX_LITERAL or (exponent and (len(exponent) > 5 or abs(int(exponent)) > MAX_LITERAL)):
-        raise SyntaxFault("this number is out of range", token.span, "more than a 64-bit number can hold")
+        raise PatternSyntaxError("this number is out of range", token.span, "more than a 64-bit number can hold")
 
 
-def read_expression(text: str, start: int, end: int) -> tuple[t.Expression, int]:
-    """The expression that begins at start, and the offset where it ends: the end, `within`, `emit` or `; silence`."""
-    return _Reader(text, start, end).read()
+def read_expression(text: str, start: int, end: int, in_rule: bool = False) -> tuple[t.Expression, int]:
+    """The expression that begins at start, and the offset where it ends: the end, a clause, or `; silence`."""
+    return _Reader(text, start, end, in_rule).read()
 
 
 def read_quantity(text: str, start: int, end: int) -> tuple[t.Number, int]:

@@ -12,13 +12,14 @@ import re
 from dataclasses import dataclass
 
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.lexicon import BLANK, COMMENT, TEXT, TOKEN, Token, tokens_of
+from wayeb_py.dsl.syntax.lexicon import BLANK, COMMENT, TEXT, TOKEN, Token, encode_name, tokens_of
 from wayeb_py.dsl.syntax.parser import parse
-from wayeb_py.dsl.syntax.printer import head_and_tail, print_tree, stream_lines, test_lines
+from wayeb_py.dsl.syntax.printer import head_and_tail, print_tree, rule_lines, stream_lines, test_lines
 
 WIDTH = 120
 _INDENT = "    "
-_BREAK_BEFORE = frozenset([";", "|", "&", "and", "or", "within", "emit"])
+_WITH_A_HEAD = (t.Knowledge, t.Lookup, t.Let, t.Pattern, t.Facts)
+_BREAK_BEFORE = frozenset([";", "|", "&", "and", "or", "where", "within", "emit"])
 _COMMENT = re.compile(str(COMMENT.pattern))
 _TEXT_OR_COMMENT = re.compile(f"{TEXT.pattern}|(?P<comment>{COMMENT.pattern})")
 
@@ -57,7 +58,7 @@ def _head_widths(text: str, declarations: tuple[t.Declaration, ...]) -> list[int
         apart = text.count("\n", previous.span.end, declaration.span.start) > 1
         if apart or type(previous) is not type(declaration):
             run = []
-        if not isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)) or _is_of_pairs(declaration):
+        if not isinstance(declaration, _WITH_A_HEAD) or _is_of_pairs(declaration):
             run = []
             continue
         run.append(i)
@@ -111,21 +112,28 @@ def _comments(text: str, start: int, end: int, declaration: t.Declaration) -> li
 def _declaration(text: str, declaration: t.Declaration, width: int, comments: list[Comment]) -> list[str]:
     if isinstance(declaration, t.Stream):
         places = [line.span.start for line in declaration.lines]
-        return _block(f"stream {t.Name(declaration.name)} {{", stream_lines(declaration.lines), places, comments)
+        return _block(f"stream {encode_name(declaration.name)} {{", stream_lines(declaration.lines), places, comments)
     if isinstance(declaration, t.Test):
         ends = [] if declaration.ends is None else [declaration.ends.span.start]
         places = [*(line.span.start for line in declaration.lines), *ends, declaration.detects_span.start]
-        return _block(f"test {t.Name(declaration.pattern)} {{", test_lines(declaration), places, comments)
+        return _block(f"test {encode_name(declaration.pattern)} {{", test_lines(declaration), places, comments)
     printed, head, tail = print_tree(declaration), "", ""
-    if isinstance(declaration, (t.Knowledge, t.Lookup, t.Let, t.Pattern)):
+    if isinstance(declaration, _WITH_A_HEAD):
         head, tail = head_and_tail(declaration)
         printed = f"{head.ljust(width)} {tail}"
     if not comments and _is_of_pairs(declaration) and len(printed) > WIDTH:
         # What a pair is takes a line of its own.
         return [f"{head} :=", *_wrapped(_INDENT + tail.removeprefix(":= "), _INDENT)]
+    if isinstance(declaration, t.Rule):
+        return _with_comments(text, declaration, printed, comments, _line_starts(rule_lines(declaration)))
     if not comments:
         return _wrapped(printed, _INDENT)
     return _with_comments(text, declaration, printed, comments)
+
+
+def _line_starts(lines: list[str]) -> list[int]:
+    """Where lines begin once they are joined by blanks."""
+    return [sum(len(line) + 1 for line in lines[:i]) for i in range(len(lines))]
 
 
 def _is_of_pairs(declaration: t.Declaration) -> bool:
@@ -153,8 +161,10 @@ def _block(head: str, lines: list[str], places: list[int], comments: list[Commen
     return [*out, "}"]
 
 
-def _with_comments(text: str, declaration: t.Declaration, printed: str, comments: list[Comment]) -> list[str]:
-    """The declaration broken at its comments."""
+def _with_comments(
+    text: str, declaration: t.Declaration, printed: str, comments: list[Comment], starts: list[int] | None = None
+) -> list[str]:
+    """The declaration broken at its comments, and where lines have to start."""
     written = tokens_of(text, declaration.span.start, declaration.span.end)[:-1]
     tokens = tokens_of(printed, 0, len(printed))[:-1]
     lines: list[str] = []
@@ -162,23 +172,31 @@ def _with_comments(text: str, declaration: t.Declaration, printed: str, comments
     for comment in comments:
         n_before = sum(token.start < comment.start for token in written)
         if n_before > done:
-            lines.extend(_segment(printed, tokens[done:n_before], bool(lines)))
+            lines.extend(_segment(printed, tokens[done:n_before], bool(lines), starts))
             done = n_before
         if comment.alone or lines[-1].lstrip().startswith("//") or "  //" in lines[-1]:
             lines.append(f"{_INDENT}{comment.text}")
         else:
             lines[-1] += f"  {comment.text}"
     if done < len(tokens):
-        lines.extend(_segment(printed, tokens[done:], True))
+        lines.extend(_segment(printed, tokens[done:], bool(lines), starts))
     return lines
 
 
-def _segment(printed: str, tokens: list[Token], continues: bool) -> list[str]:
-    piece = printed[tokens[0].start : tokens[-1].end]
-    if not continues:
-        return _wrapped(piece, _INDENT)
-    first, *rest = _wrapped(_INDENT + piece, _INDENT)
-    return [first, *rest]
+def _segment(printed: str, tokens: list[Token], continues: bool, starts: list[int] | None) -> list[str]:
+    """Some tokens as one line, or as those that begin at `starts`; what is too long for a line goes on in another."""
+    if starts is None:
+        piece = printed[tokens[0].start : tokens[-1].end]
+        return _wrapped(_INDENT + piece if continues else piece, _INDENT)
+    lines: list[str] = []
+    first = 0
+    for i in range(1, len(tokens) + 1):
+        if i == len(tokens) or tokens[i].start in starts:
+            piece = printed[tokens[first].start : tokens[i - 1].end]
+            indent = _INDENT if continues or lines else ""
+            lines.extend(_wrapped(indent + piece, _INDENT + _INDENT))
+            first = i
+    return lines
 
 
 def _wrapped(line: str, indent: str) -> list[str]:
@@ -187,7 +205,7 @@ def _wrapped(line: str, indent: str) -> list[str]:
     while len(line) > WIDTH:
         depth = 0
         best: tuple[int, int] | None = None  # (depth, place)
-        for token in tokens_of(line, len(indent), len(line)):
+        for token in tokens_of(line, len(line) - len(line.lstrip()), len(line)):
             if token.start > WIDTH:
                 break
             if token.text in ("(", "{", "["):

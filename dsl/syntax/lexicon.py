@@ -1,7 +1,7 @@
-"""The words and signs of the language, as pyparsing's lexical rules.
+"""The words and signs of the language, as pyparsing's lexical elements.
 
-The declarations' grammar uses the rules as they are. The expression loop joins their patterns into one regular
-expression: a match decides the kind of a token in a microsecond, where asking each rule in turn takes fifty.
+The declarations' grammar uses them as they are. The expression loop joins their patterns into one regular
+expression: a match decides the kind of a token in a microsecond, where asking each element in turn takes fifty.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import pyparsing as pp
 
 from wayeb_py.errors import Span
 
-DECLARATIONS = ("stream", "points", "lines", "areas", "lookup", "let", "pattern", "test", "include")
+DECLARATIONS = ("stream", "points", "lines", "areas", "lookup", "facts", "let", "pattern", "rule", "test", "include")
 RESERVED = frozenset([*DECLARATIONS, "and", "or", "not", "in", "any", "none", "within", "emit", "true", "false"])
 
 
-def _rule(pattern: str, name: str) -> pp.Regex:
-    rule = pp.Regex(pattern)
-    rule.set_name(name)
-    return rule
+def _lexical(pattern: str, name: str) -> pp.Regex:
+    element = pp.Regex(pattern)
+    element.set_name(name)
+    return element
 
 
-NAME = _rule(r"[^\W\d]\w*", "a name")
-BACKQUOTED = _rule(r"`[^`\n]+`", "a name in backquotes")
-NUMBER = _rule(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "a number")
-TEXT = _rule(r'"(?:[^"\\\n]|\\.)*"', "a text")
-COMMENT = _rule(r"//[^\n]*", "a comment")
-SIGN = _rule(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
+NAME = _lexical(r"[^\W\d]\w*", "a name")
+BACKQUOTED = _lexical(r"`[^`\n]+`", "a name in backquotes")
+NUMBER = _lexical(r"\d+(?:\.\d+)?(?:[eE][+-]?\d+)?", "a number")
+TEXT = _lexical(r'"(?:[^"\\\n]|\\.)*"', "a text")
+COMMENT = _lexical(r"//[^\n]*", "a comment")
+SIGN = _lexical(r"&&|\|\||==|!=|<>|<=|>=|=>|=<|:=|->|\.\.|[-+*/?!;&|#@(){}\[\],.=<>:≤≥≠¬∧∨·⊤⊥]", "a sign")
 
 _PLAIN_NAME = re.compile(str(NAME.pattern))
 BLANK = re.compile(rf"(?:[\s\ufeff]+|{COMMENT.pattern})*")

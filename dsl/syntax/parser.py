@@ -12,15 +12,15 @@ from typing import cast
 
 import pyparsing as pp
 
-from wayeb_py.dsl.height import too_high
-from wayeb_py.dsl.syntax import declaration_errors
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors import declarations as declaration_errors
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
 from wayeb_py.dsl.syntax.grammar import DECLARATION
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, next_token
-from wayeb_py.dsl.syntax.rules import Piece
-from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
+from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.tree_height import too_high
 from wayeb_py.dsl.wording import close_to
-from wayeb_py.errors import Diagnostic, PatternError, Source, Span
+from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
 
 # A keyword before a colon is a column of a test that lacks its backquotes.
 _KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{'|'.join(DECLARATIONS)})\b(?![ \t]*:(?!=))", re.MULTILINE)
@@ -35,26 +35,26 @@ _NAME_AFTER_KEYWORD = re.compile(rf"\w+\s+({_ANY_NAME})")
 
 def parse(text: str, name: str = "<text>") -> t.File:
     """The tree of a text; raises PatternError with all its syntax errors, LimitError if it nests too deeply."""
-    file, errors = parse_source(Source(name, text))
+    file, errors = parse_source(SourceText(name, text))
     if errors:
         raise PatternError(errors)
     return file
 
 
-def parse_source(source: Source) -> tuple[t.File, list[Diagnostic]]:
+def parse_source(source: SourceText) -> tuple[t.File, list[Diagnostic]]:
     """The tree, with `Broken` for each declaration that could not be read, and the errors of these."""
     declarations: list[t.Declaration] = []
     errors: list[Diagnostic] = []
     for start, end, keyword in _cut(source.text):
         try:
             declarations.append(_parse_piece(source.text, start, end, keyword))
-        except SyntaxFault as fault:
-            errors.append(fault.at(source))
+        except PatternSyntaxError as error:
+            errors.append(error.at(source))
             named = _NAME_AFTER_KEYWORD.match(source.text, start, end)
             name = named[1].strip("`") if named else None
             declarations.append(t.Broken(keyword, name, span=Span(start, end)))
-        except HeightFault as fault:
-            raise too_high(source, fault.span) from None
+        except TreeHeightError as error:
+            raise too_high(source, error.span) from None
     return t.File(tuple(declarations), source), errors
 
 

@@ -23,12 +23,12 @@ def tightness(expression: t.Expression) -> int:
     """How tightly the outermost operator binds."""
     if isinstance(expression, t.Arithmetic):
         return SUM if expression.operator in "+-" else PRODUCT
-    return GROUP if isinstance(expression, t.Group) else _TIGHTNESS.get(type(expression), ATOM)
+    return GROUP if isinstance(expression, t.Parentheses) else _TIGHTNESS.get(type(expression), ATOM)
 
 
 def enclosed(expression: t.Expression, at_least: int) -> t.Expression:
     """The expression, in parentheses where it binds less tightly than asked for."""
-    return expression if tightness(expression) >= at_least else t.Group(expression)
+    return expression if tightness(expression) >= at_least else t.Parentheses(expression)
 
 
 def operand_tightness(operand: t.Expression, at_least: int) -> int:

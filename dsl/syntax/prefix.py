@@ -17,8 +17,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from wayeb_py.dsl.height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
 from wayeb_py.dsl.syntax.format import format_text
 from wayeb_py.dsl.syntax.lexicon import BLANK
 from wayeb_py.dsl.syntax.prefix_heads import (
@@ -31,9 +31,10 @@ from wayeb_py.dsl.syntax.prefix_heads import (
     as_regex,
     negated,
 )
-from wayeb_py.dsl.syntax.syntax_error import HeightFault, SyntaxFault
+from wayeb_py.dsl.syntax.printer import print_tree
+from wayeb_py.dsl.tree_height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.wording import did_you_mean, shown
-from wayeb_py.errors import Diagnostic, PatternError, Source, Span
+from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
 
 _TIME_COLUMN, _TIME_UNIT, _LON, _LAT = "timestamp", "s", "lon", "lat"
 
@@ -57,19 +58,19 @@ def is_prefix_form(text: str) -> bool:
 
 def convert_prefix(text: str, name: str = "<text>") -> str:
     """The patterns of a text in the older form, written in this language; raises PatternError with its errors."""
-    file, errors = parse_prefix(Source(name, text))
+    file, errors = parse_prefix(SourceText(name, text))
     if errors:
         raise PatternError(errors)
-    return format_text(str(file))
+    return format_text(print_tree(file))
 
 
-def parse_prefix(source: Source) -> tuple[t.File, list[Diagnostic]]:
+def parse_prefix(source: SourceText) -> tuple[t.File, list[Diagnostic]]:
     """The tree of a text in the older form, and the errors of the patterns that could not be read."""
     reader = _Reader(source)
     try:
         reader.read()
-    except HeightFault as fault:
-        raise too_high(source, fault.span) from None
+    except TreeHeightError as error:
+        raise too_high(source, error.span) from None
     return t.File(tuple(reader.declarations()), source), reader.errors
 
 
@@ -88,7 +89,7 @@ class _Call:
 class _Reader:
     """Reads all patterns of a text; an error ends its own pattern."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceText) -> None:
         self.source = source
         self.errors: list[Diagnostic] = []
         self.patterns: list[t.Pattern] = []
@@ -115,8 +116,8 @@ class _Reader:
             if text[start:end].strip() or number > 1 or end < len(text):
                 try:
                     self.read_pattern(start, end, number)
-                except SyntaxFault as fault:
-                    self.errors.append(fault.at(self.source))
+                except PatternSyntaxError as error:
+                    self.errors.append(error.at(self.source))
             start, number = end + 1, number + 1
 
     def _ends(self, text: str) -> list[int]:
@@ -148,7 +149,7 @@ class _Reader:
             span, at = Span(match.start(), match.end()), match.end()
             if match["options"]:
                 if calls:
-                    raise SyntaxFault("options stand outside the parentheses", span, "inside a pattern")
+                    raise PatternSyntaxError("options stand outside the parentheses", span, "inside a pattern")
                 found = _read_options(match[0], span)
                 options.update(found)
                 if first and number == 1:
@@ -160,15 +161,19 @@ class _Reader:
             if body is not None and match["comma"] and "~" in text:
                 raise _no_declarations(span)
             if body is not None:
-                raise SyntaxFault("a pattern ends here", span, "something follows it", "write `&` between two patterns")
+                raise PatternSyntaxError(
+                    "a pattern ends here", span, "something follows it", "write `&` between two patterns"
+                )
             made = self.take(match, span, calls)
             if made is not None:
                 body = made
         if calls:
-            raise SyntaxFault("this parenthesis is never closed", calls[-1].span, "opened here, and its `)` is missing")
+            raise PatternSyntaxError(
+                "this parenthesis is never closed", calls[-1].span, "opened here, and its `)` is missing"
+            )
         if body is None:
             place = Span(max(start, at - 1), max(at, start + 1))
-            raise SyntaxFault("a pattern is missing here", place, "only options, or nothing at all")
+            raise PatternSyntaxError("a pattern is missing here", place, "only options, or nothing at all")
         self.patterns.append(self.pattern(body, {**self.for_all, **options}, number))
 
     def take(self, match: re.Match[str], span: Span, calls: list[_Call]) -> t.Expression | None:
@@ -182,18 +187,18 @@ class _Reader:
             if head == "~":
                 raise _no_declarations(span)
             if top is not None and not top.wants_argument:
-                raise SyntaxFault("a comma is missing here", span, "between two arguments")
+                raise PatternSyntaxError("a comma is missing here", span, "between two arguments")
             calls.append(_Call(head, span, minuses=self.take_minuses()))
             return None
         if match["word"] == BARE:
             if top is not None and not top.wants_argument:
-                raise SyntaxFault("a comma is missing here", span, "between two arguments")
+                raise PatternSyntaxError("a comma is missing here", span, "between two arguments")
             return self.made(t.Word("any", span=span), 5, self.take_minuses(), span, calls)
         if self.minuses:
             place = self.minuses[-1]
-            raise SyntaxFault("`-` negates a predicate", place, "none follows", "write for example `-EQ(x,1)`")
+            raise PatternSyntaxError("`-` negates a predicate", place, "none follows", "write for example `-EQ(x,1)`")
         if top is None:
-            raise SyntaxFault(
+            raise PatternSyntaxError(
                 f"`{shown(match[0])}` cannot begin a pattern",
                 span,
                 "an operator or a predicate is expected",
@@ -201,19 +206,19 @@ class _Reader:
             )
         if match["comma"]:
             if top.wants_argument:
-                raise SyntaxFault("something is missing before this comma", span, "has nothing on its left")
+                raise PatternSyntaxError("something is missing before this comma", span, "has nothing on its left")
             top.wants_argument = True
             return None
         if match["word"]:
             if not top.wants_argument:
-                raise SyntaxFault("a comma is missing here", span, "between two arguments")
+                raise PatternSyntaxError("a comma is missing here", span, "between two arguments")
             top.words.append((match["word"], span))
             top.wants_argument = False
             return None
         if not match["close"]:
-            raise SyntaxFault(f"`{shown(match[0])}` means nothing here", span, "not a sign of this form")
+            raise PatternSyntaxError(f"`{shown(match[0])}` means nothing here", span, "not a sign of this form")
         if top.wants_argument and (top.arguments or top.words):
-            raise SyntaxFault("something is missing after the comma", span, "closes too early")
+            raise PatternSyntaxError("something is missing after the comma", span, "closes too early")
         calls.pop()
         whole = Span(top.span.start, span.end)
         node, height = self.close(top, whole)
@@ -230,7 +235,7 @@ class _Reader:
         """Hands a finished expression to the call that it is an argument of; the last one is the pattern's."""
         height += 3 * minuses
         if height > MAX_HEIGHT:
-            raise HeightFault(Span(whole.start, min(whole.end, whole.start + 60)))
+            raise TreeHeightError(Span(whole.start, min(whole.end, whole.start + 60)))
         for _ in range(minuses):
             node = negated([node], whole)
         if not calls:
@@ -244,7 +249,7 @@ class _Reader:
         if call.head in OPERATORS:
             if call.words:
                 word, place = call.words[0]
-                raise SyntaxFault(
+                raise PatternSyntaxError(
                     f"`{shown(word)}` is not a predicate",
                     place,
                     "a predicate has parentheses",
@@ -253,7 +258,7 @@ class _Reader:
             low, build = OPERATORS[call.head]
             if len(call.arguments) < low or (call.head in "*!-" and len(call.arguments) > 1):
                 needs = "one argument" if call.head in "*!-" else f"{COUNTED[low]} or more"
-                raise SyntaxFault(f"`{call.head}` takes {needs}", span, f"has {len(call.arguments)}")
+                raise PatternSyntaxError(f"`{call.head}` takes {needs}", span, f"has {len(call.arguments)}")
             # Parentheses that the text of this language needs add up to three levels.
             height = 3 + max(height for _, height in call.arguments)
             if call.head in "#@" and isinstance(call.arguments[0][0], t.Iteration) and len(call.arguments) == 1:
@@ -264,12 +269,14 @@ class _Reader:
             raise _no_registers(call.span)
         if call.head not in PREDICATES:
             hint = did_you_mean(call.head, list(PREDICATES))
-            raise SyntaxFault(f"unknown predicate `{call.head}`", call.span, "not a predicate of the older form", hint)
+            raise PatternSyntaxError(
+                f"unknown predicate `{call.head}`", call.span, "not a predicate of the older form", hint
+            )
         if call.arguments:
-            raise SyntaxFault(f"`{call.head}` takes plain values", call.arguments[0][0].span, "not a value")
+            raise PatternSyntaxError(f"`{call.head}` takes plain values", call.arguments[0][0].span, "not a value")
         n_words, usage, make = PREDICATES[call.head]
         if len(call.words) != n_words:
-            raise SyntaxFault(
+            raise PatternSyntaxError(
                 f"`{call.head}` takes {n_words} argument{'' if n_words == 1 else 's'}",
                 span,
                 f"has {len(call.words)}",
@@ -281,7 +288,7 @@ class _Reader:
     def write_rounds_once(self, call: _Call, span: Span) -> None:
         """Refuses rounds inside rounds: each writes its formula thrice here, forty levels would fill any memory."""
         if any(span.start < inner.start and inner.end < span.end for inner in self.rounds):
-            raise SyntaxFault(
+            raise PatternSyntaxError(
                 f"`{call.head}` over `*` cannot stand inside another such", call.span, "one is inside this one already"
             )
         self.rounds.append(span)
@@ -291,21 +298,21 @@ class _Reader:
         if "partitionBy" in options:
             key, span = options["partitionBy"]
             if self.key not in (None, key):
-                raise SyntaxFault(
+                raise PatternSyntaxError(
                     "all patterns of a file are about the entities of one key", span, f"`{self.key}` before"
                 )
             self.key = key
         name, span = options.get("name", (f"pattern_{number}", body.span))
         if name in self.names:
-            raise SyntaxFault(f"the pattern `{name}` is declared twice", span, "a second time")
+            raise PatternSyntaxError(f"the pattern `{name}` is declared twice", span, "a second time")
         self.names.add(name)
         return t.Pattern(
             name, body, None, within, None, span=body.span, name_span=Span(span.start, min(span.end, span.start + 40))
         )
 
 
-def _no_registers(span: Span) -> SyntaxFault:
-    return SyntaxFault(
+def _no_registers(span: Span) -> PatternSyntaxError:
+    return PatternSyntaxError(
         "registers are not supported",
         span,
         "keeps an event of the match, or compares with one",
@@ -313,8 +320,8 @@ def _no_registers(span: Span) -> SyntaxFault:
     )
 
 
-def _no_declarations(span: Span) -> SyntaxFault:
-    return SyntaxFault(
+def _no_declarations(span: Span) -> PatternSyntaxError:
+    return PatternSyntaxError(
         "declarations such as `~(…)` are not supported",
         span,
         "belongs to a file of declarations, not of patterns",
@@ -332,19 +339,21 @@ def _read_options(text: str, span: Span) -> dict[str, tuple[str, Span]]:
     for part in text[1:-1].split(","):
         name, colon, value = (piece.strip() for piece in part.partition(":"))
         if not colon or not value:
-            raise SyntaxFault(
+            raise PatternSyntaxError(
                 "an option is a name and a value", span, "not such an option", "write for example `{window:100}`"
             )
         if name not in _OPTIONS:
-            raise SyntaxFault(f"unknown option `{shown(name)}`", span, "not an option", did_you_mean(name, _OPTIONS))
+            raise PatternSyntaxError(
+                f"unknown option `{shown(name)}`", span, "not an option", did_you_mean(name, _OPTIONS)
+            )
         if name in ("window", "order") and not (value.isascii() and value.isdecimal() and len(value) <= 18):
-            raise SyntaxFault(f"`{name}` is a whole number", span, f"`{shown(value)}` is none")
+            raise PatternSyntaxError(f"`{name}` is a whole number", span, f"`{shown(value)}` is none")
         if name == "windowType" and value not in ("time", "count"):
-            raise SyntaxFault("`windowType` is `time` or `count`", span, f"`{shown(value)}` is neither")
+            raise PatternSyntaxError("`windowType` is `time` or `count`", span, f"`{shown(value)}` is neither")
         if name == "name" and re.fullmatch(r"[^\W\d]\w*", value) is None:
-            raise SyntaxFault("the name of a pattern is one word", span, f"`{shown(value)}` is none")
+            raise PatternSyntaxError("the name of a pattern is one word", span, f"`{shown(value)}` is none")
         if "`" in value or "\n" in value:
-            raise SyntaxFault("an option is a name and a value", span, "not such a value")
+            raise PatternSyntaxError("an option is a name and a value", span, "not such a value")
         found[name] = (value, span)
     return found
 

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import MAX_LITERAL
 from wayeb_py.dsl.syntax.precedence import ATOM, COMPLEMENT, enclosed
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.dsl.wording import shown
 from wayeb_py.errors import Span
 
@@ -34,7 +34,7 @@ class Arguments:
     def name(self, i: int) -> t.Name:
         word, span = self.words[i]
         if "`" in word:
-            raise SyntaxFault("this is not the name of an attribute", span, "not a name")
+            raise PatternSyntaxError("this is not the name of an attribute", span, "not a name")
         return t.Name(word.strip('"') or "_", span=span)
 
     def text(self, i: int) -> t.Text:
@@ -45,7 +45,7 @@ class Arguments:
         word, span = self.words[i]
         match = _NUMBER.fullmatch(word) if len(word) <= MAX_LITERAL else None
         if match is None or abs(_exponent(match[2])) > MAX_LITERAL:
-            raise SyntaxFault(f"`{shown(word)}` is not a number", span, "a number is expected here")
+            raise PatternSyntaxError(f"`{shown(word)}` is not a number", span, "a number is expected here")
         number = t.Number(match[2], unit, span=span)
         return t.Negative(number, span=span) if match[1] else number
 
@@ -119,12 +119,12 @@ _PREDICATE_NODES = (t.Compare, t.Between, t.Not, t.And, t.Or)
 
 def as_regex(node: t.Expression) -> t.Expression:
     """The expression as a part of a regex: a predicate stands in parentheses there."""
-    return t.Group(node, span=node.span) if isinstance(node, _PREDICATE_NODES) else node
+    return t.Parentheses(node, span=node.span) if isinstance(node, _PREDICATE_NODES) else node
 
 
 def _grouped(node: t.Expression, at_least: int) -> t.Expression:
     made = enclosed(node, at_least)
-    return made if made is node else t.Group(node, span=node.span)
+    return made if made is node else t.Parentheses(node, span=node.span)
 
 
 def _joined(build: Callable[..., t.Expression]) -> _Build:
@@ -139,7 +139,7 @@ def _joined(build: Callable[..., t.Expression]) -> _Build:
 def _joined_predicates(build: Callable[..., t.Expression]) -> _Build:
     def make(parts: list[t.Expression], span: Span) -> t.Expression:
         simple = (t.Compare, t.Between, t.Word, t.Not)
-        operands = tuple(part if isinstance(part, simple) else t.Group(part, span=part.span) for part in parts)
+        operands = tuple(part if isinstance(part, simple) else t.Parentheses(part, span=part.span) for part in parts)
         return build(operands, span=span, operator_spans=(span,) * (len(parts) - 1))
 
     return make
@@ -148,7 +148,7 @@ def _joined_predicates(build: Callable[..., t.Expression]) -> _Build:
 def negated(parts: list[t.Expression], span: Span) -> t.Expression:
     (part,) = parts
     simple = isinstance(part, (t.Compare, t.Between, t.Word, t.Not))
-    return t.Not(part if simple else t.Group(part, span=part.span), span=span, operator_span=span)
+    return t.Not(part if simple else t.Parentheses(part, span=part.span), span=span, operator_span=span)
 
 
 def _skipping(policy: Literal["#", "@"]) -> _Build:
@@ -163,12 +163,12 @@ def _skipping(policy: Literal["#", "@"]) -> _Build:
             between: t.Expression = t.Iteration(t.Word("any", span=span), 0, None, span=span, operator_span=span)
             if policy == "@":
                 holds_one = t.Sequence((between, once, between), span=span, operator_spans=(span, span))
-                between = t.Complement(t.Group(holds_one, span=span), span=span, operator_span=span)
-            again = t.Group(t.Sequence((between, once), span=span, operator_spans=(span,)), span=span)
+                between = t.Complement(t.Parentheses(holds_one, span=span), span=span, operator_span=span)
+            again = t.Parentheses(t.Sequence((between, once), span=span, operator_spans=(span,)), span=span)
             rounds = t.Sequence(
                 (once, t.Iteration(again, 0, None, span=span, operator_span=span)), span=span, operator_spans=(span,)
             )
-            return t.Iteration(t.Group(rounds, span=span), 0, 1, span=span, operator_span=span)
+            return t.Iteration(t.Parentheses(rounds, span=span), 0, 1, span=span, operator_span=span)
         return formula
 
     return make

@@ -57,7 +57,7 @@ def _pieces(e: t.Expression) -> list[_Piece]:
         case t.Name(name=name):
             return [encode_name(name)]
         case t.Number():
-            return [_number(e)]
+            return [e.text]
         case t.Text(value=value):
             return [encode_text(value)]
         case t.Word(word=word):
@@ -68,7 +68,7 @@ def _pieces(e: t.Expression) -> list[_Piece]:
             return [encode_name(places), "[", encode_text(entry), "]"]
         case t.Column(variable=variable, column=column):
             return [encode_name(variable), ".", encode_name(column)]
-        case t.Group(body=body):
+        case t.Parentheses(body=body):
             return ["(", (body, UNION), ")"]
         case t.Negative(operand=operand):
             return ["-", (operand, operand_tightness(operand, NEGATIVE))]
@@ -78,7 +78,9 @@ def _pieces(e: t.Expression) -> list[_Piece]:
         case t.Compare(comparator=comparator, left=left, right=right):
             return [(left, SUM), f" {comparator} ", (right, SUM)]
         case t.Between(value=value, low=low, high=high, negated=negated):
-            return [(value, SUM), " not in " if negated else " in ", (low, SUM), "..", (high, SUM)]
+            # `r.ts..p.ts` is hard to read.
+            dots = " .. " if isinstance(low, t.Column) or isinstance(high, t.Column) else ".."
+            return [(value, SUM), " not in " if negated else " in ", (low, SUM), dots, (high, SUM)]
         case t.OneOf(value=value, options=options, negated=negated):
             return [(value, SUM), " not in {" if negated else " in {", *_listed(options, SUM), "}"]
         case t.Not(operand=operand):
@@ -119,10 +121,6 @@ def bounds(at_least: int, at_most: int | None) -> str:
     return f"{{{at_least}}}" if at_least == at_most else f"{{{at_least},{at_most}}}"
 
 
-def _number(number: t.Number) -> str:
-    return number.literal if number.unit is None else f"{number.literal} {number.unit}"
-
-
 def print_tree(tree: t.Tree) -> str:
     """The text of a file, a declaration, a line of one, or an expression."""
     match tree:
@@ -136,23 +134,31 @@ def print_tree(tree: t.Tree) -> str:
         case t.Test(pattern=pattern):
             body = "".join(f"    {line}\n" for line in test_lines(tree))
             return f"test {encode_name(pattern)} {{\n{body}}}"
-        case t.Knowledge() | t.Lookup() | t.Let() | t.Pattern():
+        case t.Knowledge() | t.Lookup() | t.Let() | t.Pattern() | t.Facts():
             head, tail = head_and_tail(tree)
             return f"{head} {tail}"
+        case t.Rule():
+            return " ".join(rule_lines(tree))
+        case t.Unless(members=members, where=where):
+            return f"unless {_members(members)}{_where(where)}"
+        case t.OnceFor(members=names):
+            return "once for " + ", ".join(map(print_tree, names))
+        case t.Member(name=name, of=of, which=which):
+            return f"{encode_name(name)}: {'' if which is None else f'{which} of '}{encode_name(of)}"
         case t.Include(path=path):
             return f"include {encode_text(path)}"
-        case t.Each(variable=variable, places=places):
+        case t.ForEach(variable=variable, places=places):
             return f"for each {encode_name(variable)} in {encode_name(places)}"
         case t.EachPair():
             return _each_pair(tree)
         case t.On(stream=stream):
             return f"on {encode_name(stream)}"
-        case t.Silence(duration=duration):
-            return f"; silence {_number(duration)}"
+        case t.Silence(duration=duration, of=of):
+            return f"; silence {'' if of is None else f'of {encode_name(of)} '}{duration.text}"
         case t.Ends(text=text):
             return f"ends at {text}"
         case t.Within(amount=amount, events=events):
-            return f"within {_number(amount)}" + (" events" if events else "")
+            return f"within {amount.text}" + (" events" if events else "")
         case t.Emit(columns=columns):
             return "emit " + ", ".join(map(print_tree, columns))
         case t.Emitted(variable=variable, column=column, name=given):
@@ -160,29 +166,34 @@ def print_tree(tree: t.Tree) -> str:
             return written if given is None else f"{written} as {encode_name(given)}"
         case t.Item(text=text, quoted=quoted):
             return encode_text(text) if quoted else text
-        case t.Values(attribute=attribute, items=items):
+        case t.TestLine(attribute=attribute, items=items):
             return " ".join([_column_head(attribute), *map(print_tree, items)])
-        case t.Detected(at=at, start=start):
+        case t.ExpectedDetection(at=at, start=start):
             return str(at) if start is None else f"{at} from {start}"
+        case t.ExpectedMatch():
+            return _match(tree)
         case t.Broken(keyword=keyword, name=broken_name):
             return f"// {keyword} {broken_name or ''}: could not be read"
     return " ".join(part for part in _words_of_line(tree) if part)
 
 
-def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern) -> tuple[str, str]:
+def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern | t.Facts) -> tuple[str, str]:
     """The text of a declaration before and from its `=`, `:=` or `from`."""
     match declaration:
         case t.Knowledge(shape=shape, name=name, path=path, name_column=column):
             named = "" if column is None else f" name {encode_text(column)}"
             return f"{shape} {encode_name(name)}", f"from {encode_text(path)}{named}"
         case t.Lookup(name=name, path=path, valid=valid, nearest=nearest):
-            found = f"by time {_number(valid)}, nearest {_number(nearest)}"
+            found = f"by time {valid.text}, nearest {nearest.text}"
             return f"lookup {encode_name(name)}", f"from {encode_text(path)} {found}"
+        case t.Facts(name=name, columns=columns):
+            return f"facts {encode_name(name)}({', '.join(map(print_tree, columns))})", f"from {_origin(declaration)}"
         case t.Let(name=name, body=body):
             return f"let {encode_name(name)}", f"= {print_expression(body)}"
         case t.Pattern(name=name, body=body, each=each, within=within, emit=emit, on=on, silence=silence):
-            head = " ".join([f"pattern {encode_name(name)}", *(str(part) for part in (on, each) if part is not None)])
-            clauses = [str(clause) for clause in (silence, within, emit) if clause is not None]
+            said = [print_tree(part) for part in (on, each) if part is not None]
+            head = " ".join([f"pattern {encode_name(name)}", *said])
+            clauses = [print_tree(clause) for clause in (silence, within, emit) if clause is not None]
             return head, " ".join([":=", print_expression(body), *clauses])
 
 
@@ -191,8 +202,37 @@ def _each_pair(each: t.EachPair) -> str:
     stream = encode_name(each.stream)
     of = f"{a}, {b} in {stream}" if each.other is None else f"{a} in {stream}, {b} in {encode_name(each.other)}"
     what = "ordered pair" if each.ordered else "pair"
-    reach = f"within {_number(each.within)} fresh {_number(each.fresh)}"
+    reach = f"within {each.within.text} fresh {each.fresh.text}"
     return f"for each {what} {of} {reach}" + (" projected" if each.projected else "")
+
+
+def _origin(facts: t.Facts) -> str:
+    if facts.path is None:
+        return f"changes {encode_name(facts.stream or '')}"
+    columns = ", ".join(map(print_tree, facts.file_columns))
+    return encode_text(facts.path) + (f" columns ({columns})" if columns else "")
+
+
+def rule_lines(rule: t.Rule) -> list[str]:
+    """The text of a rule in the lines of its usual layout: its name, its members, and a line for each clause."""
+    members = ("every combination of " if rule.every_combination else "") + _members(rule.members)
+    where = [] if rule.where is None else [_where(rule.where).lstrip()]
+    clauses = [clause for clause in (*rule.unless, rule.once_for, rule.within, rule.emit) if clause is not None]
+    return [f"rule {encode_name(rule.name)} :=", members, *where, *map(print_tree, clauses)]
+
+
+def _members(members: tuple[t.Member, ...]) -> str:
+    return ", ".join(map(print_tree, members))
+
+
+def _where(condition: t.Expression | None) -> str:
+    return "" if condition is None else f" where {print_expression(condition)}"
+
+
+def _match(match: t.ExpectedMatch) -> str:
+    times = (("at", match.at), ("from", match.start), ("decided", match.decided))
+    words = [*map(str, match.rows), *(f"{clause} {time}" for clause, time in times if time is not None)]
+    return " ".join(words if match.op is None else [match.op, *words])
 
 
 def _column_head(attribute: str | None) -> str:
@@ -217,9 +257,9 @@ def _words_of_line(line: t.Tree) -> list[str]:
         case t.Order(column=column):
             return ["order", encode_name(column)]
         case t.Lateness(duration=duration):
-            return ["lateness", _number(duration)]
+            return ["lateness", duration.text]
         case t.Forget(duration=duration):
-            return ["forget after", _number(duration)]
+            return ["forget after", duration.text]
         case t.Dedupe():
             return ["dedupe"]
         case t.Clean(what=what):
@@ -251,9 +291,11 @@ def test_lines(test: t.Test) -> list[str]:
             width[i] = max(width[i], len(word))
     lines = [" ".join(word.ljust(width[i]) for i, word in enumerate(row)).rstrip() for row in rows]
     ends = [] if test.ends is None else [print_tree(test.ends)]
-    return [*lines, *ends, print_detects(test.detects)]
+    return [*lines, *ends, _detects(test)]
 
 
-def print_detects(detects: tuple[t.Detected, ...]) -> str:
+def _detects(test: t.Test) -> str:
     """What a test expects."""
-    return "detects at " + ", ".join(map(print_tree, detects)) if detects else "detects nothing"
+    if test.matches:
+        return "detects " + ", ".join(map(print_tree, test.matches))
+    return "detects at " + ", ".join(map(print_tree, test.detects)) if test.detects else "detects nothing"

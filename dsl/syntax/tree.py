@@ -1,199 +1,20 @@
 """The tree that mirrors the text of a .sre file, parentheses included, so that it prints as it was written.
 
-Predicates and regexes share one family of expressions: at an opening parenthesis nobody can tell `(off)` from
-`((a + b) * 2 > 3)`, and the checker, which knows the names, decides. What the text means is in `meaning.py`.
+What declarations are made of is here, expressions are in `expression_tree.py` and names of this module too. What the
+text means is in `meaning.py`.
 
-Spans do not count for equality. `str()` of any of these gives text that parses to an equal tree.
+Spans do not count for equality. `printer` gives the text of any of these, which parses to an equal tree.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import field
-from fractions import Fraction
-from operator import attrgetter
-from typing import Any, Literal
+from typing import Literal
 
-from wayeb_py.dsl.node import NOWHERE, Node, Spanned, node
-from wayeb_py.errors import Source, Span
-
-
-class Tree(Spanned, Node):
-    """Anything that has a text."""
-
-    __slots__ = ()
-
-    def __str__(self) -> str:
-        from wayeb_py.dsl.syntax.printer import print_tree  # the printer needs these classes first
-
-        return print_tree(self)
-
-
-class Expression(Tree):
-    """A value, a predicate or a regex."""
-
-    __slots__ = ()
-
-
-@node
-class Name(Expression):
-    name: str
-
-
-@node
-class Number(Expression):
-    """A number as it was written, and its unit."""
-
-    literal: str
-    unit: str | None = None
-
-    @property
-    def value(self) -> Fraction:
-        """The number exactly, in its own unit."""
-        return Fraction(self.literal)
-
-
-@node
-class Text(Expression):
-    value: str
-
-
-@node
-class Word(Expression):
-    """`any`, `none`, `true` or `false`."""
-
-    word: Literal["any", "none", "true", "false"]
-
-
-@node
-class Call(Expression):
-    function: str
-    arguments: tuple[Expression, ...]
-    name_span: Span = field(default=NOWHERE, compare=False)
-
-
-@node
-class Entry(Expression):
-    """One entry of background knowledge: `port["Brest"]`."""
-
-    places: str
-    entry: str
-
-
-@node
-class Column(Expression):
-    """A column of the row that `for each` is at: `p.limit`."""
-
-    variable: str
-    column: str
-
-
-@node
-class Group(Expression):
-    """An expression in parentheses."""
-
-    body: Expression
-
-
-@node
-class Negative(Expression):
-    operand: Expression
-
-
-@node
-class Arithmetic(Expression):
-    operator: Literal["+", "-", "*", "/"]
-    left: Expression
-    right: Expression
-    operator_span: Span = field(default=NOWHERE, compare=False)
-
-
-@node
-class Compare(Expression):
-    comparator: Literal[">", ">=", "<", "<=", "=", "!="]
-    left: Expression
-    right: Expression
-    operator_span: Span = field(default=NOWHERE, compare=False)
-
-
-@node
-class Between(Expression):
-    """`x in low..high`, or `x not in low..high`."""
-
-    value: Expression
-    low: Expression
-    high: Expression
-    negated: bool = False
-
-
-@node
-class OneOf(Expression):
-    """`x in {a, b}`, or `x not in {a, b}`."""
-
-    value: Expression
-    options: tuple[Expression, ...]
-    negated: bool = False
-
-
-@node
-class Not(Expression):
-    operand: Expression
-    operator_span: Span = field(default=NOWHERE, compare=False)
-
-
-@node
-class And(Expression):
-    operands: tuple[Expression, ...]
-    operator_spans: tuple[Span, ...] = field(default=(), compare=False)
-
-
-@node
-class Or(Expression):
-    operands: tuple[Expression, ...]
-    operator_spans: tuple[Span, ...] = field(default=(), compare=False)
-
-
-@node
-class Sequence(Expression):
-    operands: tuple[Expression, ...]
-    operator_spans: tuple[Span, ...] = field(default=(), compare=False)
-
-
-@node
-class Intersection(Expression):
-    operands: tuple[Expression, ...]
-    operator_spans: tuple[Span, ...] = field(default=(), compare=False)
-
-
-@node
-class Union(Expression):
-    operands: tuple[Expression, ...]
-    operator_spans: tuple[Span, ...] = field(default=(), compare=False)
-
-
-@node
-class Complement(Expression):
-    operand: Expression
-    operator_span: Span = field(default=NOWHERE, compare=False)
-
-
-@node
-class Iteration(Expression):
-    """`R*`, `R+`, `R?`, `R{n}`, `R{n,}`, `R{n,m}`; `{1,}` and `+` are equal, and print as they were written."""
-
-    operand: Expression
-    at_least: int
-    at_most: int | None
-    operator_span: Span = field(default=NOWHERE, compare=False)
-    written: str = field(default="", compare=False)
-
-
-@node
-class Skip(Expression):
-    """`#(R1, …, Rn)` or `@(R1, …, Rn)`."""
-
-    policy: Literal["#", "@"]
-    operands: tuple[Expression, ...]
+from wayeb_py.dsl.node import NOWHERE, node
+from wayeb_py.dsl.syntax.expression_tree import *  # noqa: F403
+from wayeb_py.dsl.syntax.expression_tree import Expression, Name, Number, Text, Tree
+from wayeb_py.errors import SourceText, Span
 
 
 class Declaration(Tree):
@@ -302,7 +123,7 @@ class Let(Declaration):
 
 
 @node
-class Each(Tree):
+class ForEach(Tree):
     """`for each p in port`."""
 
     variable: str
@@ -336,9 +157,11 @@ class On(Tree):
 
 @node
 class Silence(Tree):
-    """`; silence 1 h` at the end of a pattern's regex."""
+    """`; silence 1 h` at the end of a pattern's regex; in a pair `; silence of a 1 h`."""
 
     duration: Number
+    of: str | None = None
+    of_span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @node
@@ -368,11 +191,65 @@ class Emit(Tree):
 class Pattern(Declaration):
     name: str
     body: Expression
-    each: Each | EachPair | None = None
+    each: ForEach | EachPair | None = None
     within: Within | None = None
     emit: Emit | None = None
     on: On | None = None
     silence: Silence | None = None
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
+class Facts(Declaration):
+    """`facts NAME(a, b) from "FILE" columns ("x", "y")`, or `facts NAME(a, b) from changes STREAM`."""
+
+    name: str
+    columns: tuple[Name, ...]
+    path: str | None
+    stream: str | None = None
+    file_columns: tuple[Text, ...] = ()
+    name_span: Span = field(default=NOWHERE, compare=False)
+    from_span: Span = field(default=NOWHERE, compare=False)  # of the path, or of the stream's name
+
+
+@node
+class Member(Tree):
+    """`x: NAME`, `x: episode of NAME`, `x: newest of NAME`."""
+
+    name: str
+    of: str
+    which: Literal["episode", "newest"] | None = None
+    name_span: Span = field(default=NOWHERE, compare=False)
+    of_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
+class Unless(Tree):
+    """`unless i: Inspection where …`."""
+
+    members: tuple[Member, ...]
+    where: Expression | None = None
+
+
+@node
+class OnceFor(Tree):
+    """`once for r, p`."""
+
+    members: tuple[Name, ...]
+
+
+@node
+class Rule(Declaration):
+    """`rule NAME := [every combination of] x: A, y: B where … unless … once for x within 1 h emit x.a, y.b`."""
+
+    name: str
+    members: tuple[Member, ...]
+    where: Expression | None = None
+    unless: tuple[Unless, ...] = ()
+    once_for: OnceFor | None = None
+    within: Within | None = None
+    emit: Emit | None = None
+    every_combination: bool = False
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -385,7 +262,7 @@ class Item(Tree):
 
 
 @node
-class Values(Tree):
+class TestLine(Tree):
     """A line of a test; `attribute` is None for the line `at:`."""
 
     attribute: str | None
@@ -393,9 +270,23 @@ class Values(Tree):
 
 
 @node
-class Detected(Tree):
+class ExpectedDetection(Tree):
     at: int
     start: int | None = None
+
+
+@node
+class ExpectedMatch(Tree):
+    """`0 2 1 at 3h from 1h decided 4h` in a test of a rule: the rows of its members by number, and times as written.
+
+    `op` is `+` or `-` in the test of a kept rule.
+    """
+
+    rows: tuple[int, ...]
+    op: Literal["+", "-"] | None = None
+    at: str | None = None
+    start: str | None = None
+    decided: str | None = None
 
 
 @node
@@ -407,14 +298,15 @@ class Ends(Tree):
 
 @node
 class Test(Declaration):
-    """`test NAME { … }`; without detections it `detects nothing`."""
+    """`test NAME { … }`; without detections it `detects nothing`. A test of a rule has `matches`, and no `detects`."""
 
     __test__ = False  # pytest takes classes of this name for its own
 
     pattern: str
-    lines: tuple[Values, ...]
-    detects: tuple[Detected, ...]
+    lines: tuple[TestLine, ...]
+    detects: tuple[ExpectedDetection, ...]
     ends: Ends | None = None
+    matches: tuple[ExpectedMatch, ...] = ()
     name_span: Span = field(default=NOWHERE, compare=False)
     detects_span: Span = field(default=NOWHERE, compare=False)
 
@@ -436,21 +328,4 @@ class Broken(Declaration):
 @node
 class File(Tree):
     declarations: tuple[Declaration, ...]
-    source: Source = field(default=Source("<text>", ""), compare=False)
-
-
-_PARTS: dict[type, Callable[[Any], tuple[Expression, ...]]] = {
-    **dict.fromkeys((Sequence, Union, Intersection, Skip, And, Or), attrgetter("operands")),
-    **dict.fromkeys((Compare, Arithmetic), attrgetter("left", "right")),
-    **dict.fromkeys((Not, Complement, Iteration, Negative), lambda node: (node.operand,)),
-    Group: lambda node: (node.body,),
-    Call: attrgetter("arguments"),
-    Between: attrgetter("value", "low", "high"),
-    OneOf: lambda node: (node.value, *node.options),
-}
-
-
-def parts_of(node: Expression) -> tuple[Expression, ...]:
-    """The expressions directly inside an expression, in the order of the text."""
-    parts = _PARTS.get(type(node))
-    return () if parts is None else parts(node)
+    source: SourceText = field(default=SourceText("<text>", ""), compare=False)

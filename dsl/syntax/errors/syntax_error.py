@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from wayeb_py.errors import Diagnostic, Source, Span
+from wayeb_py.errors import Diagnostic, SourceText, Span
 
 
-class SyntaxFault(Exception):  # noqa: N818 (it never reaches a user)
+class PatternSyntaxError(Exception):
     """The text cannot be read from here on; ends its declaration."""
 
     def __init__(self, message: str, span: Span, label: str = "", hint: str | None = None) -> None:
         super().__init__(message)
         self.message, self.span, self.label, self.hint = message, span, label, hint
 
-    def at(self, source: Source) -> Diagnostic:
+    def at(self, source: SourceText) -> Diagnostic:
         """The diagnostic for the file in which it was found."""
         return Diagnostic("error", self.message, source, self.span, self.label, self.hint)
 
 
-class HeightFault(Exception):  # noqa: N818 (it never reaches a user)
+class TreeHeightError(Exception):
     """An expression nests deeper than trees may be high."""
 
     def __init__(self, span: Span) -> None:

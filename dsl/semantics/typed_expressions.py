@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.units import Unit
-from wayeb_py.errors import Source, Span
+from wayeb_py.errors import SourceText, Span
 
-Place = tuple[Source, Span]
+Place = tuple[SourceText, Span]
 
 
 @dataclass(slots=True)

@@ -4,35 +4,35 @@ from __future__ import annotations
 
 import re
 
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import RESERVED, Token
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.dsl.units import ELSEWHERE, UNITS, suggest_unit
 from wayeb_py.errors import Span
 
 
-def unknown_unit(unit: str, span: Span) -> SyntaxFault:
+def unknown_unit(unit: str, span: Span) -> PatternSyntaxError:
     close = suggest_unit(unit)
     if unit.lower() in ELSEWHERE:
-        return SyntaxFault(f"unknown unit `{unit}`", span, "not a unit here", ELSEWHERE[unit.lower()])
+        return PatternSyntaxError(f"unknown unit `{unit}`", span, "not a unit here", ELSEWHERE[unit.lower()])
     hint = f"did you mean `{close}`?" if close else "the units are " + ", ".join(f"`{name}`" for name in UNITS)
-    return SyntaxFault(f"unknown unit `{unit}`", span, "not a unit", hint)
+    return PatternSyntaxError(f"unknown unit `{unit}`", span, "not a unit", hint)
 
 
-def odd_number(text: str, token: Token, unit: Token) -> SyntaxFault | None:
+def odd_number(text: str, token: Token, unit: Token) -> PatternSyntaxError | None:
     """A number that goes on in a way of other languages: `1_000`, `0x10`, `5 to 9`."""
     whole = token.span.to(unit.span)
     if unit.start == token.end and re.fullmatch(r"(?:_\d+)+", unit.text):
-        return SyntaxFault(
+        return PatternSyntaxError(
             "a number is written without `_`",
             whole,
             "digits and `_`",
             f"write `{token.text}{unit.text.replace('_', '')}`",
         )
     if token.text == "0" and unit.start == token.end and re.fullmatch(r"x[0-9a-fA-F]{1,12}", unit.text):
-        return SyntaxFault("a number is decimal", whole, "in base 16", f"write `{int(unit.text[1:], 16)}`")
+        return PatternSyntaxError("a number is decimal", whole, "in base 16", f"write `{int(unit.text[1:], 16)}`")
     upto = re.match(r"(?:to|through|until)\s+(\S+?)(?=[\s)]|$)", text[unit.start : unit.start + 60])
     if upto:
-        return SyntaxFault(
+        return PatternSyntaxError(
             "a range is written with `..`",
             unit.span,
             "not a word of this language",
@@ -53,7 +53,7 @@ def check_count(token: Token, before: Token | None, after: Token, text: str) -> 
         repeated = after.text
     else:
         return
-    raise SyntaxFault(
+    raise PatternSyntaxError(
         "how often comes in braces, after what is repeated",
         token.span,
         "a number cannot be a letter",
@@ -65,7 +65,7 @@ def check_date(text: str, token: Token) -> None:
     """Refuses a date or a time of day that would be read as a difference, or as nothing."""
     date = re.compile(r"\d{4}-\d{2}-\d{2}(?:T[\d:.]+Z?)?(?![\w-])").match(text, token.start)
     if date:
-        raise SyntaxFault(
+        raise PatternSyntaxError(
             'a date stands in `time("…")`',
             Span(*date.span()),
             "would be a difference of numbers",
@@ -75,11 +75,11 @@ def check_date(text: str, token: Token) -> None:
     if clock and re.search(r"\bwithin\s*$", text[max(0, token.start - 20) : token.start]):
         seconds = 3600 * int(clock[1]) + 60 * int(clock[2]) + int(clock[3] or 0)
         amount = f"{seconds // 60} min" if seconds % 60 == 0 else f"{seconds} s"
-        raise SyntaxFault(
+        raise PatternSyntaxError(
             "a time has one number and one unit", Span(*clock.span()), "hours and minutes", f"write `within {amount}`"
         )
     if clock:
-        raise SyntaxFault(
+        raise PatternSyntaxError(
             "a time of day is told by its hour",
             Span(*clock.span()),
             "not a number",
@@ -87,20 +87,20 @@ def check_date(text: str, token: Token) -> None:
         )
 
 
-def spaced_unit(unit: str, span: Span) -> SyntaxFault:
-    return SyntaxFault("a unit has no space inside", span, "a space in the middle of a unit", f"write `{unit}`")
+def spaced_unit(unit: str, span: Span) -> PatternSyntaxError:
+    return PatternSyntaxError("a unit has no space inside", span, "a space in the middle of a unit", f"write `{unit}`")
 
 
-def bare_point(text: str, number: Token, point: Token) -> SyntaxFault:
+def bare_point(text: str, number: Token, point: Token) -> PatternSyntaxError:
     version = re.compile(r"\d+(?:\.\d+){2,}").match(text, number.start)
     if version:
-        return SyntaxFault(
+        return PatternSyntaxError(
             "a number has one decimal point",
             Span(*version.span()),
             "has more than one",
             f'write `{number.text}`, or `"{version[0]}"` if the column holds text',
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         "a number needs digits after its decimal point",
         number.span.to(point.span),
         "ends in a point",
@@ -108,8 +108,8 @@ def bare_point(text: str, number: Token, point: Token) -> SyntaxFault:
     )
 
 
-def bad_escape(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def bad_escape(token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         "this text holds an escape that is not known",
         token.span,
         "escapes are those of JSON",

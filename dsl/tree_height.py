@@ -5,12 +5,12 @@ The parser measures the text, and the checker what it stands for with every `let
 
 from __future__ import annotations
 
-from wayeb_py.errors import Diagnostic, LimitError, Source, Span
+from wayeb_py.errors import Diagnostic, LimitError, SourceText, Span
 
 MAX_HEIGHT = 500
 
 
-def too_high(source: Source, span: Span) -> LimitError:
+def too_high(source: SourceText, span: Span) -> LimitError:
     """The error for an expression that nests deeper than the limit."""
     message = f"this nests deeper than {MAX_HEIGHT} levels"
     knob = "write it with fewer levels; a `let` counts as what it stands for"

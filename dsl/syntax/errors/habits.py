@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 
-from wayeb_py.dsl.foreign import FUNCTIONS, IN_PREFIX_FORM, TEXT_FUNCTIONS
+from wayeb_py.dsl.foreign_functions import FUNCTIONS, IN_PREFIX_FORM, TEXT_FUNCTIONS
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import Token
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.dsl.wording import shown
 from wayeb_py.errors import Span
 
@@ -72,14 +72,14 @@ _PREFIX_OPERATORS = {";": "a ; b", "+": "a | b", "*": "a*", "^": "(x and y)", "|
 A_COMMENT = "a comment begins with `//`"
 
 
-def where_a_value_is_expected(text: str, token: Token, before: Token | None) -> SyntaxFault | None:
+def where_a_value_is_expected(text: str, token: Token, before: Token | None) -> PatternSyntaxError | None:
     """For what stands where a value, predicate or regex should."""
     rest = _line(text, token)
     starts = before is None or (before.text in ("(", ",") and before.kind == "sign")
     if starts and token.text in _PREFIX_OPERATORS and _is_prefix_call(rest):
         message, label, hint = IN_PREFIX_FORM
         instead = _PREFIX_OPERATORS[token.text]
-        return SyntaxFault(message, token.span, label, f"{hint}; here write `{instead}`")
+        return PatternSyntaxError(message, token.span, label, f"{hint}; here write `{instead}`")
     if rest.startswith("/*"):
         return _no_comment(Span(token.start, token.start + 2))
     # Right after `:=` a policy that lacks its parentheses is likelier than a comment.
@@ -91,33 +91,35 @@ def where_a_value_is_expected(text: str, token: Token, before: Token | None) -> 
         dots = re.match(r"\.+", rest)
         end = token.start + (dots.end() if dots else 1)
         hint = "write `any` for any event, `any*` for any number of them"
-        return SyntaxFault(
+        return PatternSyntaxError(
             "a letter is a predicate, not a character", Span(token.start, end), "stands for no event", hint
         )
     if token.text == "*" and before is not None and before.text in (";", "(", ",", "|"):
-        return SyntaxFault(
+        return PatternSyntaxError(
             "`*` follows what it repeats", token.span, "nothing to repeat", "write `any*` for any events"
         )
     if token.text in ("\\", "/"):
         hint = "a pattern is a regular expression over events: `(speed > 50)+ ; (speed = 0)`"
-        return SyntaxFault("a letter is a predicate, not a character", token.span, "not a letter", hint)
+        return PatternSyntaxError("a letter is a predicate, not a character", token.span, "not a letter", hint)
     if token.text == "." and before is not None and before.text == "..":
-        return SyntaxFault("a range has two dots", token.span, "one dot too many", "write `in 5..9`")
+        return PatternSyntaxError("a range has two dots", token.span, "one dot too many", "write `in 5..9`")
     if token.text == ">" and before is not None and before.text == ">" and before.end == token.start:
         hint = "write `;` for one event after the other"
-        return SyntaxFault(
+        return PatternSyntaxError(
             "`>>` is not an operator", before.span.to(token.span), "not an operator of this language", hint
         )
     if token.text in (">", "<", ">=", "<=", "=", "!=") and before is not None and before.text in ("and", "or", "not"):
         hint = "write what is compared on both sides: `speed > 5 and speed < 9`"
-        return SyntaxFault(f"something is missing before `{token.text}`", token.span, "has nothing on its left", hint)
+        return PatternSyntaxError(
+            f"something is missing before `{token.text}`", token.span, "has nothing on its left", hint
+        )
     if token.text == "within" and re.match(r"within\s*\(", rest):
         hint = "write `near(port, 5 km)` for a distance; a pattern ends in `within 30 min`"
-        return SyntaxFault("`within` is not a function", token.span, "a reserved word", hint)
+        return PatternSyntaxError("`within` is not a function", token.span, "a reserved word", hint)
     return None
 
 
-def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression) -> SyntaxFault | None:
+def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression) -> PatternSyntaxError | None:
     """For what stands right after a value, predicate or regex and does not go on from it."""
     rest = _line(text, token)
     left = shown(text[operand.span.start : operand.span.end])
@@ -128,7 +130,7 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
         return _no_choice(operand)
     if token.text == "=>":
         return _arrow(token, rest, operand)
-    if token.text == "%" and isinstance(operand, (t.Group, t.Iteration)):
+    if token.text == "%" and isinstance(operand, (t.Parentheses, t.Iteration)):
         return _no_comment(token.span)
     if token.text == "$" and re.match(r"\$\s*(?:$|[;)|]|within|emit|//)", rest):
         return _no_anchor(token)
@@ -137,7 +139,7 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
     if token.text == "%":
         if re.match(r"%\s*[\w(]", rest):
             hint = "write it in Python with `@function`, and name the file by `--functions`"
-            return SyntaxFault(
+            return PatternSyntaxError(
                 "there is no remainder of a division", token.span, "not an operator of this language", hint
             )
         return None
@@ -146,7 +148,7 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
     leading = operand.name.lower() if isinstance(operand, t.Name) else ""
     if leading in _LEADING and (token.kind == "name" or token.text == "("):
         hint = _LEADING[leading]
-        return SyntaxFault(f"`{left}` is not a word of this language", operand.span, "begins no pattern", hint)
+        return PatternSyntaxError(f"`{left}` is not a word of this language", operand.span, "begins no pattern", hint)
     if token.kind not in ("name", "number", "stray"):
         return None
     found = _comparing_words(rest, token, left) if token.kind == "name" else None
@@ -155,31 +157,35 @@ def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression
     if test := _TEXT_TESTS.match(rest):
         return _text_test(test, token, left)
     count = re.match(r"x\s*(\d+)\b|(\d+)\s*(?:times|x)\b", rest, re.IGNORECASE)
-    if count and isinstance(operand, (t.Name, t.Group)):
+    if count and isinstance(operand, (t.Name, t.Parentheses)):
         span = Span(token.start, token.start + count.end())
         hint = f"write `{left}{{{count[1] or count[2]}}}`"
-        return SyntaxFault("how often comes in braces, after what is repeated", span, "not in braces", hint)
+        return PatternSyntaxError("how often comes in braces, after what is repeated", span, "not in braces", hint)
     if word == "as":
         name = re.match(r"as\s+(\w+)", rest, re.IGNORECASE)
         called = name[1] if name else "NAME"
         hint = f"name it before the pattern, `let {called} = …`, and write `{called}` here"
-        return SyntaxFault("a part of a pattern has no name of its own", token.span, "`as` names nothing here", hint)
+        return PatternSyntaxError(
+            "a part of a pattern has no name of its own", token.span, "`as` names nothing here", hint
+        )
     if word in ("where", "when", "if", "having", "unless", "with"):
         hint = "write the condition inside the letter: `(speed > 5 and fuel < 0.5)`"
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"unknown clause `{token.text}`", token.span, "a pattern may end in `within` and `emit`", hint
         )
     if word in _FOLLOWING:
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`{token.text}` is not an operator", token.span, "not an operator of this language", _FOLLOWING[word]
         )
     if word in ("mod", "div"):
         hint = "write it in Python with `@function`, and name the file by `--functions`"
-        return SyntaxFault(f"`{token.text}` is not an operator", token.span, "not an operator of this language", hint)
+        return PatternSyntaxError(
+            f"`{token.text}` is not an operator", token.span, "not an operator of this language", hint
+        )
     return None
 
 
-def position_as_pair(text: str, opening: Token, comma: Token) -> SyntaxFault | None:
+def position_as_pair(text: str, opening: Token, comma: Token) -> PatternSyntaxError | None:
     """`(lon, lat) in port`."""
     pair = re.compile(r"\(\s*[^\W\d]\w*\s*,\s*[^\W\d]\w*\s*\)(?:\s*(?:not\s+)?in\s+([^\W\d]\w*))?").match(
         text, opening.start
@@ -187,7 +193,7 @@ def position_as_pair(text: str, opening: Token, comma: Token) -> SyntaxFault | N
     if pair is None or pair.end() < comma.end:
         return None
     places = pair[1] or "port"
-    return SyntaxFault(
+    return PatternSyntaxError(
         "a position is not written as a pair",
         Span(opening.start, text.index(")", comma.end) + 1),
         "the stream block names its columns once, by `position`",
@@ -195,9 +201,9 @@ def position_as_pair(text: str, opening: Token, comma: Token) -> SyntaxFault | N
     )
 
 
-def _no_choice(operand: t.Iteration) -> SyntaxFault:
+def _no_choice(operand: t.Iteration) -> PatternSyntaxError:
     """`a ? b : c`."""
-    return SyntaxFault(
+    return PatternSyntaxError(
         "there is no choice by `?` and `:`",
         operand.operator_span,
         "`?` means once or not at all",
@@ -205,11 +211,11 @@ def _no_choice(operand: t.Iteration) -> SyntaxFault:
     )
 
 
-def _arrow(token: Token, rest: str, operand: t.Expression) -> SyntaxFault | None:
+def _arrow(token: Token, rest: str, operand: t.Expression) -> PatternSyntaxError | None:
     """`a => b` that is no comparison: an implication, a step to the next event, or a function."""
-    if not isinstance(operand, (t.Group, t.Iteration)) and re.match(r"=>\s*(?:-?\d|\"|time\()[^<>=]*$", rest):
+    if not isinstance(operand, (t.Parentheses, t.Iteration)) and re.match(r"=>\s*(?:-?\d|\"|time\()[^<>=]*$", rest):
         return None  # a slip for `>=`
-    return SyntaxFault(
+    return PatternSyntaxError(
         "`=>` is not an operator",
         token.span,
         "not an operator of this language",
@@ -243,37 +249,37 @@ def _is_prefix_call(rest: str) -> bool:
     return False
 
 
-def _no_comment(span: Span) -> SyntaxFault:
-    return SyntaxFault(A_COMMENT, span, "does not begin a comment here", "write `//`")
+def _no_comment(span: Span) -> PatternSyntaxError:
+    return PatternSyntaxError(A_COMMENT, span, "does not begin a comment here", "write `//`")
 
 
-def _no_anchor(token: Token) -> SyntaxFault:
+def _no_anchor(token: Token) -> PatternSyntaxError:
     hint = "leave it out: a pattern is looked for from every event, and is detected at the event with which it ends"
-    return SyntaxFault(
+    return PatternSyntaxError(
         "a pattern has no anchors", token.span, f"`{token.text}` is one in a regular expression of text", hint
     )
 
 
-def _power(token: Token, left: str, times: str, is_value: bool) -> SyntaxFault:
+def _power(token: Token, left: str, times: str, is_value: bool) -> PatternSyntaxError:
     hint = f"write `{left}{{{times}}}` to repeat a regex" + (
         f", `{left} * {left}` for a square" if times == "2" else ""
     )
     if is_value:
         hint = f"write `{left} * {left}` for a square"
-    return SyntaxFault("`^` is not an operator", token.span, "not an operator of this language", hint)
+    return PatternSyntaxError("`^` is not an operator", token.span, "not an operator of this language", hint)
 
 
-def _method(operand: t.Column, token: Token) -> SyntaxFault | None:
+def _method(operand: t.Column, token: Token) -> PatternSyntaxError | None:
     method = operand.column.lower().replace("_", "")
     hint = _METHODS.get(method)
     if hint is None and method in TEXT_FUNCTIONS:
         hint = FUNCTIONS[method]
     elif hint is None:
         hint = f"write `{operand.column}({operand.variable})` if it is a function"
-    return SyntaxFault("nothing is called on a value with `.`", operand.span.to(token.span), "not a call", hint)
+    return PatternSyntaxError("nothing is called on a value with `.`", operand.span.to(token.span), "not a call", hint)
 
 
-def _comparing_words(rest: str, token: Token, left: str) -> SyntaxFault | None:
+def _comparing_words(rest: str, token: Token, left: str) -> PatternSyntaxError | None:
     """`greater than 50`, `is null`, `between 5 and 9`."""
     for words, sign in _COMPARING:
         found = words.match(rest)
@@ -300,12 +306,14 @@ def _comparing_words(rest: str, token: Token, left: str) -> SyntaxFault | None:
     return None
 
 
-def _instead(words: str, token: Token, hint: str) -> SyntaxFault:
+def _instead(words: str, token: Token, hint: str) -> PatternSyntaxError:
     span = Span(token.start, max(token.end, token.start + len(words)))
-    return SyntaxFault(f"`{' '.join(words.split())}` is not an operator", span, "not a word of this language", hint)
+    return PatternSyntaxError(
+        f"`{' '.join(words.split())}` is not an operator", span, "not a word of this language", hint
+    )
 
 
-def _text_test(test: re.Match[str], token: Token, left: str) -> SyntaxFault:
+def _text_test(test: re.Match[str], token: Token, left: str) -> PatternSyntaxError:
     word, sample = test["word"], test["text"]
     span = Span(token.start, token.start + len(word))
     hint = FUNCTIONS["matches"].replace("x ", f"{left} ")
@@ -317,4 +325,6 @@ def _text_test(test: re.Match[str], token: Token, left: str) -> SyntaxFault:
         hint = (
             f'write `{left} = "{sample}"` for the whole text; for parts of it a predicate in Python, with `@predicate`'
         )
-    return SyntaxFault(f"`{' '.join(word.split())}` is not an operator", span, "not an operator of this language", hint)
+    return PatternSyntaxError(
+        f"`{' '.join(word.split())}` is not an operator", span, "not an operator of this language", hint
+    )

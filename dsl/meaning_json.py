@@ -34,7 +34,7 @@ def write_meaning(meaning: m.Meaning) -> str:
     waiting: list[Any] = [meaning]
     while waiting:
         item = waiting.pop()
-        if isinstance(item, errors.Source):
+        if isinstance(item, errors.SourceText):
             steps.append(["source", sources.setdefault((item.name, item.text), len(sources))])
         elif isinstance(item, Fraction):
             steps.append(["/", f"{item.numerator:x}/{item.denominator:x}"])
@@ -58,7 +58,7 @@ def read_meaning(text: str) -> m.Meaning:
     """The tree that was written; ValueError where the text is not that of one."""
     try:
         facts = json.loads(text)
-        sources = [errors.Source(name, text) for name, text in facts["sources"]]
+        sources = [errors.SourceText(name, text) for name, text in facts["sources"]]
         stack: list[Any] = []
         for step in facts["steps"]:
             if not isinstance(step, list):

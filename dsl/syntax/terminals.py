@@ -1,8 +1,7 @@
-"""The rules that the grammar of declarations is made of: words, names, texts, quantities, expressions.
+"""The terminals that the grammar of declarations is made of: words, names, texts, quantities, expressions.
 
-A rule that must match is wrapped in `Need`, which says in the user's words what is missing: pyparsing's own
-messages name rules. Text is given as a `Piece`, which knows where in its file it stands, so that spans need no
-shifting afterwards.
+A terminal that must match is wrapped in `Required`, which says in the user's words what is missing: pyparsing's own
+messages name its elements. Terminals read a `Piece`, the text of one declaration.
 """
 
 from __future__ import annotations
@@ -13,36 +12,17 @@ from typing import Any, cast
 
 import pyparsing as pp
 
-from wayeb_py.dsl.syntax import declaration_errors as c
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors import declarations as errors
+from wayeb_py.dsl.syntax.errors.declarations import ErrorAt
+from wayeb_py.dsl.syntax.errors.numbers import bad_escape
 from wayeb_py.dsl.syntax.expressions import check_literal, read_expression, read_quantity
-from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Token, decode_text, next_token
-from wayeb_py.dsl.syntax.number_errors import bad_escape
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
-
-Complaint = Callable[["Piece", Token], SyntaxFault]
+from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Token, decode_text
+from wayeb_py.dsl.syntax.piece import Piece
 
 
-class Piece(str):
-    """The text of one declaration, and its place in the whole text."""
-
-    whole: str
-    base: int
-
-    @classmethod
-    def cut(cls, whole: str, start: int, end: int) -> Piece:
-        """The piece from start to end."""
-        piece = cls(whole[start:end])
-        piece.whole, piece.base = whole, start
-        return piece
-
-    def token_at(self, loc: int) -> Token:
-        """The token that follows an offset within the piece."""
-        return next_token(self.whole, self.base + loc, self.base + len(self))
-
-
-class _Rule(pp.Token):
-    """A rule that skips blanks and comments itself; see `read`."""
+class _Terminal(pp.Token):
+    """A terminal that skips blanks and comments itself; see `read`."""
 
     def __init__(self, name: str) -> None:
         super().__init__()
@@ -51,10 +31,10 @@ class _Rule(pp.Token):
         self.mayIndexError = False
 
     def _generateDefaultName(self) -> str:  # noqa: N802 (pyparsing's name)
-        return "a rule"
+        return "a terminal"
 
     def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
-        """The end and the result, or None if the rule does not match."""
+        """The end and the result, or None if the terminal does not match."""
         raise NotImplementedError
 
     def parseImpl(self, instring: str, loc: int, do_actions: bool = True) -> tuple[int, Any]:  # noqa: N802
@@ -64,8 +44,8 @@ class _Rule(pp.Token):
         return found[0], pp.ParseResults([found[1]])
 
 
-class Lexical(_Rule):
-    """A lexical rule that gives a `Token`; `refused` are words that it does not take."""
+class Lexical(_Terminal):
+    """A terminal of letters and signs that gives a `Token`; `refused` are words that it does not take."""
 
     def __init__(self, kind: str, pattern: str, refused: frozenset[str] = frozenset()) -> None:
         super().__init__(kind)
@@ -80,29 +60,33 @@ class Lexical(_Rule):
         return match.end(), Token(self.kind, match[0], piece.base + at, piece.base + match.end())
 
 
-class Need(_Rule):
-    """A rule that must match; otherwise the complaint is raised and ends the declaration."""
+class Required(_Terminal):
+    """A terminal that must match; otherwise its error ends the declaration."""
 
-    def __init__(self, rule: Lexical, complain: Complaint) -> None:
-        super().__init__(rule.kind)
-        self.rule, self.complain = rule, complain
+    def __init__(self, terminal: Lexical, error_at: ErrorAt) -> None:
+        super().__init__(terminal.kind)
+        self.terminal, self.error_at = terminal, error_at
 
     def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
-        found = self.rule.read(piece, loc)
+        found = self.terminal.read(piece, loc)
         if found is None:
-            raise self.complain(piece, piece.token_at(loc))
+            raise self.error_at(piece, piece.token_at(loc))
         return found
 
 
-class _ExpressionRule(_Rule):
-    """An expression, read by the precedence loop."""
+class _Expression(_Terminal):
+    """An expression, read by the precedence loop; in a rule the words of its clauses end it."""
+
+    def __init__(self, name: str, in_rule: bool = False) -> None:
+        super().__init__(name)
+        self.in_rule = in_rule
 
     def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
-        node, end = read_expression(piece.whole, piece.base + loc, piece.base + len(piece))
+        node, end = read_expression(piece.whole, piece.base + loc, piece.base + len(piece), self.in_rule)
         return end - piece.base, node
 
 
-class QuantityRule(_Rule):
+class Quantity(_Terminal):
     """A number with its unit, or with the word `events` where that is allowed."""
 
     def __init__(self, what: str, events: bool = False, example: str | None = None) -> None:
@@ -112,7 +96,7 @@ class QuantityRule(_Rule):
     def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
         first = piece.token_at(loc)
         if first.kind != "number":
-            raise c.no_quantity(self.what, self.events, piece, first, self.example)
+            raise errors.no_quantity(self.what, self.events, piece, first, self.example)
         following = piece.token_at(first.end - piece.base)
         if self.events and following.text in ("events", "event"):
             check_literal(first)
@@ -129,18 +113,19 @@ def word(text: str) -> Lexical:
 
 
 NAME_PATTERN = f"{NAME.pattern}|{BACKQUOTED.pattern}"
-EXPRESSION = _ExpressionRule("an expression")
+EXPRESSION = _Expression("an expression")
+CONDITION = _Expression("a condition", in_rule=True)
 COMMA = word(",")
 END = Lexical("end", r"\Z")
 QUOTED = Lexical("text", str(TEXT.pattern))
 
 
-def need_name(what: str) -> Need:
-    return Need(Lexical("name", NAME_PATTERN, RESERVED), lambda piece, token: c.no_name(what, piece, token))
+def need_name(what: str) -> Required:
+    return Required(Lexical("name", NAME_PATTERN, RESERVED), lambda piece, token: errors.no_name(what, piece, token))
 
 
-def need(text: str, complain: Complaint) -> Need:
-    return Need(word(text), complain)
+def required(text: str, error_at: ErrorAt) -> Required:
+    return Required(word(text), error_at)
 
 
 def name_of(token: Token) -> str:
@@ -158,10 +143,10 @@ def end_of(item: Any) -> int:
     return item.end if isinstance(item, Token) else item.span.end
 
 
-def made(rule: pp.ParserElement, make: Callable[[list[Any]], Any]) -> pp.ParserElement:
-    """The rule with its result turned into a node."""
+def made(element: pp.ParserElement, make: Callable[[list[Any]], Any]) -> pp.ParserElement:
+    """The element with its result turned into a node."""
 
     def act(instring: str, loc: int, tokens: pp.ParseResults) -> Any:
         return [make(list(tokens))]
 
-    return rule.add_parse_action(act)
+    return element.add_parse_action(act)

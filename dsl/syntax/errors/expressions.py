@@ -10,10 +10,10 @@ import unicodedata
 from collections.abc import Sequence
 
 from wayeb_py.dsl.functions import USAGE
-from wayeb_py.dsl.syntax import habits
 from wayeb_py.dsl.syntax import tree as t
+from wayeb_py.dsl.syntax.errors import habits
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
 from wayeb_py.dsl.wording import close_to, did_you_mean, shown
 from wayeb_py.errors import Span
 
@@ -52,9 +52,9 @@ _QUOTES = "'‘’“”„«»"
 # Brackets.
 
 
-def never_closed(opening: Token) -> SyntaxFault:
+def never_closed(opening: Token) -> PatternSyntaxError:
     what = "brace" if opening.text == "{" else "parenthesis"
-    return SyntaxFault(
+    return PatternSyntaxError(
         f"this {what} is never closed", opening.span, f"opened here, and its `{_closing(opening)}` is missing"
     )
 
@@ -63,13 +63,13 @@ def _closing(opening: Token) -> str:
     return "}" if opening.text == "{" else ")"
 
 
-def clause_inside(token: Token) -> SyntaxFault:
+def clause_inside(token: Token) -> PatternSyntaxError:
     """`within` or `emit` in parentheses that are closed after it."""
     if token.text == "emit":
-        return SyntaxFault(
+        return PatternSyntaxError(
             "`emit` holds for a whole pattern", token.span, "inside parentheses", "put it at the very end"
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         "`within` holds for a whole pattern",
         token.span,
         "inside parentheses",
@@ -77,9 +77,9 @@ def clause_inside(token: Token) -> SyntaxFault:
     )
 
 
-def silence_inside(token: Token) -> SyntaxFault:
+def silence_inside(token: Token) -> PatternSyntaxError:
     """`; silence` in parentheses."""
-    return SyntaxFault(
+    return PatternSyntaxError(
         "`silence` is the last part of a pattern",
         token.span,
         "inside parentheses",
@@ -87,8 +87,8 @@ def silence_inside(token: Token) -> SyntaxFault:
     )
 
 
-def silence_alone(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def silence_alone(token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         "`silence` comes after `;`, at the end of a pattern",
         token.span,
         "no sequence is before it",
@@ -96,14 +96,14 @@ def silence_alone(token: Token) -> SyntaxFault:
     )
 
 
-def closes_nothing(token: Token) -> SyntaxFault:
+def closes_nothing(token: Token) -> PatternSyntaxError:
     what, opening = ("brace", "{") if token.text == "}" else ("parenthesis", "(")
-    return SyntaxFault(f"this {what} closes nothing", token.span, f"no `{opening}` is open here")
+    return PatternSyntaxError(f"this {what} closes nothing", token.span, f"no `{opening}` is open here")
 
 
-def policy_without_parenthesis(text: str, token: Token, before: Token | None) -> SyntaxFault:
+def policy_without_parenthesis(text: str, token: Token, before: Token | None) -> PatternSyntaxError:
     comment = habits.where_a_value_is_expected(text, token, before)
-    return comment or SyntaxFault(
+    return comment or PatternSyntaxError(
         f"`{token.text}` is not followed by its parenthesis",
         token.span,
         "a list in parentheses is expected right after it",
@@ -111,15 +111,15 @@ def policy_without_parenthesis(text: str, token: Token, before: Token | None) ->
     )
 
 
-def bad_entry(name: Token, opening: Token, entry: Token) -> SyntaxFault:
+def bad_entry(name: Token, opening: Token, entry: Token) -> PatternSyntaxError:
     if entry.kind == "number":
-        return SyntaxFault(
+        return PatternSyntaxError(
             "how often comes in braces, after what is repeated",
             opening.span,
             "not a brace",
             f"write `{name.text}{{{entry.text}}}`",
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         "between `[` and `]` stands the name of one place, in double quotes",
         opening.span,
         "expected such a name here",
@@ -130,15 +130,15 @@ def bad_entry(name: Token, opening: Token, entry: Token) -> SyntaxFault:
 # Operators.
 
 
-def prefix_inside(token: Token, waiting: Token) -> SyntaxFault:
+def prefix_inside(token: Token, waiting: Token) -> PatternSyntaxError:
     if token.text == "!":
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`!` cannot stand after `{waiting.text}`",
             token.span,
             "`!` is the complement of a regex",
             "write `not` for a predicate",
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         f"`not` cannot stand after `{waiting.text}`",
         token.span,
         f"`{waiting.text}` binds more tightly than `not`",
@@ -146,8 +146,8 @@ def prefix_inside(token: Token, waiting: Token) -> SyntaxFault:
     )
 
 
-def after_set(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def after_set(token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         f"`{token.text}` cannot follow `in {{…}}` directly",
         token.span,
         "what is before it is a predicate",
@@ -155,14 +155,14 @@ def after_set(token: Token) -> SyntaxFault:
     )
 
 
-def iteration_in_sum(token: Token) -> SyntaxFault:
+def iteration_in_sum(token: Token) -> PatternSyntaxError:
     hint = "write `x * x` for a square" if token.text == "*" else None
-    return SyntaxFault(
+    return PatternSyntaxError(
         f"`{token.text}` cannot follow an iteration", token.span, "what is before it is a regex, not a number", hint
     )
 
 
-def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expression, int]]) -> SyntaxFault:
+def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expression, int]]) -> PatternSyntaxError:
     middle = operands[-1][0]
     hint = "join two comparisons with `and`"
     if len(operands) > 1:
@@ -170,32 +170,35 @@ def chained_comparison(text: str, token: Token, operands: list[tuple[t.Expressio
         rest = re.compile(r"\s*(-?[\w.]+(?: ?(?:km/h|m/s|nmi|km|kn|m|s|min|h|d)\b)?)").match(text, token.end)
         last = rest[1] if rest else "…"
         hint = f"write `{first} and {shown(text[middle.span.start : middle.span.end])} {token.text} {last}`"
-    return SyntaxFault("comparisons do not chain", token.span, "a second comparison of the same value", hint)
+    return PatternSyntaxError("comparisons do not chain", token.span, "a second comparison of the same value", hint)
 
 
-def square_set(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def square_set(token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         "a set stands in braces", token.span, "not a bracket of a set", 'write `in {"a", "b"}` or `in 5..9`'
     )
 
 
-def in_without_range(operand: t.Expression) -> SyntaxFault:
+def in_without_range(operand: t.Expression) -> PatternSyntaxError:
     ends: tuple[t.Expression, ...] = ()
     if isinstance(operand, t.Arithmetic) and operand.operator == "-":
         ends = (operand.left, operand.right)
     elif isinstance(operand, t.Call) and operand.function in ("range", "interval", "between"):
         ends = operand.arguments
-    if len(ends) == 2 and all(isinstance(end, t.Number) for end in ends):
-        low, high = (str(end) for end in ends)
-        return SyntaxFault("a range is written with `..`", operand.span, "not a range", f"write `in {low}..{high}`")
+    numbers = [end.text for end in ends if isinstance(end, t.Number)]
+    if len(ends) == len(numbers) == 2:
+        low, high = numbers
+        return PatternSyntaxError(
+            "a range is written with `..`", operand.span, "not a range", f"write `in {low}..{high}`"
+        )
     if isinstance(operand, t.Name):
-        return SyntaxFault(
+        return PatternSyntaxError(
             "`in` needs a range or a set",
             operand.span,
             "neither a range nor a set",
             f'write `in 5..9` or `in {{"a", "b"}}`; of places `inside({operand.name})`, `near({operand.name}, 1 km)`',
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         "`in` needs a range or a set",
         operand.span,
         "neither a range nor a set",
@@ -203,8 +206,8 @@ def in_without_range(operand: t.Expression) -> SyntaxFault:
     )
 
 
-def stray_dots(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def stray_dots(token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         "`..` stands only in a range after `in`",
         token.span,
         "no `in` before it",
@@ -212,16 +215,16 @@ def stray_dots(token: Token) -> SyntaxFault:
     )
 
 
-def stray_comma(token: Token, before: Token, after: Token) -> SyntaxFault:
+def stray_comma(token: Token, before: Token, after: Token) -> PatternSyntaxError:
     if before.kind == "number" and after.kind == "number" and before.end == token.start and after.start == token.end:
         whole = before.text.replace(".", "") if re.fullmatch(r"\d{1,3}\.\d{3}", before.text) else before.text
         hint = f"write `{whole}.{after.text}`"
         if re.fullmatch(r"\d{3}(?:\.\d+)?", after.text) and before.text.isdecimal() and before.text != "0":
             hint = f"write `{before.text}{after.text}`, or `{before.text}.{after.text}` if the comma is a decimal point"
-        return SyntaxFault(
+        return PatternSyntaxError(
             "a number has a decimal point, not a comma", before.span.to(after.span), "a comma inside a number", hint
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         "`,` joins nothing here",
         token.span,
         "it stands only in lists",
@@ -231,9 +234,9 @@ def stray_comma(token: Token, before: Token, after: Token) -> SyntaxFault:
 
 def check_comment(text: str, token: Token, operand: t.Expression) -> None:
     """Refuses a comment of SQL or C, which would be read as a sum."""
-    after_letter = isinstance(operand, (t.Group, t.Iteration, t.Name, t.Word, t.Skip))
+    after_letter = isinstance(operand, (t.Parentheses, t.Iteration, t.Name, t.Word, t.Skip))
     if re.compile(r"--\s|/\*").match(text, token.start) and after_letter:
-        raise SyntaxFault(
+        raise PatternSyntaxError(
             habits.A_COMMENT, Span(token.start, token.start + 2), "does not begin a comment here", "write `//`"
         )
 
@@ -241,17 +244,17 @@ def check_comment(text: str, token: Token, operand: t.Expression) -> None:
 # Bounds of an iteration.
 
 
-def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
+def bad_bounds(text: str, opening: Token, token: Token) -> PatternSyntaxError:
     if token.kind == "end":
         return never_closed(opening)
     ends = re.compile(r"\{\s*(\d+)\s*(?:\.\.+|-|–|:|to)\s*(\d+)\s*\}").match(text, opening.start)
     least = re.compile(r"\{\s*(?:at\s+least|>=?)\s*(\d+)\s*\}|\{\s*(\d+)\s*\+\s*\}").match(text, opening.start)
     if ends or least:
         instead = f"{{{ends[1]},{ends[2]}}}" if ends else f"{{{least[1] or least[2]},}}" if least else ""
-        return SyntaxFault(
+        return PatternSyntaxError(
             "how often an iteration goes is told by whole numbers", token.span, "not a comma", f"write `{instead}`"
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         "how often an iteration goes is told by whole numbers",
         token.span,
         "not a whole number",
@@ -259,13 +262,15 @@ def bad_bounds(text: str, opening: Token, token: Token) -> SyntaxFault:
     )
 
 
-def wrong_bounds(shape: str, span: Span, numbers: list[str]) -> SyntaxFault:
+def wrong_bounds(shape: str, span: Span, numbers: list[str]) -> PatternSyntaxError:
     hint = f"write `{{0,{numbers[0]}}}`" if shape == ",n" else "write `{3}`, `{3,}` or `{3,5}`"
-    return SyntaxFault("how often an iteration goes is told by one or two whole numbers", span, "not such bounds", hint)
+    return PatternSyntaxError(
+        "how often an iteration goes is told by one or two whole numbers", span, "not such bounds", hint
+    )
 
 
-def reversed_bounds(low: int, high: int, span: Span) -> SyntaxFault:
-    return SyntaxFault(
+def reversed_bounds(low: int, high: int, span: Span) -> PatternSyntaxError:
+    return PatternSyntaxError(
         f"an iteration cannot go at least {low} and at most {high} times",
         span,
         "the upper bound is below the lower",
@@ -276,13 +281,13 @@ def reversed_bounds(low: int, high: int, span: Span) -> SyntaxFault:
 # Something is missing, or too much.
 
 
-def foreign(text: str, token: Token) -> SyntaxFault | None:
+def foreign(text: str, token: Token) -> PatternSyntaxError | None:
     """The message for a character or sign that the language does not have."""
     if token.kind == "sign" and token.text in _FOREIGN_SIGNS:
         message, hint = _FOREIGN_SIGNS[token.text]
-        return SyntaxFault(message, token.span, "not an operator of this language", hint)
+        return PatternSyntaxError(message, token.span, "not an operator of this language", hint)
     if token.kind == "sign" and token.text in (":=", ":"):
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`{token.text}` cannot stand here", token.span, "inside an expression", "write `=` to compare with a value"
         )
     if token.kind != "stray":
@@ -296,13 +301,13 @@ def foreign(text: str, token: Token) -> SyntaxFault | None:
         closed = closing < len(text) and text[closing] != "\n"
         span = Span(token.start, closing + 1 if closed else token.end)
         instead = f'write `"{shown(text[token.end : closing])}"`' if closed else None
-        return SyntaxFault("text stands in double quotes", span, "other quotes", instead)
+        return PatternSyntaxError("text stands in double quotes", span, "other quotes", instead)
     if token.text in _FOREIGN_SIGNS:
         message, hint = _FOREIGN_SIGNS[token.text]
-        return SyntaxFault(message, token.span, "not an operator of this language", hint)
+        return PatternSyntaxError(message, token.span, "not an operator of this language", hint)
     plain = unicodedata.normalize("NFKC", token.text)
     if plain != token.text and len(plain) == 1 and plain.isascii() and plain.isprintable():
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`{token.text}` is not the sign `{plain}`",
             token.span,
             unicodedata.name(token.text, "another character").lower(),
@@ -310,15 +315,17 @@ def foreign(text: str, token: Token) -> SyntaxFault | None:
         )
     code = f"U+{ord(token.text):04X}"
     if unicodedata.category(token.text) == "Cf":
-        return SyntaxFault(f"an invisible character stands here, {code}", token.span, "cannot be seen", "delete it")
+        return PatternSyntaxError(
+            f"an invisible character stands here, {code}", token.span, "cannot be seen", "delete it"
+        )
     name = token.text if token.text.isprintable() else code
-    return SyntaxFault(f"`{name}` means nothing here", token.span, "a character that the language does not have")
+    return PatternSyntaxError(f"`{name}` means nothing here", token.span, "a character that the language does not have")
 
 
-def unclosed(text: str, token: Token, message: str, label: str) -> SyntaxFault:
+def unclosed(text: str, token: Token, message: str, label: str) -> PatternSyntaxError:
     end = text.find("\n", token.start)
     end = len(text) if end < 0 else end
-    return SyntaxFault(message, Span(token.start, token.start + len(text[token.start : end].rstrip())), label)
+    return PatternSyntaxError(message, Span(token.start, token.start + len(text[token.start : end].rstrip())), label)
 
 
 def is_shouted(word: str) -> bool:
@@ -326,14 +333,14 @@ def is_shouted(word: str) -> bool:
     return word.lower() in RESERVED and word not in RESERVED
 
 
-def shouted(span: Span, word: str) -> SyntaxFault:
-    return SyntaxFault(
+def shouted(span: Span, word: str) -> PatternSyntaxError:
+    return PatternSyntaxError(
         f"`{word.lower()}` is written in lower case", span, "not a word of this language", f"write `{word.lower()}`"
     )
 
 
-def reserved_word(token: Token) -> SyntaxFault:
-    return SyntaxFault(
+def reserved_word(token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         f"`{token.text}` is a reserved word",
         token.span,
         "cannot be a name",
@@ -341,11 +348,11 @@ def reserved_word(token: Token) -> SyntaxFault:
     )
 
 
-def nothing_follows(span: Span) -> SyntaxFault:
-    return SyntaxFault("an expression is missing here", span, "nothing follows")
+def nothing_follows(span: Span) -> PatternSyntaxError:
+    return PatternSyntaxError("an expression is missing here", span, "nothing follows")
 
 
-def no_operand(text: str, token: Token, before: Token | None, opening: Token | None) -> SyntaxFault:
+def no_operand(text: str, token: Token, before: Token | None, opening: Token | None) -> PatternSyntaxError:
     """Something that is no value, predicate or regex stands where one is expected."""
     found = habits.where_a_value_is_expected(text, token, before) or foreign(text, token)
     if found is not None:
@@ -354,20 +361,22 @@ def no_operand(text: str, token: Token, before: Token | None, opening: Token | N
     if token.kind == "name" and token.text in DECLARATIONS:
         return reserved_word(token)
     if before is not None and before.text == "(" and token.text == ")":
-        return SyntaxFault("there is nothing between these parentheses", before.span.to(token.span), "empty")
+        return PatternSyntaxError("there is nothing between these parentheses", before.span.to(token.span), "empty")
     if before is not None and before.text == "{" and token.text == "}":
-        return SyntaxFault("this set is empty", before.span.to(token.span), "nothing is in it")
+        return PatternSyntaxError("this set is empty", before.span.to(token.span), "nothing is in it")
     if token.kind == "sign" and token.text == "." and before is not None:
-        return SyntaxFault(
+        return PatternSyntaxError(
             "a number needs digits before its decimal point", token.span, "begins with a point", "write `0.5`"
         )
     if before is None or (before.text == "(" and token.kind != "end"):
         if token.text in ("{", "["):
-            return SyntaxFault(
+            return PatternSyntaxError(
                 f"`{token.text}` cannot begin an expression", token.span, "not a parenthesis", "write `(`"
             )
         hint = "a number needs no plus sign" if token.text == "+" else None
-        return SyntaxFault(f"something is missing before `{token.text}`", token.span, "has nothing on its left", hint)
+        return PatternSyntaxError(
+            f"something is missing before `{token.text}`", token.span, "has nothing on its left", hint
+        )
     if token.kind == "end" and opening is not None and before.start == opening.start:
         return never_closed(opening)
     hint = None
@@ -377,14 +386,14 @@ def no_operand(text: str, token: Token, before: Token | None, opening: Token | N
         hint = "write `=`"
     elif token.text == "+":
         hint = "a number needs no plus sign"
-    return SyntaxFault(f"something is missing{after}", before.span, "has nothing on its right", hint)
+    return PatternSyntaxError(f"something is missing{after}", before.span, "has nothing on its right", hint)
 
 
-def looks_like_clause(token: Token) -> bool:
+def looks_like_clause(token: Token, clauses: Sequence[str] = ("within", "emit")) -> bool:
     """Whether a word is meant to be a clause such as `within`."""
     if token.kind != "name" or token.text in RESERVED:
         return False
-    return token.text.lower() in _FOREIGN_CLAUSES or close_to(token.text, ["within", "emit"]) is not None
+    return token.text.lower() in _FOREIGN_CLAUSES or close_to(token.text, clauses) is not None
 
 
 def begins_comparison(token: Token) -> bool:
@@ -398,7 +407,7 @@ def no_operator(
     operand: t.Expression,
     waiting: Sequence[Token],
     in_list: bool,
-) -> SyntaxFault:
+) -> PatternSyntaxError:
     """Two things stand side by side with nothing that joins them; `in_list` if they stand in a set or a call."""
     found = None if in_list else habits.where_an_operator_is_expected(text, token, operand)
     found = found or foreign(text, token)
@@ -411,40 +420,40 @@ def no_operator(
         return shouted(operand.span, operand.name)
     if isinstance(operand, t.Name) and operand.name in USAGE and token.kind in ("name", "backquoted"):
         usage = f"write `{operand.name}({token.text})`"
-        return SyntaxFault(
+        return PatternSyntaxError(
             "the arguments of a call stand in parentheses", operand.span.to(token.span), "no parentheses", usage
         )
     if in_list and token.kind in ("text", "number", "name", "backquoted") and token.text not in RESERVED:
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"a comma is missing between `{left}` and `{shown(token.text)}`",
             token.span,
             "nothing joins the two",
             "write `,`",
         )
     if token.text == "(" and isinstance(operand, t.Name) and operand.name in USAGE:
-        return SyntaxFault(
+        return PatternSyntaxError(
             "the parenthesis of a call touches its name",
             Span(operand.span.start, token.end),
             "a space before the parenthesis",
             f"write `{operand.name}(`",
         )
     if looks_like_clause(token):
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"unknown clause `{token.text}`",
             token.span,
             "a pattern may end in `within` and `emit`",
             did_you_mean(token.text, ["within", "emit"]),
         )
     if token.kind == "sign" and token.text == ".":
-        return SyntaxFault(
+        return PatternSyntaxError(
             "`.` is not an operator", token.span, "joins nothing", "write `;` for one event after the other"
         )
     if token.kind == "sign" and token.text in "[]":
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`{token.text}` cannot stand here", token.span, "stands only right after the name of places"
         )
     if token.kind == "name" and token.text in DECLARATIONS:
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`{token.text}` begins a declaration, and stands at the start of a line",
             token.span,
             "in the middle of another declaration",
@@ -453,15 +462,15 @@ def no_operator(
     in_predicate = any(sign.text not in (";", "|", "&", "!") for sign in waiting)
     between = Span(operand.span.end, max(token.start, operand.span.end + 1))
     right = shown(_operand_text(text, token))
-    letters = (t.Name, t.Word, t.Group, t.Iteration, t.Skip, t.Complement, t.Call)
+    letters = (t.Name, t.Word, t.Parentheses, t.Iteration, t.Skip, t.Complement, t.Call)
     if not in_predicate and isinstance(operand, letters) and token.kind not in ("number", "text"):
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"a `;` is missing between `{left}` and `{right}`",
             between if "\n" not in text[between.start : between.end] else token.span,
             "nothing joins the two",
             "write `;` for one event after the other",
         )
-    return SyntaxFault(
+    return PatternSyntaxError(
         f"nothing joins `{left}` and `{right}`",
         token.span,
         "an operator is missing before this",

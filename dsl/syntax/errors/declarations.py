@@ -5,20 +5,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from wayeb_py.dsl.syntax import habits
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.expression_errors import foreign, looks_like_clause, reserved_word
+from wayeb_py.dsl.syntax.errors import habits
+from wayeb_py.dsl.syntax.errors.expressions import foreign, looks_like_clause, reserved_word
+from wayeb_py.dsl.syntax.errors.numbers import duration_of_others, spaced_unit, unknown_unit
+from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.syntax.number_errors import duration_of_others, spaced_unit, unknown_unit
-from wayeb_py.dsl.syntax.syntax_error import SyntaxFault
-from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, Complaint, missing_unit, wrong_duration, wrong_length
+from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, WrongQuantity, missing_unit, wrong_duration, wrong_length
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
-
-if TYPE_CHECKING:
-    from wayeb_py.dsl.syntax.rules import Piece
 
 STREAM_WORDS = ("key", "time", "position", "motion", "attr", "order", "lateness", "forget", "dedupe", "clean")
 
@@ -50,83 +48,104 @@ _NAMED = {
     "the entity": ("`for each pair`", "for each pair a, b in vessels within 1 km fresh 10 min"),
     "the stream of a pair": ("`for each pair`", "for each pair a, b in vessels within 1 km fresh 10 min"),
     "on": ("`on`", "pattern Slow on vessels := …"),
+    "silence of": ("`silence of`", "silence of a 6 h"),
     "the emitted column": ("`as`", "emit a.speed as speed_a"),
     "the places": ("`for each`", "for each p in port"),
+    "rule": ("a rule", "rule Handover := r: Rendezvous, p: PortCall where …"),
+    "the member": ("a member of a rule", "r: Rendezvous"),
+    "what it ranges over": ("a member of a rule", "r: Rendezvous"),
+    "once for": ("`once for`", "once for r"),
+    "facts": ("a declaration of `facts`", 'facts owner(mmsi, company) from "owners.csv"'),
+    "a column of facts": ("a column of facts", 'facts owner(mmsi, company) from "owners.csv"'),
+    "the stream of changes": ("`from changes`", "facts listed(mmsi) from changes registry"),
 }
 
 
-def _something(token: Token) -> str:
+def something(token: Token) -> str:
+    """What stands where something else has to."""
     return "the declaration ends here" if token.kind == "end" else f"`{shown(token.text)}` stands here instead"
 
 
-_Complaint = Callable[["Piece", Token], SyntaxFault]
+ErrorAt = Callable[["Piece", Token], PatternSyntaxError]
 
 
-def _expected(message: str, hint: str) -> _Complaint:
-    """Something has to stand here, and something else does."""
-    return lambda piece, token: SyntaxFault(message, token.span, _something(token), hint)
+def expected(message: str, hint: str, after: Literal["name", "column"] | None = None) -> ErrorAt:
+    """Something has to stand here, and something else does: perhaps a hyphen, `after` a name or a column."""
+
+    def error(piece: Piece, token: Token) -> PatternSyntaxError:
+        found_hyphen = None if after is None else hyphen(piece, token, after == "column")
+        return found_hyphen or PatternSyntaxError(message, token.span, something(token), hint)
+
+    return error
 
 
 _A_PAIR = "for each pair a, b in vessels within 1 km fresh 10 min"
 
-no_unit = _expected(
+no_brace = expected(
+    "a block in braces is expected here",
+    "write `{` and close it with `}`",
+    after="name",
+)
+position_comma = expected(
+    "a position is two columns with a comma between them",
+    "write `position lon, lat`",
+    after="column",
+)
+motion_comma = expected(
+    "a motion is two columns, speed and course, with a comma between them",
+    "write `motion speed, course`",
+    after="column",
+)
+no_unit = expected(
     "a unit is expected after `in`",
     "write for example `in km/h`",
 )
-forget_after = _expected(
+forget_after = expected(
     "`forget` is followed by `after`",
     "write `forget after 30 d`",
 )
-no_lookup_by = _expected(
+no_lookup_by = expected(
     "after the file comes how its rows are found",
     "write for example `by time 1 h, nearest 50 km`",
 )
-no_column = _expected(
+no_column = expected(
     "the column of the file that is the name, in double quotes, is expected",
     'write for example `name "Main Port Name"`',
 )
-no_each = _expected(
+no_each = expected(
     "`for` is followed by `each`",
     "write `for each p in port`",
 )
-no_pair_in = _expected(
+no_pair_in = expected(
     "after the names of a pair comes `in` and the stream",
     f"write `{_A_PAIR}`",
 )
-no_second_entity = _expected(
+no_second_entity = expected(
     "a pair has two entities",
     f"write `{_A_PAIR}`",
 )
-no_reach = _expected(
+no_reach = expected(
     "a pair says how near its entities are",
     "write for example `within 1 km fresh 10 min` after the stream",
 )
-no_fresh = _expected(
+no_fresh = expected(
     "a pair says for how long a position counts",
     "write for example `fresh 10 min`: an entity that has been silent for longer may be anywhere",
 )
-no_event_number = _expected(
-    "an event is told by its number, counted from 0",
-    "write for example `detects at 3, 7`",
-)
-no_end = _expected(
-    "`ends at` is followed by a time",
-    "write for example `ends at 3h`",
-)
 
 
-def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
+def no_name(what: str, piece: Piece, token: Token) -> PatternSyntaxError:
     who, example = _NAMED[what]
     if token.kind == "name" and token.text in RESERVED:
         if what in ("pattern", "let", "points", "lines", "areas", "lookup", "the stream", "the row", "the entity"):
-            return SyntaxFault(
+            return PatternSyntaxError(
                 f"`{token.text}` is a reserved word", token.span, "cannot be a name", "choose another name"
             )
         return reserved_word(token)
     if token.kind == "text":
-        return SyntaxFault("a name has no quotes", token.span, "a text, not a name", f"write `{example}`")
-    if token.kind == "number":
-        return SyntaxFault(
+        return PatternSyntaxError("a name has no quotes", token.span, "a text, not a name", f"write `{example}`")
+    if token.kind == "number" and what != "silence of":
+        return PatternSyntaxError(
             "a name begins with a letter", token.span, "begins with a digit", "put a letter in front of it"
         )
     found = foreign(piece.whole, token) if token.kind == "stray" else None
@@ -136,11 +155,11 @@ def no_name(what: str, piece: Piece, token: Token) -> SyntaxFault:
         hint = (
             "name the columns: `emit speed, fuel`" if token.text == "*" else "write `emit speed, fuel`, no parentheses"
         )
-        return SyntaxFault("`emit` is followed by the names of columns", token.span, _something(token), hint)
-    return SyntaxFault(f"{who} needs a name", token.span, _something(token), f"write for example `{example}`")
+        return PatternSyntaxError("`emit` is followed by the names of columns", token.span, something(token), hint)
+    return PatternSyntaxError(f"{who} needs a name", token.span, something(token), f"write for example `{example}`")
 
 
-def _hyphen(piece: Piece, token: Token, is_column: bool = False) -> SyntaxFault | None:
+def hyphen(piece: Piece, token: Token, is_column: bool = False) -> PatternSyntaxError | None:
     """Between two words that belong together stands a hyphen."""
     text, base = piece.whole, piece.base
     if token.text != "-" or token.start <= base:
@@ -153,7 +172,7 @@ def _hyphen(piece: Piece, token: Token, is_column: bool = False) -> SyntaxFault 
     name = text[start:end]
     if start == token.start or end == token.end:
         return None
-    return SyntaxFault(
+    return PatternSyntaxError(
         "a name cannot hold a hyphen",
         Span(start, end),
         "`-` is the minus sign",
@@ -161,77 +180,54 @@ def _hyphen(piece: Piece, token: Token, is_column: bool = False) -> SyntaxFault 
     )
 
 
-def no_assignment(piece: Piece, token: Token) -> SyntaxFault:
-    hyphen = _hyphen(piece, token)
-    if hyphen is not None:
-        return hyphen
+def no_assignment(piece: Piece, token: Token) -> PatternSyntaxError:
+    found_hyphen = hyphen(piece, token)
+    if found_hyphen is not None:
+        return found_hyphen
     if token.text in ("=", ":", "==", "::="):
-        return SyntaxFault("a pattern is defined with `:=`", token.span, f"`{token.text}` stands here", "write `:=`")
+        return PatternSyntaxError(
+            "a pattern is defined with `:=`", token.span, f"`{token.text}` stands here", "write `:=`"
+        )
     if token.kind == "name" and token.text not in RESERVED:
-        return SyntaxFault(
+        return PatternSyntaxError(
             "the name of a pattern is one word",
             token.span,
             "a second word",
             "write `:=` after the name, or join the words with `_`",
         )
-    return SyntaxFault(
-        "after the name of a pattern comes `:=`", token.span, _something(token), "write `pattern NAME := …`"
+    return PatternSyntaxError(
+        "after the name of a pattern comes `:=`", token.span, something(token), "write `pattern NAME := …`"
     )
 
 
-def no_equals(piece: Piece, token: Token) -> SyntaxFault:
-    hyphen = _hyphen(piece, token)
-    if hyphen is not None:
-        return hyphen
+def no_equals(piece: Piece, token: Token) -> PatternSyntaxError:
+    found_hyphen = hyphen(piece, token)
+    if found_hyphen is not None:
+        return found_hyphen
     if token.text in (":=", ":", "=="):
-        return SyntaxFault("a `let` is defined with `=`", token.span, f"`{token.text}` stands here", "write `=`")
+        return PatternSyntaxError("a `let` is defined with `=`", token.span, f"`{token.text}` stands here", "write `=`")
     if token.text == "(":
-        return SyntaxFault("a `let` has no arguments", token.span, "`=` is expected here")
-    return SyntaxFault("after the name of a `let` comes `=`", token.span, _something(token), "write `let NAME = …`")
-
-
-def no_brace(piece: Piece, token: Token) -> SyntaxFault:
-    hyphen = _hyphen(piece, token)
-    if hyphen is not None:
-        return hyphen
-    return SyntaxFault(
-        "a block in braces is expected here", token.span, _something(token), "write `{` and close it with `}`"
+        return PatternSyntaxError("a `let` has no arguments", token.span, "`=` is expected here")
+    return PatternSyntaxError(
+        "after the name of a `let` comes `=`", token.span, something(token), "write `let NAME = …`"
     )
 
 
-def position_comma(piece: Piece, token: Token) -> SyntaxFault:
-    return _hyphen(piece, token, is_column=True) or SyntaxFault(
-        "a position is two columns with a comma between them",
-        token.span,
-        _something(token),
-        "write `position lon, lat`",
-    )
-
-
-def motion_comma(piece: Piece, token: Token) -> SyntaxFault:
-    return _hyphen(piece, token, is_column=True) or SyntaxFault(
-        "a motion is two columns, speed and course, with a comma between them",
-        token.span,
-        _something(token),
-        "write `motion speed, course`",
-    )
-
-
-def bad_kind(piece: Piece, token: Token) -> SyntaxFault:
-    hyphen = _hyphen(piece, token, is_column=True)
-    if hyphen is not None:
-        return hyphen
+def bad_kind(piece: Piece, token: Token) -> PatternSyntaxError:
+    found_hyphen = hyphen(piece, token, is_column=True)
+    if found_hyphen is not None:
+        return found_hyphen
     if token.kind != "name" or token.text in STREAM_WORDS:
-        return SyntaxFault(
+        return PatternSyntaxError(
             "an attribute needs a type",
             token.span,
-            _something(token),
+            something(token),
             "the types are `number`, `text`, `bool` and `time`",
         )
     known = _OTHER_KINDS.get(token.text.lower())
     hint = f"write `{known}`" if known else did_you_mean(token.text, ["number", "text", "bool", "time"])
     hint = hint or "the types are `number`, `text`, `bool` and `time`"
-    return SyntaxFault(f"unknown type `{token.text}`", token.span, "not a type of attributes", hint)
+    return PatternSyntaxError(f"unknown type `{token.text}`", token.span, "not a type of attributes", hint)
 
 
 def check_unit(token: Token) -> None:
@@ -247,7 +243,7 @@ def check_unit(token: Token) -> None:
 def check_time_unit(token: Token) -> None:
     """Refuses what is not a unit of a time column."""
     if token.text not in TIME_UNITS:
-        raise SyntaxFault(
+        raise PatternSyntaxError(
             f"a time column cannot be in `{token.text}`",
             token.span,
             "not such a unit",
@@ -255,106 +251,64 @@ def check_time_unit(token: Token) -> None:
         )
 
 
-def unit_of_other_kind(kind: Token, unit: Token) -> SyntaxFault:
-    return SyntaxFault(
+def unit_of_other_kind(kind: Token, unit: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
         f"only numbers have a unit, and this attribute is `{kind.text}`", unit.span, "leave out the unit"
     )
 
 
-def bad_clean(piece: Piece, token: Token) -> SyntaxFault:
-    return SyntaxFault(
-        "`clean` knows `ais` and `gps`", token.span, _something(token), did_you_mean(token.text, ["ais", "gps"])
+def bad_clean(piece: Piece, token: Token) -> PatternSyntaxError:
+    return PatternSyntaxError(
+        "`clean` knows `ais` and `gps`", token.span, something(token), did_you_mean(token.text, ["ais", "gps"])
     )
 
 
-def bad_stream_line(piece: Piece, token: Token) -> SyntaxFault:
+def bad_stream_line(piece: Piece, token: Token) -> PatternSyntaxError:
     if token.kind == "end":
         opening = piece.whole.index("{", piece.base)
-        return SyntaxFault(
+        return PatternSyntaxError(
             "this brace is never closed", Span(opening, opening + 1), "opened here, and its `}` is missing"
         )
-    hyphen = _hyphen(piece, token, is_column=True)
-    if hyphen is not None:
-        return hyphen
+    found_hyphen = hyphen(piece, token, is_column=True)
+    if found_hyphen is not None:
+        return found_hyphen
     if token.text in (";", ","):
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"`{token.text}` cannot stand here",
             token.span,
             "lines of a block end without a sign",
             f"leave out the `{token.text}`",
         )
     hint = did_you_mean(token.text, STREAM_WORDS) or "the lines begin with " + ", ".join(f"`{w}`" for w in STREAM_WORDS)
-    return SyntaxFault(
+    return PatternSyntaxError(
         f"unknown line `{shown(token.text)}` in a stream block", token.span, "not a word of this block", hint
     )
 
 
-def bad_test_line(piece: Piece, token: Token) -> SyntaxFault:
-    if token.kind == "end":
-        opening = piece.whole.index("{", piece.base)
-        return SyntaxFault(
-            "this brace is never closed", Span(opening, opening + 1), "opened here, and its `}` is missing"
-        )
-    rest = piece.whole[token.end : piece.base + len(piece)]
-    if token.kind in ("name", "backquoted") and rest[:1] == ":":
-        return SyntaxFault(
-            "after the colon comes a space", Span(token.start, token.end + 1), "the values touch the colon"
-        )
-    if token.kind == "name":
-        hint = did_you_mean(token.text, ["detects"]) or f"write `{token.text}: …` with one word an event"
-        return SyntaxFault(f"unknown line `{token.text}` in a test", token.span, "neither `NAME:` nor `detects`", hint)
-    if token.kind == "number":
-        return SyntaxFault(
-            "the events that are detected are separated by commas", token.span, "a comma is missing before this"
-        )
-    found = foreign(piece.whole, token) if token.kind == "stray" else None
-    return found or SyntaxFault(
-        "a line of a test is `NAME: values` or `detects …`", token.span, f"`{token.text}` is neither"
-    )
-
-
-def no_at(piece: Piece, token: Token) -> SyntaxFault:
-    hint = (
-        f"write `detects at {token.text}`" if token.kind == "number" else "write `detects at 3, 7` or `detects nothing`"
-    )
-    return SyntaxFault("`detects` is followed by `at` or `nothing`", token.span, _something(token), hint)
-
-
-def ends_twice(span: Span) -> SyntaxFault:
-    return SyntaxFault("a test says only once when its data end", span, "a second `ends at`", "leave one of them out")
-
-
-def not_one_detects(name: Token, keywords: list[Token]) -> SyntaxFault:
-    if not keywords:
-        return SyntaxFault(
-            "this test does not say what is detected",
-            name.span,
-            "no `detects` in its block",
-            "write `detects at 3` or `detects nothing`",
-        )
-    return SyntaxFault(
-        "a test says only once what is detected", keywords[1].span, "a second `detects`", "write `detects at 3, 7`"
-    )
-
-
-def no_from(piece: Piece, token: Token) -> SyntaxFault:
-    return _hyphen(piece, token) or SyntaxFault(
+def no_from(piece: Piece, token: Token) -> PatternSyntaxError:
+    return hyphen(piece, token) or PatternSyntaxError(
         "after the name comes `from` and the file",
         token.span,
-        _something(token),
+        something(token),
         'write for example `from "ports.csv"`',
     )
 
 
-def no_path(piece: Piece, token: Token) -> SyntaxFault:
-    found = foreign(piece.whole, token) if token.kind == "stray" else None
-    return found or SyntaxFault("the path of a file in double quotes is expected", token.span, _something(token))
+def foreign_sign(piece: Piece, token: Token) -> PatternSyntaxError | None:
+    """What is wrong with a sign that the language does not have."""
+    return foreign(piece.whole, token) if token.kind == "stray" else None
 
 
-def after_declaration(piece: Piece, token: Token) -> SyntaxFault:
+def no_path(piece: Piece, token: Token) -> PatternSyntaxError:
+    return foreign_sign(piece, token) or PatternSyntaxError(
+        "the path of a file in double quotes is expected", token.span, something(token)
+    )
+
+
+def after_declaration(piece: Piece, token: Token) -> PatternSyntaxError:
     if token.text in ("#", "-", "/", "%"):
-        return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
-    return SyntaxFault(
+        return PatternSyntaxError(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
+    return PatternSyntaxError(
         "this belongs to no declaration", token.span, "the declaration before it has ended", _declaration_hint(token)
     )
 
@@ -364,18 +318,22 @@ def _declaration_hint(token: Token) -> str | None:
     return close or "a declaration begins with its keyword: " + ", ".join(f"`{word}`" for word in DECLARATIONS)
 
 
-def unknown_declaration(token: Token) -> SyntaxFault:
+def unknown_declaration(token: Token) -> PatternSyntaxError:
     """A line that looks like a declaration begins with a word that is none of their keywords."""
     if token.text in ("#", "-", "/", "%", "'"):
-        return SyntaxFault(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
+        return PatternSyntaxError(habits.A_COMMENT, token.span, "does not begin a comment here", "write `//`")
     if token.kind != "name":
-        return SyntaxFault("a declaration is expected here", token.span, "not a keyword", _declaration_hint(token))
-    return SyntaxFault(f"unknown declaration `{token.text}`", token.span, "not a keyword", _declaration_hint(token))
+        return PatternSyntaxError(
+            "a declaration is expected here", token.span, "not a keyword", _declaration_hint(token)
+        )
+    return PatternSyntaxError(
+        f"unknown declaration `{token.text}`", token.span, "not a keyword", _declaration_hint(token)
+    )
 
 
-def no_keyword(token: Token) -> SyntaxFault:
+def no_keyword(token: Token) -> PatternSyntaxError:
     """A line defines something with `:=` and does not say what."""
-    return SyntaxFault(
+    return PatternSyntaxError(
         "this declaration has no keyword",
         token.span,
         "a name without `pattern` before it",
@@ -383,20 +341,20 @@ def no_keyword(token: Token) -> SyntaxFault:
     )
 
 
-def after_expression(piece: Piece, token: Token) -> SyntaxFault:
+def after_expression(piece: Piece, token: Token) -> PatternSyntaxError:
     keyword = piece.split(None, 1)[0]
     if token.text in ("within", "emit") and keyword == "let":
-        return SyntaxFault(f"`{token.text}` belongs to a pattern", token.span, "a `let` has no such clause")
+        return PatternSyntaxError(f"`{token.text}` belongs to a pattern", token.span, "a `let` has no such clause")
     if token.text == ";" and re.compile(r";\s*silence\b").match(piece.whole, token.start):
         silence = Span(token.start, piece.whole.index("silence", token.start) + len("silence"))
         if keyword == "let":
-            return SyntaxFault("`silence` belongs to a pattern", silence, "a `let` has no such clause")
-        return SyntaxFault(
+            return PatternSyntaxError("`silence` belongs to a pattern", silence, "a `let` has no such clause")
+        return PatternSyntaxError(
             "`silence` comes right after the sequence", silence, "after `within` or `emit`", "change their order"
         )
     before_it = " ".join(piece.whole[piece.base : token.start].split())
-    if keyword == "pattern" and token.kind == "sign" and re.search(r"; silence [\d.]+ ?\w+$", before_it):
-        return SyntaxFault(
+    if keyword == "pattern" and token.kind == "sign" and re.search(r"; silence (of \S+ )?[\d.]+ ?\w+$", before_it):
+        return PatternSyntaxError(
             "`silence` is the last part of a pattern",
             token.span,
             f"`{shown(token.text)}` follows it",
@@ -405,48 +363,48 @@ def after_expression(piece: Piece, token: Token) -> SyntaxFault:
     if token.text in ("within", "emit"):
         before = piece.whole[piece.base : token.start]
         if f" {token.text} " in " ".join(before.split()) + " ":
-            return SyntaxFault(f"`{token.text}` stands twice", token.span, "once before it already")
-        return SyntaxFault("`within` stands before `emit`", token.span, "after `emit`", "change their order")
-    hyphen = _hyphen(piece, token, is_column=True)
-    if hyphen is not None:
-        return hyphen
+            return PatternSyntaxError(f"`{token.text}` stands twice", token.span, "once before it already")
+        return PatternSyntaxError("`within` stands before `emit`", token.span, "after `emit`", "change their order")
+    found_hyphen = hyphen(piece, token, is_column=True)
+    if found_hyphen is not None:
+        return found_hyphen
     emits = " emit " in " ".join(piece.whole[piece.base : token.start].split())
     if token.kind in ("name", "backquoted") and emits and not looks_like_clause(token):
         label, hint = "after the columns before it", "write `emit a, b`"
-        return SyntaxFault("a comma is missing between two columns", token.span, label, hint)
+        return PatternSyntaxError("a comma is missing between two columns", token.span, label, hint)
     if (emits and token.text in ("(", ".")) or (emits and token.text.lower() == "as"):
         what = "columns keep their names" if token.text.lower() == "as" else "only columns of the events can be emitted"
-        return SyntaxFault(what, token.span, f"`{shown(token.text)}` stands here", "write `emit speed, fuel`")
+        return PatternSyntaxError(what, token.span, f"`{shown(token.text)}` stands here", "write `emit speed, fuel`")
     if token.kind == "name":
-        return SyntaxFault(
+        return PatternSyntaxError(
             f"unknown clause `{token.text}`",
             token.span,
             "a pattern may end in `within` and `emit`",
             did_you_mean(token.text, ["within", "emit"]),
         )
-    return foreign(piece.whole, token) or SyntaxFault(
+    return foreign(piece.whole, token) or PatternSyntaxError(
         f"`{shown(token.text)}` cannot stand here", token.span, "the declaration could end before it"
     )
 
 
-def no_each_in(piece: Piece, token: Token) -> SyntaxFault:
+def no_each_in(piece: Piece, token: Token) -> PatternSyntaxError:
     if re.search(r"for\s+each\s+(?:ordered|pairs?|two)\s*$", piece.whole[piece.base : token.start]):
-        return SyntaxFault("a pair has two entities", token.span, _something(token), f"write `{_A_PAIR}`")
-    return SyntaxFault(
-        "after the row's name comes `in` and the places", token.span, _something(token), "write `for each p in port`"
+        return PatternSyntaxError("a pair has two entities", token.span, something(token), f"write `{_A_PAIR}`")
+    return PatternSyntaxError(
+        "after the row's name comes `in` and the places", token.span, something(token), "write `for each p in port`"
     )
 
 
-def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: str | None = None) -> SyntaxFault:
+def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: str | None = None) -> PatternSyntaxError:
     example = example or (f"{what} 30 min` or `{what} 10 events" if events else f"{what} 10 min")
     rest = piece.whole[token.start : piece.base + len(piece)]
     meant = duration_of_others(rest)
     if meant is not None:
-        return SyntaxFault(
-            f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{what} {meant}`"
+        return PatternSyntaxError(
+            f"`{what}` is followed by a number and its unit", token.span, something(token), f"write `{what} {meant}`"
         )
-    return SyntaxFault(
-        f"`{what}` is followed by a number and its unit", token.span, _something(token), f"write `{example}`"
+    return PatternSyntaxError(
+        f"`{what}` is followed by a number and its unit", token.span, something(token), f"write `{example}`"
     )
 
 
@@ -460,21 +418,21 @@ def check_length(what: str, number: t.Number) -> None:
     _refuse(wrong_length(what, number.literal, number.unit), number.span)
 
 
-def _refuse(complaint: Complaint | None, span: Span) -> None:
-    if complaint is not None:
-        raise SyntaxFault(complaint.message, span, complaint.label, complaint.hint)
+def _refuse(wrong: WrongQuantity | None, span: Span) -> None:
+    if wrong is not None:
+        raise PatternSyntaxError(wrong.message, span, wrong.label, wrong.hint)
 
 
 def check_window(window: t.Within) -> None:
     """Refuses windows that are neither a time nor a number of events."""
     if window.events:
         if not window.amount.literal.isdecimal() or int(window.amount.literal) == 0:
-            raise SyntaxFault(
+            raise PatternSyntaxError(
                 "a window has a whole number of events, at least 1", window.amount.span, "not such a number"
             )
         return
     if window.amount.unit is None:
-        raise SyntaxFault(
+        raise PatternSyntaxError(
             "`within` needs a unit",
             window.amount.span,
             "a plain number",

@@ -8,45 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import Function, ways_to_call
-from wayeb_py.dsl.semantics import calls
-from wayeb_py.dsl.semantics.arguments import wrong_count
+from wayeb_py.dsl.semantics.calls.arguments import wrong_count
+from wayeb_py.dsl.semantics.calls.one_entity import call_of_one, not_here
+from wayeb_py.dsl.semantics.context import Context
 from wayeb_py.dsl.semantics.pairs import has_motion
-from wayeb_py.dsl.semantics.results import WRONG, Predicated, Result, Valued, Wrong
 from wayeb_py.dsl.semantics.scope import Pairing
+from wayeb_py.dsl.semantics.typed_expressions import WRONG, Predicated, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
 
-if TYPE_CHECKING:
-    from wayeb_py.dsl.semantics.resolve import Resolver
 
-
-def call(r: Resolver, node: t.Call, parts: Sequence[Result]) -> Result:
+def call_of_pair(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
     """A call of a function of the language in a pattern over pairs."""
-    assert r.pair is not None
+    assert c.pair is not None
     ways = ways_to_call(node.function)
-    roles = entities_of(r.pair, node)
+    roles = entities_of(c.pair, node)
     n_others = len(node.arguments) - len(roles)
     between = next((way for way in ways if "several entities" in way.needs), None)
-    of_one = next((way for way in ways if "several entities" not in way.needs), None)
+    of_one = next((way for way in ways if not way.of_several), None)
+    if between is None and of_one is None:
+        return not_here(c, node)
     if between is not None and not n_others and len(roles) == len(between.takes):
-        return _between(r, node, between, roles)
+        return _between(c, node, between, roles)
     if of_one is None or len(roles) > 1:
-        return wrong_count(r, node, _usage(r.pair, between or ways[0]))
+        return wrong_count(c, node, _usage(c.pair, between or ways[0]))
     if not of_one.whose:
         if roles:
-            return _not_a_value(r, node)
-        return calls.call_of_one(r, node, parts)
+            return _not_a_value(c, node)
+        return call_of_one(c, node, parts)
     if of_one.whose == "nobody":
-        return _not_of_a_pair(r, node)
+        return _not_of_a_pair(c, node)
     if not roles and of_one.whose == "one":
-        return _nobody(r, node, of_one)
+        return _nobody(c, node, of_one)
     if not of_one.accepts(n_others):
-        return wrong_count(r, node, _usage(r.pair, between if between is not None and not n_others else of_one))
+        return wrong_count(c, node, _usage(c.pair, between if between is not None and not n_others else of_one))
     inner = replace(node, arguments=node.arguments[len(roles) :])
-    found = [_of(r, inner, parts, role) for role in (roles or r.pair.scopes)]
+    found = [_of(c, inner, parts, role) for role in (roles or c.pair.scopes)]
     if any(isinstance(result, Wrong) for result in found):
         return WRONG
     if len(found) == 1:
@@ -65,19 +64,17 @@ def entities_of(pair: Pairing, node: t.Call) -> tuple[m.Role, ...]:
     return tuple(roles)
 
 
-def _between(r: Resolver, node: t.Call, way: Function, roles: tuple[m.Role, ...]) -> Result:
+def _between(c: Context, node: t.Call, way: Function, roles: tuple[m.Role, ...]) -> Result:
     if len(roles) > len(set(roles)):
-        r.report.error(
-            r.source,
+        return c.error(
             f"`{node.function}` is between the two of a pair",
             node.span,
             "the same entity twice",
-            f"write `{_usage(r.pair, way)}`",
+            f"write `{_usage(c.pair, way)}`",
         )
-        return WRONG
-    assert r.pair is not None
+    assert c.pair is not None
     assert way.becomes is not None
-    if "motion" in way.needs and not has_motion(r.pair, node.function, r.source, node.name_span):
+    if "motion" in way.needs and not has_motion(c.pair, node.function, c.source, node.name_span):
         return WRONG
     part = way.becomes(*roles) if way.becomes in (m.Age, m.Reports, m.Bearing) else way.becomes()
     if way.gives == "predicate":
@@ -85,14 +82,14 @@ def _between(r: Resolver, node: t.Call, way: Function, roles: tuple[m.Role, ...]
     return Valued(part, "number", way.unit, strict=True)
 
 
-def _of(r: Resolver, node: t.Call, parts: Sequence[Result], role: m.Role) -> Result:
+def _of(c: Context, node: t.Call, parts: Sequence[Result], role: m.Role) -> Result:
     """The call about one of the two."""
-    assert r.pair is not None
-    own, r.scope = r.scope, r.pair.scopes[role]
+    assert c.pair is not None
+    own, c.scope = c.scope, c.pair.scopes[role]
     try:
-        result = calls.call_of_one(r, node, parts)
+        result = call_of_one(c, node, parts)
     finally:
-        r.scope = own
+        c.scope = own
     if isinstance(result, Predicated):  # events of a pair have a position: no guard is missing
         return Predicated(m.HoldsOf(role, result.predicate), placed=True)
     if isinstance(result, Valued):
@@ -109,48 +106,31 @@ def _usage(pair: Pairing | None, way: Function) -> str:
     return f"{name}({', '.join([first, second][: len(way.takes)])})"
 
 
-def _nobody(r: Resolver, node: t.Call, way: Function) -> Wrong:
-    r.report.error(
-        r.source,
+def _nobody(c: Context, node: t.Call, way: Function) -> Wrong:
+    return c.error(
         f"`{node.function}` is asked of one entity, and a pair has two",
         node.span,
         "whose?",
-        f"write `{_usage(r.pair, way)}`",
+        f"write `{_usage(c.pair, way)}`",
     )
-    return WRONG
 
 
-def _not_of_a_pair(r: Resolver, node: t.Call) -> Wrong:
-    first = "a" if r.pair is None else r.pair.meaning.variables[0]
-    r.report.error(
-        r.source,
+def _not_of_a_pair(c: Context, node: t.Call) -> Wrong:
+    first = "a" if c.pair is None else c.pair.meaning.variables[0]
+    return c.error(
         f"`{node.function}` is about one entity's own past, and is not known in a pair",
         node.span,
         "a pattern over pairs",
         f"put it in a pattern P of one entity, and ask for it by `detected({first}, P)`",
     )
-    return WRONG
 
 
-def _not_a_value(r: Resolver, node: t.Call) -> Wrong:
+def _not_a_value(c: Context, node: t.Call) -> Wrong:
     argument = node.arguments[0]
     assert isinstance(argument, t.Name)
-    r.report.error(
-        r.source,
+    return c.error(
         f"`{argument.name}` is an entity of the pair, not a value",
         argument.span,
         "a value is expected here",
         f"write for example `{node.function}({argument.name}.speed)`",
-    )
-    return WRONG
-
-
-def report_no_pair(r: Resolver, node: t.Call) -> None:
-    """Reports a function of pairs in a pattern of one entity."""
-    r.report.error(
-        r.source,
-        f"`{node.function}` is about a pair of entities",
-        node.name_span,
-        "this pattern looks at one entity at a time",
-        "write `for each pair a, b in vessels within 1 km fresh 10 min` after the pattern's name",
     )

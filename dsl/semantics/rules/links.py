@@ -1,0 +1,112 @@
+"""Conditions become what rows are joined by: equal values, nearness, and what has to be looked at pair by pair.
+
+    p.speed > 3                          a selection: one member
+    o.mmsi = p.entity                    a key
+    p.entity in {r.entity, r.other}      a key with two ways to be equal
+    distance(x, y) < 500 m               a reach
+    p.ts - r.ts in 0..12 h               times: see `differences.py`
+    x.speed + y.speed > 30               the rest
+
+An engine takes its plan from these. Every condition is in one list; those of times are among the others, and
+`differences.py` says what joins can use of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
+
+
+def members_in(part: Any) -> frozenset[str]:
+    """The members that a predicate or a value mentions."""
+    found: set[str] = set()
+    for one in walk(part):
+        if isinstance(one, m.Of | m.HoldsOf):
+            found.add(one.role)
+        elif isinstance(one, m.Apart):
+            found |= {one.first, one.second}
+    return frozenset(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """Values of two members that are equal, or one of several such pairs of values is: the first of each is of
+    `first`."""
+
+    first: str
+    second: str
+    equal: tuple[tuple[m.Value, m.Value], ...]
+    condition: m.Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """Two rows that are at most so far apart, or nearer than that where it is `strict`."""
+
+    first: str
+    second: str
+    distance_m: Fraction
+    strict: bool
+    condition: m.Condition
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The conditions by what an engine does with them."""
+
+    selections: tuple[tuple[str, m.Condition], ...]  # with the one member that each is about
+    keys: tuple[Key, ...]
+    reaches: tuple[Reach, ...]
+    others: tuple[m.Condition, ...]  # about two members or more, times included
+
+
+def links_of(conditions: Iterable[m.Condition]) -> Links:
+    """What rows are joined by."""
+    selections: list[tuple[str, m.Condition]] = []
+    keys: list[Key] = []
+    reaches: list[Reach] = []
+    others: list[m.Condition] = []
+    for condition in conditions:
+        members = members_in(condition.predicate)
+        if len(members) == 1:
+            selections.append((next(iter(members)), condition))
+        elif (key := _key(condition)) is not None:
+            keys.append(key)
+        elif (reach := _reach(condition)) is not None:
+            reaches.append(reach)
+        else:
+            others.append(condition)
+    return Links(tuple(selections), tuple(keys), tuple(reaches), tuple(others))
+
+
+def _key(condition: m.Condition) -> Key | None:
+    """The equality of two members' values that a condition is, or the choice of several between the same two."""
+    predicate = condition.predicate
+    alternatives = predicate.operands if isinstance(predicate, m.Or) else (predicate,)
+    equal: list[tuple[m.Value, m.Value]] = []
+    sides: tuple[str, str] | None = None
+    for one in alternatives:
+        if not isinstance(one, m.Compare) or one.comparator != "=":
+            return None
+        left, right = members_in(one.left), members_in(one.right)
+        if len(left) != 1 or len(right) != 1 or left == right:
+            return None
+        (first,), (second,) = left, right
+        if sides is None:
+            sides = first, second
+        if {first, second} != set(sides):
+            return None
+        equal.append((one.left, one.right) if first == sides[0] else (one.right, one.left))
+    return None if sides is None else Key(*sides, tuple(equal), condition)
+
+
+def _reach(condition: m.Condition) -> Reach | None:
+    match condition.predicate:
+        case m.Compare(("<" | "<=") as comparator, m.Apart(first, second), m.Constant(Fraction() as distance_m)):
+            return Reach(first, second, distance_m, comparator == "<", condition)
+    return None
