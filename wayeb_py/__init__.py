@@ -17,8 +17,8 @@ _HOMES = {
     "compile": ("wayeb_py.patterns", "compile_patterns"),
     "Patterns": ("wayeb_py.patterns", "Patterns"),
     "Recogniser": ("wayeb_py.engine.recogniser", "Recogniser"),
-    "Disorder": ("wayeb_py.engine.tie_order", "Disorder"),
-    "Detections": ("wayeb_py.engine.detections", "Detections"),
+    "Disorder": ("wayeb_py.engine.arrival.tie_order", "Disorder"),
+    "Detections": ("wayeb_py.engine.rows.detections", "Detections"),
     "Limits": ("wayeb_py.compiler.limits", "Limits"),
     "predicate": ("wayeb_py.functions", "predicate"),
     "function": ("wayeb_py.functions", "function"),
@@ -36,9 +36,9 @@ __all__ = [
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.limits import Limits
-    from wayeb_py.engine.detections import Detections
+    from wayeb_py.engine.arrival.tie_order import Disorder
     from wayeb_py.engine.recogniser import Recogniser
-    from wayeb_py.engine.tie_order import Disorder
+    from wayeb_py.engine.rows.detections import Detections
     from wayeb_py.errors import DataError, EventsError, LimitError, PatternError, WayebError
     from wayeb_py.functions import function, predicate
     from wayeb_py.patterns import Patterns

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +19,10 @@ class Clock:
     wall_s: Callable[[], float] = time.time
     steady_s: Callable[[], float] = time.monotonic
     sleep: Callable[[float], None] = time.sleep
+
+    def utc(self) -> datetime:
+        """The time of day as a date and a time."""
+        return datetime.fromtimestamp(self.wall_s(), UTC)
 
 
 SYSTEM = Clock()

@@ -8,7 +8,7 @@ way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -17,11 +17,11 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.arrays import U8
 from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import EventsError
 
 Array = npt.NDArray[Any]
-U8 = npt.NDArray[np.uint8]
 
 TICKS_PER_S = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}
 
@@ -44,12 +44,14 @@ class Column:
     has_never: bool = False  # kernels.NEVER stands for missing
 
     def take(self, rows: Array) -> Column:
-        missing = None if self.missing is None else self.missing[rows]
-        return replace(self, values=self.values[rows], missing=missing)
+        return self._with(self.values[rows], None if self.missing is None else self.missing[rows])
 
     def slice(self, begin: int, end: int) -> Column:
-        missing = None if self.missing is None else self.missing[begin:end]
-        return replace(self, values=self.values[begin:end], missing=missing)
+        return self._with(self.values[begin:end], None if self.missing is None else self.missing[begin:end])
+
+    def _with(self, values: Array, missing: U8 | None) -> Column:
+        # Every column of every chunk comes here, and `dataclasses.replace` walks over the fields in Python.
+        return Column(self.kind, values, missing, self.words, self.per_unit, self.own, self.has_never)
 
 
 def kind_of(type_: pa.DataType) -> Kind | None:

@@ -55,7 +55,7 @@ class Span:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class SourceText:
     """A text and the name under which its messages appear (a path, or something like `<text>`)."""
 
     name: str
@@ -91,7 +91,7 @@ class Source:
 class Note:
     """A second place that a diagnostic points at, such as where a name was defined first."""
 
-    source: Source
+    source: SourceText
     span: Span
     label: str
 
@@ -103,11 +103,12 @@ class Diagnostic:
 
     severity: Literal["error", "warning"]
     message: str
-    source: Source
+    source: SourceText
     span: Span
     label: str = ""
     hint: str | None = None
     note: Note | None = None
+    of_arrival: bool = False  # it is so only where events are taken as they arrive: a file is put in order
 
     def render(self) -> str:
         """The diagnostic as text: sentence, place, source line, carets, hint."""
@@ -121,7 +122,7 @@ class Diagnostic:
         return "\n".join(lines)
 
 
-def _excerpt(source: Source, span: Span, label: str, arrow: str) -> list[str]:
+def _excerpt(source: SourceText, span: Span, label: str, arrow: str) -> list[str]:
     line_number, column = source.line_and_column(min(span.start, len(source.text)))
     text = source.line(line_number)
     # Tabs keep their width under the carets, whatever it is on the reader's screen.

@@ -52,7 +52,7 @@ class UserFunction:
 
     def apply(self, columns: Sequence[Column], n: int, kind: Kind | None) -> Column:
         """The column of results; `kind` None is a predicate's."""
-        from wayeb_py.columns import Column
+        from wayeb_py.columns import Column  # for start-up time
 
         arrays, absent = [], np.zeros(n, dtype=bool)
         for column in columns:
@@ -112,7 +112,7 @@ class UserFunction:
 
 
 def _plain(column: Column) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
-    from wayeb_py.columns import to_float
+    from wayeb_py.columns import to_float  # for start-up time
 
     if column.kind == "text":
         words = np.array([*(column.words or []), None], dtype=object)[column.values]

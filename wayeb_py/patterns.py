@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Literal
 from wayeb_py.compiler.patterns import CompiledPatterns
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.detections import Detections
     from wayeb_py.engine.recogniser import Recogniser
+    from wayeb_py.engine.rows.detections import Detections
 
 
 class Patterns(CompiledPatterns):
@@ -21,8 +21,8 @@ class Patterns(CompiledPatterns):
 
     def recognise(self, events: Any, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
-        from wayeb_py.detections import TracedDetections  # for start-up time
         from wayeb_py.run.whole_table import recognise  # for start-up time
+        from wayeb_py.traced_detections import TracedDetections  # for start-up time
 
         return TracedDetections(recognise(self, events, workers), self, events)
 
@@ -47,7 +47,7 @@ class Patterns(CompiledPatterns):
         return explain(self, pattern, form)
 
     def _repr_html_(self) -> str:
-        from wayeb_py.engine.detections import html_table  # for start-up time
+        from wayeb_py.engine.rows.detections import html_table  # for start-up time
 
         return html_table(
             f"{len(self.compiled)} patterns",

@@ -2,8 +2,8 @@
 
     {"meaning": …, "limits": …, "longest": …, "automata": …, "functions": …, "files": …} \\n   file   file   …
 
-The meaning is JSON (`dsl.stored`), knowledge is kept as the files were, byte by byte, and read by the same readers. The
-same meaning compiles to the same automata everywhere; what they were is kept as a digest and compared, so that a
+The meaning is JSON (`meaning_json`), knowledge is kept as the files were, byte by byte, and read by the same readers.
+The same meaning compiles to the same automata everywhere; what they were is kept as a digest and compared, so that a
 release which compiles otherwise is noticed and does not go on with a state that means something else.
 
 A user's functions are code, of which only their names and kinds are here: whoever opens patterns brings them along.
@@ -23,11 +23,11 @@ from typing import Any
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.stored import read_meaning, write_meaning
+from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 from wayeb_py.errors import DamagedError, DataError, WayebError
 from wayeb_py.functions import UserFunction
 from wayeb_py.patterns import Patterns
-from wayeb_py.spatial.knowledge import Knowledge
+from wayeb_py.spatial.knowledge import KnowledgeBase
 
 
 def store_patterns(patterns: Patterns) -> bytes:
@@ -85,7 +85,7 @@ def _open(data: bytes, functions: Mapping[str, UserFunction]) -> tuple[Patterns,
     return patterns, head["automata"]
 
 
-class _StoredKnowledge(Knowledge):
+class _StoredKnowledge(KnowledgeBase):
     """Knowledge whose files are not where the pattern files say, but where they were brought to."""
 
     def __init__(self, meaning: m.Meaning, paths: Mapping[str, Path]) -> None:

@@ -16,7 +16,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
-NO_KEY, NO_TIME = "missing key", "missing time"  # why a recogniser sets a row aside
+# Why a recogniser sets a row aside.
+NO_KEY, NO_TIME = "missing key", "missing time"
+LATE_FOR_CLOCK = "late for the clock"
 
 
 @dataclass(slots=True)
@@ -28,7 +30,7 @@ class Tally:
     detections: Counter[str] = field(default_factory=Counter)  # by pattern
     episodes: int | None = 0  # None where nobody joins detections to episodes
     late: int = 0
-    late_for_clock: int = 0  # recognised entity by entity, and set aside for what looks at all of them
+    late_for_clock: int = 0  # set aside for what looks at all entities; those that are late for their own among them
     recognised_before: int = 0  # by the run whose state this one goes on from
     duplicates: int = 0
     bad: Counter[str] = field(default_factory=Counter)  # rows that are no events, by reason

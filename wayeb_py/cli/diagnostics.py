@@ -19,8 +19,3 @@ def as_json_object(diagnostic: Diagnostic) -> dict[str, Any]:
         "label": diagnostic.label,
         "hint": diagnostic.hint,
     }
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 pattern`, `2 patterns`."""
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

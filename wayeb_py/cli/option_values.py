@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from wayeb_py.cli.exit_codes import misuse
 
 if TYPE_CHECKING:
-    from wayeb_py.files.set_aside import BadLimit
+    from wayeb_py.files.output.set_aside import BadLimit
 
 
 def read_duration(text: str | None, option: str | None = None) -> Fraction | None:
     """`10min` in seconds; the message names the option where a command takes several durations."""
-    from wayeb_py.text_values import read_duration_s
+    from wayeb_py.time_texts import read_duration_s
 
     try:
         return None if text is None else read_duration_s(text)
@@ -23,7 +23,7 @@ def read_duration(text: str | None, option: str | None = None) -> Fraction | Non
 
 def read_instant(text: str | None, unit: str | None) -> Fraction | None:
     """A time of events in seconds; a bare number has the unit of the stream."""
-    from wayeb_py.text_values import read_instant_s
+    from wayeb_py.time_texts import read_instant_s
 
     try:
         return None if text is None else read_instant_s(text, unit)
@@ -33,9 +33,9 @@ def read_instant(text: str | None, unit: str | None) -> Fraction | None:
 
 def read_bad_limit(text: str | None, option: str | None = None) -> BadLimit | None:
     """`1000` or `1%`: how many rows may be bad."""
-    from wayeb_py.text_values import read_bad_limit as read
+    from wayeb_py.files.output.set_aside import BadLimit
 
     try:
-        return None if text is None else read(text)
+        return None if text is None else BadLimit.parse(text)
     except ValueError as error:
         misuse(str(error) if option is None else f"{option}: {error}")

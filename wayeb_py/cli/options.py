@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 
-class Unit(StrEnum):
+class UnitOption(StrEnum):
     """Units of a time that is a number."""
 
     S = "s"
@@ -18,7 +18,7 @@ class Unit(StrEnum):
     NS = "ns"
 
 
-class Clean(StrEnum):
+class CleanOption(StrEnum):
     """What values are checked against."""
 
     AIS = "ais"
@@ -38,7 +38,7 @@ EventFiles = Annotated[
     list[str],
     typer.Option("--data", metavar="PATH...", help="The events: files, folders, globs, as for `wayeb run`."),
 ]
-TimeUnit = Annotated[Unit | None, typer.Option("--time-unit", help="Unit of a time that is a number.")]
+TimeUnit = Annotated[UnitOption | None, typer.Option("--time-unit", help="Unit of a time that is a number.")]
 Since = Annotated[str | None, typer.Option(metavar="TIME", help="Only events from this time on.")]
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Only events before this time.")]
 MaxBad = Annotated[
@@ -56,7 +56,7 @@ ChosenPatterns = Annotated[
 Episodes = Annotated[bool, typer.Option("--episodes", help="Write episodes instead of single detections.")]
 Longest = Annotated[bool, typer.Option("--longest", help="Starts of the longest matches.")]
 CleanBy = Annotated[
-    Clean | None, typer.Option("--clean", help="Take values that cannot be true as missing, and count them.")
+    CleanOption | None, typer.Option("--clean", help="Take values that cannot be true as missing, and count them.")
 ]
 # Of what a command says.
 Strict = Annotated[bool, typer.Option("--strict", help="Warnings are errors.")]

@@ -14,7 +14,7 @@ from wayeb_py.dsl.reader import read_text
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import parse_source
 from wayeb_py.dsl.syntax.prefix import is_prefix_form
-from wayeb_py.errors import DataError, Source
+from wayeb_py.errors import DataError, SourceText
 
 
 def find_files(paths: Iterable[Path]) -> list[Path]:
@@ -75,4 +75,4 @@ def _declarations(file: Path) -> Sequence[t.Declaration]:
         text = read_text(file)
     except DataError:
         return ()
-    return () if is_prefix_form(text) else parse_source(Source(str(file), text))[0].declarations
+    return () if is_prefix_form(text) else parse_source(SourceText(str(file), text))[0].declarations

@@ -115,9 +115,10 @@ def select_patterns(patterns: Patterns, names: list[str] | None) -> Patterns:
     return patterns.select(names)
 
 
-def show_warnings(patterns: Patterns, strict: bool) -> None:
-    """Prints what the compiler warns of; with `--strict` that ends the process."""
-    if patterns.warnings:
-        print("\n\n".join(warning.render() for warning in patterns.warnings), file=sys.stderr)
+def show_warnings(patterns: Patterns, strict: bool, in_order: bool = False) -> None:
+    """Prints what the compiler warns of, where it is true of events in order; with `--strict` that ends the process."""
+    warnings = [warning for warning in patterns.warnings if not (in_order and warning.of_arrival)]
+    if warnings:
+        print("\n\n".join(warning.render() for warning in warnings), file=sys.stderr)
         if strict:
             raise SystemExit(PATTERN_FAULT)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from wayeb_py.errors import DataError, Diagnostic, PatternError
-from wayeb_py.files.whole_file import whole_file
+from wayeb_py.files.output.whole_file import whole_file
 
 
 @contextmanager

@@ -21,10 +21,10 @@ from wayeb_py.run.choose_engine import Machine
 from wayeb_py.run.choose_engine import choose_engine as engine_for
 
 if TYPE_CHECKING:
-    from wayeb_py.files.set_aside import BadLimit
+    from wayeb_py.files.output.set_aside import BadLimit
     from wayeb_py.parallel.batch.task_output import By as OutputFolders
     from wayeb_py.patterns import Patterns
-    from wayeb_py.run.runner import Progress, Summary
+    from wayeb_py.run.summary import Progress, Summary
 
 
 class Engine(StrEnum):

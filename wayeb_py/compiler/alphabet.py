@@ -14,15 +14,12 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 
+from wayeb_py.arrays import I64, Bool
 from wayeb_py.compiler.axes import Atom, Axis, Subject, atoms_of, axis_for, subject_of
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import LimitError
-
-BoolArray = npt.NDArray[np.bool_]
-IntArray = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +27,7 @@ class Alphabet:
     """Axes, the minterm of every combination of their cells, and each letter's minterms as a bit mask."""
 
     axes: tuple[Axis, ...]
-    minterm_of_cell: IntArray  # [cell of the product, the last axis running fastest]
+    minterm_of_cell: I64  # [cell of the product, the last axis running fastest]
     n_minterms: int
     mask_of: dict[m.Predicate, int]
 
@@ -43,7 +40,7 @@ def build_alphabet(predicates: Iterable[m.Predicate], limits: Limits) -> Alphabe
     """The coarsest alphabet in which every one of the predicates is a set of minterms."""
     letters = list(dict.fromkeys(predicates))
     axes = axes_of(letters)
-    tables: dict[m.Predicate, BoolArray]
+    tables: dict[m.Predicate, Bool]
     if prod(axis.n_cells for axis in axes) <= limits.cells:
         tables = {letter: truth_table(letter, axes) for letter in letters}
     else:
@@ -82,7 +79,7 @@ def in_order(axes: Iterable[Axis]) -> tuple[Axis, ...]:
     return tuple(sorted(axes, key=lambda axis: repr(axis.subject)))
 
 
-def _cell_of(axes: tuple[Axis, ...], subject: Subject) -> IntArray:
+def _cell_of(axes: tuple[Axis, ...], subject: Subject) -> I64:
     """The cell of one axis by combination of cells; an array that broadcasts to all axes."""
     number = next(i for i, axis in enumerate(axes) if axis.subject == subject)
     shape = [1] * len(axes)
@@ -90,7 +87,7 @@ def _cell_of(axes: tuple[Axis, ...], subject: Subject) -> IntArray:
     return np.arange(axes[number].n_cells).reshape(shape)
 
 
-def truth_table(predicate: m.Predicate, axes: tuple[Axis, ...]) -> BoolArray:
+def truth_table(predicate: m.Predicate, axes: tuple[Axis, ...]) -> Bool:
     """Where the predicate holds: an array that broadcasts to [cell of axis 0, cell of axis 1, …]."""
     match predicate:
         case m.Always():

@@ -7,11 +7,14 @@ from fractions import Fraction
 
 import numpy as np
 
+from wayeb_py.arrays import I64
 from wayeb_py.compiler.axes import Axis, Pair, Subject
-from wayeb_py.compiler.derivatives import IntArray
 from wayeb_py.dsl import meaning as m
 
 MOST_ALTERNATIVES = 6
+
+Names = tuple[str, str]
+AB: Names = ("a", "b")  # what the two of a pair are called where a file does not matter
 
 
 def number_text(value: Fraction) -> str:
@@ -51,7 +54,7 @@ def unit_of(value: Subject) -> str:
     match value:
         case m.Elapsed() | m.Held() | m.Since() | m.Age() | m.Tcpa():
             return " s"
-        case m.Moved() | m.Distance() | m.Separation() | m.Cpa():
+        case m.Moved() | m.Distance() | m.Separation() | m.Cpa() | m.Apart():
             return " m"
         case m.Closing():
             return " m/s"
@@ -65,8 +68,8 @@ def unit_of(value: Subject) -> str:
             return ""
 
 
-def subject_text(subject: Subject) -> str:
-    """The subject as it could stand in a pattern."""
+def subject_text(subject: Subject, names: Names = AB) -> str:
+    """The subject as it could stand in a pattern; `names` are those of the two of a pair."""
     match subject:
         case m.Attribute(name):
             return name if name.isidentifier() else f"`{name}`"
@@ -83,20 +86,20 @@ def subject_text(subject: Subject) -> str:
         case m.Moved():
             return "moved()"
         case m.Previous(operand):
-            return f"prev({subject_text(operand)})"
+            return f"prev({subject_text(operand, names)})"
         case m.Held(operand):
-            return f"held({subject_text(operand)})"
+            return f"held({subject_text(operand, names)})"
         case m.Hour(zone):
             return f'hour("{zone}")'
         case m.Arithmetic(operator, operands):
-            texts = [subject_text(operand) for operand in operands]
+            texts = [subject_text(operand, names) for operand in operands]
             if operator == "neg":
                 return f"-{texts[0]}"
             if operator in "+-*/":
                 return f"({f' {operator} '.join(texts)})"
             return f"{operator}({', '.join(texts)})"
         case m.FunctionCall(name, operands) | m.PredicateCall(name, operands):
-            return f"{name}({', '.join(subject_text(operand) for operand in operands)})"
+            return f"{name}({', '.join(subject_text(operand, names) for operand in operands)})"
         case m.Distance(to):
             return f"distance({_place_text(to)})"
         case m.Near(places, distance_m):
@@ -110,41 +113,51 @@ def subject_text(subject: Subject) -> str:
         case m.Passed(places, distance_m):
             return f"passed({_place_text(places)}, {quantity_text(distance_m, ' m')})"
         case m.Detected(pattern):
-            return f"detected({pattern})"
+            return f"detected({_pattern_text(pattern)})"
         case m.Since(pattern):
-            return f"since({pattern})"
+            return f"since({_pattern_text(pattern)})"
         case Pair(left, right):
-            return f"{subject_text(left)} against {subject_text(right)}"
+            return f"{subject_text(left, names)} against {subject_text(right, names)}"
         case m.Always() | m.Never() | m.Compare() | m.Missing() | m.Not() | m.And() | m.Or():
-            return predicate_text(subject)
+            return predicate_text(subject, names)
         case _:
-            return _pair_text(subject)
+            return _pair_text(subject, names)
 
 
 def _pair_text(
-    subject: m.Of | m.HoldsOf | m.Age | m.Reports | m.Separation | m.Bearing | m.Closing | m.Cpa | m.Tcpa,
+    subject: m.Of | m.HoldsOf | m.Age | m.Reports | m.Separation | m.Bearing | m.Closing | m.Cpa | m.Tcpa | m.Apart,
+    names: Names,
 ) -> str:
-    """What is asked of a pair of entities, the first called `a` and the second `b`."""
+    """What is asked of a pair of entities, or of the members of a rule, which have their own names."""
+    name_of = dict(zip(AB, names, strict=True))
+    both = ", ".join(names)
     match subject:
         case m.Of(role, m.Attribute() as attribute):
-            return f"{role}.{subject_text(attribute)}"
+            return f"{name_of.get(role, role)}.{subject_text(attribute)}"
         case m.Of(role, operand) | m.HoldsOf(role, operand):  # `near(port, 5 km)` of a is `near(a, port, 5 km)`
             name, _, rest = subject_text(operand).partition("(")
-            return f"{name}({role}, {rest}"
+            return f"{name}({name_of.get(role, role)}, {rest}"
         case m.Age(role):
-            return f"age({role})"
+            return f"age({name_of[role]})"
         case m.Reports(role):
-            return f"reports({role})"
+            return f"reports({name_of[role]})"
         case m.Bearing(origin, target):
-            return f"bearing({origin}, {target})"
+            return f"bearing({name_of[origin]}, {name_of[target]})"
         case m.Separation():
-            return "distance(a, b)"
+            return f"distance({both})"
+        case m.Apart(first, second):
+            return f"distance({first}, {second})"
         case m.Closing():
-            return "closing(a, b)"
+            return f"closing({both})"
         case m.Cpa():
-            return "cpa(a, b)"
+            return f"cpa({both})"
         case m.Tcpa():
-            return "tcpa(a, b)"
+            return f"tcpa({both})"
+
+
+def _pattern_text(pattern: str) -> str:
+    """A pattern's own name, also where it is asked for at a place (`for_each.at_place`)."""
+    return pattern.partition("\x1f")[0]
 
 
 def _place_text(place: m.Point | m.Places) -> str:
@@ -153,7 +166,7 @@ def _place_text(place: m.Point | m.Places) -> str:
     return place.name if place.entry is None else f'{place.name}["{place.entry}"]'
 
 
-def predicate_text(predicate: m.Predicate) -> str:
+def predicate_text(predicate: m.Predicate, names: Names = AB) -> str:
     """The predicate as it could stand in a pattern."""
     match predicate:
         case m.Always():
@@ -162,34 +175,34 @@ def predicate_text(predicate: m.Predicate) -> str:
             return "none"
         case m.Compare(comparator, left, right):
             if isinstance(right, m.Constant) and isinstance(right.value, Fraction):
-                return f"{subject_text(left)} {comparator} {quantity_text(right.value, unit_of(left))}"
-            return f"{subject_text(left)} {comparator} {subject_text(right)}"
+                return f"{subject_text(left, names)} {comparator} {quantity_text(right.value, unit_of(left))}"
+            return f"{subject_text(left, names)} {comparator} {subject_text(right, names)}"
         case m.Missing(operand):
-            return f"missing({subject_text(operand)})"
+            return f"missing({subject_text(operand, names)})"
         case m.Not(operand):
-            return f"not ({predicate_text(operand)})"
+            return f"not ({predicate_text(operand, names)})"
         case m.And(operands):
-            return " and ".join(_grouped(operand, m.Or) for operand in operands)
+            return " and ".join(_grouped(operand, m.Or, names) for operand in operands)
         case m.Or(operands):
-            return " or ".join(_grouped(operand, m.And) for operand in operands)
+            return " or ".join(_grouped(operand, m.And, names) for operand in operands)
         case _:
-            return subject_text(predicate)
+            return subject_text(predicate, names)
 
 
-def letter_text(letter: m.Letter) -> str:
+def letter_text(letter: m.Letter, names: Names = AB) -> str:
     """A letter as its file writes it, names and units included; with the unit that the file leaves out."""
-    plain = predicate_text(letter.predicate)
+    plain = predicate_text(letter.predicate, names)
     return plain if plain.startswith(letter.text) else letter.text
 
 
-def _grouped(predicate: m.Predicate, weaker: type[m.And] | type[m.Or]) -> str:
-    text = predicate_text(predicate)
+def _grouped(predicate: m.Predicate, weaker: type[m.And] | type[m.Or], names: Names) -> str:
+    text = predicate_text(predicate, names)
     return f"({text})" if isinstance(predicate, weaker) else text
 
 
-def cells_text(axis: Axis, cells: Sequence[int]) -> str:
+def cells_text(axis: Axis, cells: Sequence[int], names: Names = AB) -> str:
     """Where a subject lies when it is in one of these cells."""
-    name = subject_text(axis.subject)
+    name = subject_text(axis.subject, names)
     chosen = sorted(cells)
     missing = axis.n_cells - 1
     match axis.sort:
@@ -202,7 +215,7 @@ def cells_text(axis: Axis, cells: Sequence[int]) -> str:
             return f"{name} is {' or '.join(words[cell] for cell in chosen)}"
         case "pairs":
             assert isinstance(axis.subject, Pair)
-            left, right = subject_text(axis.subject.left), subject_text(axis.subject.right)
+            left, right = (subject_text(side, names) for side in (axis.subject.left, axis.subject.right))
             signs = {(0,): "<", (1,): "=", (2,): ">", (0, 1): "<=", (1, 2): ">=", (0, 2): "!="}
             present = tuple(cell for cell in chosen if cell != 3)
             parts = [f"{left} {signs[present]} {right}"] if present in signs else [f"{name} known"] if present else []
@@ -269,13 +282,13 @@ def _word_interval(axis: Axis, name: str, first: int, last: int) -> str:
     return f"{low}{name}{high}" if low or high else f"{name} known"
 
 
-def symbol_texts(axes: tuple[Axis, ...], symbol_of_cell: IntArray, n_symbols: int) -> list[str]:
+def symbol_texts(axes: tuple[Axis, ...], symbol_of_cell: I64, n_symbols: int, names: Names = AB) -> list[str]:
     """For each symbol which events it stands for."""
     if not axes:
         return ["any"] * n_symbols
     texts = []
     for symbol in range(n_symbols):
-        blocks = _blocks(axes, symbol_of_cell == symbol)
+        blocks = _blocks(axes, symbol_of_cell == symbol, names)
         shown = [" and ".join(_apart(part, block) for part in block) or "any" for block in blocks[:MOST_ALTERNATIVES]]
         more = len(blocks) - len(shown)
         texts.append("; or ".join(shown) + (f"; or {more} more" if more > 0 else ""))
@@ -286,7 +299,9 @@ def _apart(part: str, block: list[str]) -> str:
     return f"({part})" if " or " in part and len(block) > 1 else part
 
 
-def _blocks(axes: tuple[Axis, ...], chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> list[list[str]]:
+def _blocks(
+    axes: tuple[Axis, ...], chosen: np.ndarray[tuple[int, ...], np.dtype[np.bool_]], names: Names
+) -> list[list[str]]:
     """The chosen combinations of cells as conjunctions, cells of the first axis with the same rest taken together."""
     if not axes:
         return [[]] if chosen else []
@@ -295,6 +310,6 @@ def _blocks(axes: tuple[Axis, ...], chosen: np.ndarray[tuple[int, ...], np.dtype
         rests.setdefault(np.ascontiguousarray(chosen[cell]).tobytes(), []).append(cell)
     found = []
     for cells in rests.values():
-        own = [] if len(cells) == axes[0].n_cells else [cells_text(axes[0], cells)]
-        found += [own + rest for rest in _blocks(axes[1:], chosen[cells[0]])]
+        own = [] if len(cells) == axes[0].n_cells else [cells_text(axes[0], cells, names)]
+        found += [own + rest for rest in _blocks(axes[1:], chosen[cells[0]], names)]
     return found

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
+from wayeb_py.compiler.automata.regex import letters_of
+from wayeb_py.compiler.automata.tracking import hopeless_states
 from wayeb_py.compiler.describe import predicate_text, quantity_text, symbol_texts
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.regex import letters_of
-from wayeb_py.compiler.tracking import hopeless_states
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 

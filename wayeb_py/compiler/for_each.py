@@ -8,9 +8,9 @@ whose state still differs, which are listed for each entity. That makes the cost
 event, whatever holds far away. Where a far place is not like another (`speed > p.limit` alone), the pattern is
 written out: one ordinary pattern for each place, exactly as it is defined.
 
-So the patterns of a file become members, which is what the engine steps: patterns that mean the same are one member; a
-pattern `for each` place is one too where it can be stepped place by place, and otherwise one for each place. The files
-of places are read only here, when something is to be recognised.
+So the patterns of a file become runnables, which the engine steps: patterns that mean the same are one runnable; a
+pattern `for each` place is one too where it can be stepped place by place, and otherwise one for each place. Only here,
+when something is to be recognised, are the files of places read.
 """
 
 from __future__ import annotations
@@ -24,19 +24,14 @@ from math import prod
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.compiler.axes import Axis, Pair, Subject
-from wayeb_py.compiler.derivatives import IntArray
 from wayeb_py.compiler.describe import subject_text
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import parts_of, transform, walk
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 
 class PlaceLookup(Protocol):
@@ -75,18 +70,18 @@ def read_by(pattern: CompiledPattern) -> Iterator[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class EachPlan:
+class ForEachPlan:
     """How a pattern is stepped place by place."""
 
     shared: tuple[Axis, ...]
     placed: tuple[Axis, ...]
-    symbol: IntArray  # [code of the shared axes, code of the placed axes]
-    far_symbol: IntArray  # [code of the shared axes]: a place out of reach
-    lost_symbol: IntArray  # [code of the shared axes]: the position is missing
+    symbol: I64  # [code of the shared axes, code of the placed axes]
+    far_symbol: I64  # [code of the shared axes]: a place out of reach
+    lost_symbol: I64  # [code of the shared axes]: the position is missing
     reach_m: float
 
 
-def plan_each(pattern: CompiledPattern) -> EachPlan | None:
+def plan_for_each(pattern: CompiledPattern) -> ForEachPlan | None:
     """The plan, or None where the pattern has to be written out for each place."""
     tracker = pattern.tracker
     if tracker is None:
@@ -105,12 +100,12 @@ def plan_each(pattern: CompiledPattern) -> EachPlan | None:
     if far is None or lost is None:
         return None
     reach_m = max(reach for reach in reaches if reach is not None)
-    return EachPlan(shared, placed, symbol.reshape(n_shared, -1), far, lost, reach_m)
+    return ForEachPlan(shared, placed, symbol.reshape(n_shared, -1), far, lost, reach_m)
 
 
 def why_written_out(pattern: CompiledPattern) -> str | None:
     """What makes a pattern cost in proportion to all places, in words; None where it costs only those nearby."""
-    if plan_each(pattern) is not None:
+    if plan_for_each(pattern) is not None:
         return None
     placed = [axis for axis in pattern.axes if depends_on_place(axis.subject)]
     if not placed:
@@ -147,7 +142,7 @@ def _reach_m(axis: Axis) -> float | None:
             return None
 
 
-def _pinned(symbol: IntArray, placed: tuple[Axis, ...], lost: bool) -> IntArray | None:
+def _pinned(symbol: I64, placed: tuple[Axis, ...], lost: bool) -> I64 | None:
     """The symbol by shared code when a place is far, or the position lost; None where more would have to be known."""
     index: list[int | slice] = [slice(None)]
     for axis in placed:
@@ -227,37 +222,37 @@ def place_constant(cell: Any) -> m.Constant | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Member:
-    """A compiled pattern, the patterns of the file that it stands for, and what it has to do with places."""
+class Runnable:
+    """What the engine steps: a compiled pattern, the patterns of the file that mean it, and its place or places."""
 
     compiled: CompiledPattern
     patterns: tuple[int, ...]  # by their place in the file
     place: str | None = None  # the place that it was written out for
-    plan: EachPlan | None = None  # how it is stepped place by place
+    plan: ForEachPlan | None = None  # how it is stepped place by place
     lookup: PlaceLookup | None = None
 
 
-def make_members(
+def list_runnables(
     patterns: Sequence[m.Pattern],
     distinct: Sequence[tuple[CompiledPattern, tuple[int, ...]]],
     places: Callable[[str], PlaceLookup],
     longest: bool,
     limits: Limits,
-) -> tuple[Member, ...]:
-    """The members, in the order of the file; `distinct` has each compiled pattern with the patterns that mean it."""
-    members: list[Member] = []
+) -> tuple[Runnable, ...]:
+    """The runnables, in the order of the file; `distinct` has each compiled pattern with the patterns that mean it."""
+    runnables: list[Runnable] = []
     for compiled, same in distinct:
         pattern = patterns[same[0]]
         if pattern.pair is not None:  # another operator's
             continue
         if pattern.each is None:
-            members.append(Member(compiled, same))
+            runnables.append(Runnable(compiled, same))
             continue
         lookup = places(pattern.each[1])
-        plan = plan_each(compiled)
+        plan = plan_for_each(compiled)
         if plan is not None:
-            members.append(Member(compiled, same, plan=plan, lookup=lookup))
+            runnables.append(Runnable(compiled, same, plan=plan, lookup=lookup))
             continue
         for place, written in write_out(pattern, lookup.names, lookup.columns):
-            members.append(Member(compile_pattern(written, longest, limits), same, place=place))
-    return tuple(members)
+            runnables.append(Runnable(compile_pattern(written, longest, limits), same, place=place))
+    return tuple(runnables)

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from collections.abc import Container, Iterator
+from typing import Any
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import needs
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic
+from wayeb_py.files.projection import Need
 
 
-@dataclass(frozen=True, slots=True)
-class Need:
-    """A column that the events must have, and where a pattern asks for it."""
+def needs_of(meaning: m.Meaning, stream: m.Stream, names: Container[str] | None = None) -> Iterator[Need]:
+    """Key, time and order of a stream's events, then the attributes in the order in which patterns ask for them.
 
-    column: str
-    kind: m.Kind | None
-    role: Literal["key", "time", "order", "attribute", "emit"]
-    diagnostic: Diagnostic | None = field(default=None, repr=False)
-
-
-def needs_of(meaning: m.Meaning) -> Iterator[Need]:
-    """Key, time and order, then the attributes in the order in which patterns ask for them."""
-    stream = meaning.stream
+    The patterns are those that read the stream; with `names`, those of them that have one.
+    """
+    patterns = [p for p in meaning.patterns if reads(p, stream, meaning) and (names is None or p.name in names)]
     kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
     lookups = {lookup.name for lookup in meaning.lookups}
     seen = set()
@@ -34,21 +27,21 @@ def needs_of(meaning: m.Meaning) -> Iterator[Need]:
         yield Need(stream.time, None, "time")
     if stream.order is not None:
         yield Need(stream.order, kinds.get(stream.order), "order")
-    for pattern in meaning.patterns:
+    for pattern in patterns:
         for attribute in _attributes_of(pattern, stream, lookups):
             if attribute.name not in seen and attribute.name != stream.time:
                 seen.add(attribute.name)
                 kind = attribute.kind or kinds.get(attribute.name)
                 yield Need(attribute.name, kind, "attribute", _asked_for(pattern, attribute))
     emitted = set(seen)
-    looked_at = seen | {column for pattern in meaning.patterns for column in _emitted(pattern, stream)}
+    looked_at = seen | {column for pattern in patterns for column in _emitted(pattern, stream)}
     if stream.clean is not None and stream.position is not None and looked_at & set(stream.position):
         # Half a position cannot be cleaned.
         for column in stream.position:
             if column not in seen:
                 emitted.add(column)
                 yield Need(column, "number", "attribute")
-    for pattern in meaning.patterns:
+    for pattern in patterns:
         for column in _emitted(pattern, stream):
             if column not in emitted:
                 emitted.add(column)
@@ -59,6 +52,13 @@ def needs_of(meaning: m.Meaning) -> Iterator[Need]:
                         f"pattern `{pattern.name}` emits it",
                     ),
                 )  # fmt: skip
+
+
+def reads(pattern: m.Pattern, stream: m.Stream, meaning: m.Meaning) -> bool:
+    """Whether a pattern looks at events of a stream."""
+    if pattern.pair is not None:
+        return (stream.name or "") in pattern.pair.streams
+    return meaning.stream_of(pattern) == stream
 
 
 def _asked_for(pattern: m.Pattern, attribute: m.Attribute) -> Diagnostic:
@@ -81,10 +81,17 @@ def _stream_of(pair: m.EachPair, role: m.Role) -> str:
     return pair.streams[0 if role == "a" else 1]
 
 
+def asks_for_motion(pattern: m.Pattern) -> bool:
+    """Whether a pattern over pairs asks how they move."""
+    asks = any(isinstance(part, m.Closing | m.Cpa | m.Tcpa) for part in walk(pattern.regex))
+    return asks or (pattern.pair is not None and pattern.pair.projected)
+
+
 def _attributes_of(pattern: m.Pattern, stream: m.Stream, lookups: set[str]) -> Iterator[m.Attribute]:
     """The columns that a pattern looks at: of what asks for the position, those of the position.
 
-    A pair looks at position and motion of both, and else at what is asked of the one or the other.
+    A pair looks at the position of both, at their motion where it asks how they move, and else at what is asked of the
+    one or the other.
     """
     where = [m.Attribute(column, "number") for column in stream.position or ()]
     parts: Iterator[Any] = walk(pattern.regex)
@@ -92,7 +99,8 @@ def _attributes_of(pattern: m.Pattern, stream: m.Stream, lookups: set[str]) -> I
         pair = pattern.pair
         if stream.name in pair.streams:
             yield from where
-            yield from (m.Attribute(column, "number") for column in stream.motion or ())
+            if asks_for_motion(pattern):
+                yield from (m.Attribute(column, "number") for column in stream.motion or ())
         asked = [part for part in parts if isinstance(part, m.Of | m.HoldsOf)]
         parts = (part for one in asked if _stream_of(pair, one.role) == stream.name for part in walk(one.operand))
     for part in parts:

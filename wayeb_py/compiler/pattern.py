@@ -17,15 +17,22 @@ from typing import cast
 
 import numpy as np
 
+from wayeb_py.arrays import I64
 from wayeb_py.compiler.alphabet import Alphabet, build_alphabet
+from wayeb_py.compiler.automata.budget import Budget, OverBudgetError
+from wayeb_py.compiler.automata.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
+from wayeb_py.compiler.automata.minimize import join_symbols, minimize, renumber
+from wayeb_py.compiler.automata.nfa import (
+    join_symbols_of,
+    nfa_of_dfa,
+    numbered_by_looks,
+    over_symbols,
+    shortest_matches,
+)
+from wayeb_py.compiler.automata.regex import Regexes, RegexNode, letters_of, parts_of
+from wayeb_py.compiler.automata.tracking import Tracker, track
 from wayeb_py.compiler.axes import Axis
-from wayeb_py.compiler.budget import Budget, OverBudgetError
-from wayeb_py.compiler.derivatives import Derivatives, Dfa, IntArray, Nfa, determinize, linearize
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.compiler.minimize import join_symbols, minimize, renumber
-from wayeb_py.compiler.regex import Node, Regexes, letters_of, parts_of
-from wayeb_py.compiler.simulated import join_symbols_of, nfa_of_dfa, numbered_by_looks, over_symbols, shortest_matches
-from wayeb_py.compiler.tracking import Tracker, track
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, LimitError
 
@@ -36,7 +43,7 @@ class CompiledPattern:
 
     name: str
     axes: tuple[Axis, ...]
-    symbol_of_cell: IntArray  # [cell of axis 0, cell of axis 1, …]
+    symbol_of_cell: I64  # [cell of axis 0, cell of axis 1, …]
     n_symbols: int
     window: m.Window | None
     longest: bool
@@ -102,7 +109,7 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
 
 
 def _simulate(
-    pattern: m.Pattern, alphabet: Alphabet, derivatives: Derivatives, node: Node, longest: bool, limits: Limits
+    pattern: m.Pattern, alphabet: Alphabet, derivatives: Derivatives, node: RegexNode, longest: bool, limits: Limits
 ) -> CompiledPattern:
     budget = derivatives.regexes.budget
     budget.begin(limits.nfa_states, limits.nfa_steps)
@@ -124,14 +131,14 @@ def _simulate(
     )  # fmt: skip
 
 
-def _normalize_symbols(alphabet: Alphabet, class_of_minterm: IntArray) -> tuple[tuple[Axis, ...], IntArray, IntArray]:
+def _normalize_symbols(alphabet: Alphabet, class_of_minterm: I64) -> tuple[tuple[Axis, ...], I64, I64]:
     """Axes, the symbol of each combination of their cells, and for each symbol its class of minterms."""
     shape = tuple(axis.n_cells for axis in alphabet.axes)
     axes, symbols = _normalize_axes(alphabet.axes, class_of_minterm[alphabet.minterm_of_cell].reshape(shape))
     return axes, *_number_by_appearance(symbols)
 
 
-def _normalize_axes(axes: tuple[Axis, ...], symbols: IntArray) -> tuple[tuple[Axis, ...], IntArray]:
+def _normalize_axes(axes: tuple[Axis, ...], symbols: I64) -> tuple[tuple[Axis, ...], I64]:
     """Axes without the cuts and words that make no difference, and without those that make none at all."""
     kept: list[Axis] = []
     dimension = 0
@@ -148,7 +155,7 @@ def _normalize_axes(axes: tuple[Axis, ...], symbols: IntArray) -> tuple[tuple[Ax
     return tuple(kept), symbols
 
 
-def _normalize_axis(axis: Axis, rows: IntArray) -> tuple[Axis, list[int]]:
+def _normalize_axis(axis: Axis, rows: I64) -> tuple[Axis, list[int]]:
     """The coarsest axis that keeps the rows apart, and for each of its cells one cell of the axis before."""
     missing = axis.n_cells - 1
     if axis.sort not in ("flags", "pairs", "presence") and (rows[:missing] == rows[0]).all():
@@ -177,7 +184,7 @@ def _normalize_axis(axis: Axis, rows: IntArray) -> tuple[Axis, list[int]]:
             return axis, list(range(axis.n_cells))
 
 
-def _number_by_appearance(symbols: IntArray) -> tuple[IntArray, IntArray]:
+def _number_by_appearance(symbols: I64) -> tuple[I64, I64]:
     """Symbols renumbered in the order in which the cells show them, and the old number of each new one."""
     old, first, inverse = np.unique(symbols.reshape(-1), return_index=True, return_inverse=True)
     order = np.argsort(first)

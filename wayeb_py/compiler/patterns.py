@@ -15,21 +15,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
 from wayeb_py import dsl
-from wayeb_py.compiler.for_each import Member, make_members
+from wayeb_py.compiler.for_each import Runnable, list_runnables
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
-from wayeb_py.compiler.needs import Need, needs_of
+from wayeb_py.compiler.needs import needs_of, reads
 from wayeb_py.compiler.not_run_yet import refuse_what_is_not_run_yet
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.compiler.streams import asked_of_the_past, closure, names_read, streams_read, with_given_settings
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError, Diagnostic
+from wayeb_py.files.projection import Need, Wanted
 from wayeb_py.functions import UserFunction
 from wayeb_py.spatial.given_places import Given, with_given_places
-from wayeb_py.spatial.knowledge import Knowledge
+from wayeb_py.spatial.knowledge import KnowledgeBase
 
 if TYPE_CHECKING:
-    from wayeb_py.compiler.product import Group
+    from wayeb_py.compiler.automata.product import Group
     from wayeb_py.spatial.index import PlaceIndex
 
 
@@ -42,11 +43,11 @@ class CompiledPatterns:
     distinct: tuple[CompiledPattern, ...]
     numbers_of_distinct: tuple[tuple[int, ...], ...]
     warnings: tuple[Diagnostic, ...]
-    needs: tuple[Need, ...]
+    needs: tuple[Need, ...]  # of the first stream, or of a larger set of patterns; `by_stream` has those of all
     functions: dict[str, UserFunction]
     limits: Limits
     longest: bool
-    knowledge: Knowledge
+    knowledge: KnowledgeBase
     n_hidden: int = 0  # of the patterns, the last ones, which are run because others read them, and not reported
 
     @classmethod
@@ -59,7 +60,7 @@ class CompiledPatterns:
         time_unit: str | None = None,
         functions: Iterable[UserFunction] = (),
         longest: bool = False,
-        lateness_s: float | Fraction | None = None,
+        lateness_s: float | Fraction | Mapping[str, float | Fraction] | None = None,
         forget_after_s: float | Fraction | None = None,
         limits: Limits = DEFAULT_LIMITS,
         outside: bool = False,
@@ -68,8 +69,9 @@ class CompiledPatterns:
     ) -> Self:
         """Patterns from the text of a .sre file, from a path, or from several paths.
 
-        `key`, `time` and `time_unit` serve files without a stream block; `lateness_s`, `forget_after_s` and `clean`
-        replace what it says. `places` gives the declared places or tables of a name another file than their own.
+        `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` (of every stream, or by name),
+        `forget_after_s` and `clean` replace what it says. `places` gives declared places or tables of a name another
+        file than their own.
         Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
         """
         if not isinstance(source, str | Path) and not (
@@ -84,19 +86,13 @@ class CompiledPatterns:
         by_name = {function.name: function for function in functions}
         signatures = {name: function.signature for name, function in by_name.items()}
         meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
+        meaning = with_given_settings(meaning, lateness_s, forget_after_s, clean)
+        meaning = with_given_places(meaning, places or {})
         refuse_what_is_not_run_yet(meaning)
-        stream = meaning.stream
-        if lateness_s is not None:
-            stream = replace(stream, lateness_s=Fraction(lateness_s))
-        if forget_after_s is not None:
-            stream = replace(stream, forget_after_s=Fraction(forget_after_s))
-        if clean is not None:
-            stream = replace(stream, clean=clean)
-        meaning = with_given_places(replace(meaning, stream=stream), places or {})
         refuse_unsatisfiable_letters(meaning, limits)
         compiled = compile_all(meaning.patterns, longest, limits)
         warnings = (*meaning.warnings, *review(meaning, compiled))
-        knowledge = Knowledge(meaning.knowledge, outside, meaning.lookups)
+        knowledge = KnowledgeBase(meaning.knowledge, outside, meaning.lookups)
         return cls._assemble(meaning, compiled, warnings, by_name, limits, longest, knowledge)
 
     @classmethod
@@ -106,10 +102,9 @@ class CompiledPatterns:
         functions: dict[str, UserFunction],
         limits: Limits,
         longest: bool,
-        knowledge: Knowledge,
+        knowledge: KnowledgeBase,
     ) -> Self:
         """Patterns from what was found right before: nothing is reviewed."""
-        refuse_what_is_not_run_yet(meaning)
         compiled = compile_all(meaning.patterns, longest, limits)
         return cls._assemble(meaning, compiled, (), functions, limits, longest, knowledge)
 
@@ -122,7 +117,7 @@ class CompiledPatterns:
         functions: dict[str, UserFunction],
         limits: Limits,
         longest: bool,
-        knowledge: Knowledge,
+        knowledge: KnowledgeBase,
         n_hidden: int = 0,
     ) -> Self:
         by_sense: dict[Sense, list[int]] = {}
@@ -134,7 +129,7 @@ class CompiledPatterns:
             tuple(compiled[same[0]] for same in by_sense.values()),
             tuple(tuple(same) for same in by_sense.values()),
             warnings,
-            tuple(needs_of(meaning)),
+            tuple(needs_of(meaning, meaning.stream)),
             functions,
             limits,
             longest,
@@ -157,6 +152,57 @@ class CompiledPatterns:
         reported = self.meaning.patterns[: self.n_reported]
         return tuple(p.name for p in reported if p.silence_s is not None or p.pair is not None)
 
+    @cached_property
+    def by_stream(self) -> dict[str, StreamPart]:
+        """What the patterns ask of each stream that they read, by its name; made when first something is recognised."""
+        return {stream.name or "": self._part(stream) for stream in streams_read(self.meaning)}
+
+    def _part(self, stream: m.Stream) -> StreamPart:
+        reported = self.meaning.patterns[: self.n_reported]
+        own = [pattern for pattern in reported if pattern.pair is None and reads(pattern, stream, self.meaning)]
+        single = [pattern.name for pattern in own if pattern.silence_s is None]
+        silent = [pattern.name for pattern in own if pattern.silence_s is not None]
+        are_all = len(self.meaning.streams) == 1 and len(single) == len(reported)
+        clocked = closure(self.meaning.patterns, self.clocked)
+        is_clocked = any(p.name in clocked and reads(p, stream, self.meaning) for p in self.meaning.patterns)
+        return StreamPart(
+            stream,
+            self if are_all else self.on(stream).select(single),
+            self.on(stream).select(silent) if silent else None,
+            # The only stream's may be those of more patterns than these: see `needs`.
+            self.needs if len(self.meaning.streams) == 1 else tuple(needs_of(self.meaning, stream)),
+            tuple(needs_of(self.meaning, stream, clocked)) if is_clocked else (),
+            self._own_past(stream),
+        )
+
+    def _own_past(self, stream: m.Stream) -> OwnPastPatterns | None:
+        """What pairs ask about the own past of a stream's entities, as patterns of one entity."""
+        asked = asked_of_the_past(self.meaning, stream)
+        if not asked:
+            return None
+        read = [question.pattern for question in asked if isinstance(question, m.Detected)]
+        ways = [question for question in asked if not isinstance(question, m.Detected)]
+        source = self.meaning.patterns[0].source
+        letters = [
+            m.Pattern(f"\x1fway {number}", m.Letter(way), source, stream=stream.name) for number, way in enumerate(ways)
+        ]
+        of_one = self._with_all_reported().on(stream)
+        chosen = [name for name in of_one.names if name in read]
+        of_one = of_one.select(chosen)
+        n = of_one.n_reported
+        patterns, compiled = list(of_one.meaning.patterns), list(of_one.compiled)
+        patterns[n:n], compiled[n:n] = letters, compile_all(letters, False, self.limits)
+        return OwnPastPatterns(
+            self._assemble(
+                replace(of_one.meaning, patterns=tuple(patterns)), tuple(compiled), (), self.functions, self.limits,
+                self.longest, self.knowledge, of_one.n_hidden,
+            ),
+            (*(m.Detected(name) for name in chosen), *ways),
+        )  # fmt: skip
+
+    def _with_all_reported(self) -> Self:
+        return replace(self, n_hidden=0)
+
     @property
     def emitted(self) -> list[str]:
         """The columns that detections have besides their own, in the order of the file."""
@@ -164,23 +210,30 @@ class CompiledPatterns:
         return list(dict.fromkeys(column for pattern in reported for column in pattern.emit))
 
     @property
+    def wanted(self) -> Wanted:
+        """What a reader of their events reads."""
+        return Wanted.from_needs(self.needs, self.meaning.stream.time_unit)
+
+    @property
     def max_age(self) -> int:
         """How many of an entity's last events have to be remembered by their time."""
-        trackers = [member.compiled.tracker for member in self.members]
+        trackers = [runnable.compiled.tracker for runnable in self.runnables]
         return max((tracker.max_age for tracker in trackers if tracker is not None), default=1)
 
     @cached_property
-    def members(self) -> tuple[Member, ...]:
-        """What is really stepped; made when first something is recognised."""
+    def runnables(self) -> tuple[Runnable, ...]:
+        """What the engine steps; made when first something is recognised."""
         distinct = list(zip(self.distinct, self.numbers_of_distinct, strict=True))
-        return make_members(self.meaning.patterns, distinct, self.places, self.longest, self.limits)
+        return list_runnables(self.meaning.patterns, distinct, self.places, self.longest, self.limits)
 
     @cached_property
     def groups(self) -> list[Group]:
-        """The members that run by tables, in groups."""
-        from wayeb_py.compiler.product import form_groups  # for start-up time: it loads kernels
+        """The runnables that run by tables, in groups."""
+        from wayeb_py.compiler.automata.product import form_groups  # for start-up time: it loads kernels
 
-        return form_groups([(i, m_.compiled) for i, m_ in enumerate(self.members) if m_.plan is None], self.limits)
+        return form_groups(
+            [(i, runnable.compiled) for i, runnable in enumerate(self.runnables) if runnable.plan is None], self.limits
+        )
 
     def places(self, name: str) -> PlaceIndex:
         """The places of `points`, `lines` or `areas`, each with a name of its own."""
@@ -193,13 +246,27 @@ class CompiledPatterns:
         unknown = wanted - set(self.names)
         if unknown:
             raise KeyError(f"no pattern is called {', '.join(sorted(unknown))}")
-        read = _closure(self.meaning.patterns, wanted) - wanted
+        read = closure(self.meaning.patterns, wanted) - wanted
         order = [i for some in (wanted, read) for i, c in enumerate(self.compiled) if c.name in some]
         chosen = tuple(self.meaning.patterns[i] for i in order)
         compiled = tuple(self.compiled[i] for i in order)
         return self._assemble(
             replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest,
             self.knowledge, len(read),
+        )  # fmt: skip
+
+    def on(self, stream: m.Stream) -> Self:
+        """Only the patterns that read a stream and no other, as if the file had no other."""
+        patterns = self.meaning.patterns
+        own = [
+            i
+            for i, pattern in enumerate(patterns)
+            if reads(pattern, stream, self.meaning) and (pattern.pair is None or len(set(pattern.pair.streams)) == 1)
+        ]
+        meaning = replace(self.meaning, stream=stream, other_streams=(), patterns=tuple(patterns[i] for i in own))
+        return self._assemble(
+            meaning, tuple(self.compiled[i] for i in own), self.warnings, self.functions, self.limits, self.longest,
+            self.knowledge, sum(i >= self.n_reported for i in own),
         )  # fmt: skip
 
     def with_given(self, columns: Iterable[str]) -> Self:
@@ -210,7 +277,7 @@ class CompiledPatterns:
             return self
         return self._assemble(
             replace(self.meaning, lookups=lookups), self.compiled, self.warnings, self.functions, self.limits,
-            self.longest, Knowledge(self.meaning.knowledge, self.knowledge.outside, lookups), self.n_hidden,
+            self.longest, KnowledgeBase(self.meaning.knowledge, self.knowledge.outside, lookups), self.n_hidden,
         )  # fmt: skip
 
     def reload_knowledge(self) -> Self:
@@ -221,29 +288,35 @@ class CompiledPatterns:
         return f"<{len(self.compiled)} patterns: {', '.join(self.names)}>"
 
 
+@dataclass(frozen=True)
+class StreamPart:
+    """What the patterns of a file ask of one stream; most files have one, and patterns that are all of one entity."""
+
+    stream: m.Stream
+    single: CompiledPatterns  # of one entity, and known at their last event
+    silent: CompiledPatterns | None  # of one entity, and known only after a silence
+    needs: tuple[Need, ...]  # the columns that the stream's events must have
+    clocked_needs: tuple[Need, ...]  # those of them that silences and pairs look at
+    own_past: OwnPastPatterns | None  # what pairs ask about the own past of its entities
+
+
+@dataclass(frozen=True)
+class OwnPastPatterns:
+    """Patterns of one entity, and the question of pairs that each of those that are reported answers."""
+
+    patterns: CompiledPatterns
+    questions: tuple[m.Predicate, ...]
+
+
 def compile_all(patterns: Sequence[m.Pattern], longest: bool, limits: Limits) -> tuple[CompiledPattern, ...]:
     """The patterns compiled; what one means depends on those that it reads, and so does its fingerprint."""
     compiled = {pattern.name: compile_pattern(pattern, longest, limits) for pattern in patterns}
     for pattern in sorted(patterns, key=lambda pattern: pattern.tier):
-        read = sorted(name for name in _read(pattern) if name in compiled)
+        read = sorted(name for name in names_read(pattern) if name in compiled)
         if read or pattern.silence_s is not None:
             own = compiled[pattern.name]
-            told = [own.fingerprint, str(pattern.silence_s), *(f"{name} {compiled[name].fingerprint}" for name in read)]
+            silence = f"{pattern.silence_s} {pattern.silence_of}" if pattern.silence_of else str(pattern.silence_s)
+            told = [own.fingerprint, silence, *(f"{name} {compiled[name].fingerprint}" for name in read)]
             digest = hashlib.sha256("\n".join(told).encode()).hexdigest()[: len(own.fingerprint)]
             compiled[pattern.name] = replace(own, fingerprint=digest)
     return tuple(compiled[pattern.name] for pattern in patterns)
-
-
-def _read(pattern: m.Pattern) -> set[str]:
-    return {part.pattern for part in walk(pattern.regex) if isinstance(part, m.Detected | m.Since)}
-
-
-def _closure(patterns: Sequence[m.Pattern], names: set[str]) -> set[str]:
-    """These patterns and all that they read, directly or through others."""
-    by_name = {pattern.name: pattern for pattern in patterns}
-    found, open_ = set(names), list(names)
-    while open_:
-        for name in _read(by_name[open_.pop()]) - found:
-            found.add(name)
-            open_.append(name)
-    return found

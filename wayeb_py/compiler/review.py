@@ -11,23 +11,23 @@ from dataclasses import replace
 from fractions import Fraction
 
 from wayeb_py.compiler.alphabet import is_satisfiable
+from wayeb_py.compiler.automata.regex import letters_of
+from wayeb_py.compiler.automata.shortest_match import never_detected
 from wayeb_py.compiler.axes import atoms_of
 from wayeb_py.compiler.for_each import why_written_out
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.compiler.regex import letters_of
-from wayeb_py.compiler.shortest_match import never_detected
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import Diagnostic, Note, PatternError
 
-Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None]
+Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m.Role | None]
 
 
 def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:
     """What patterns share that detect the same: a fingerprint, what they are detected for, and when."""
     places = None if pattern.each is None else pattern.each[1]
     pair = None if pattern.pair is None else replace(pattern.pair, variables=("a", "b"))
-    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s
+    return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of
 
 
 def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
@@ -85,5 +85,3 @@ def review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterato
                 "warning", f"patterns `{other.name}` and `{pattern.name}` are equivalent", pattern.source, pattern.span,
                 "they are detected at the same events", note=Note(other.source, other.span, "the other one is here"),
             )  # fmt: skip
-
-

@@ -6,39 +6,41 @@ recogniser and changes with every chunk; the patterns do not.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import floor
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.arrays import I32, I64
 from wayeb_py.columns import Column, column_of, ticks_of
-from wayeb_py.compiler.for_each import Member
+from wayeb_py.compiler.automata.product import Group, form_groups
+from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.product import Group, form_groups
-from wayeb_py.engine.clean import Cleaner
-from wayeb_py.engine.conform import Conformer
-from wayeb_py.engine.detection_rows import DetectionRows
-from wayeb_py.engine.detection_schema import DetectionSchema
-from wayeb_py.engine.entities import Entities
-from wayeb_py.engine.episodes import Episode
-from wayeb_py.engine.reorder import Reorderer, Rows
+from wayeb_py.engine.arrival.clean import Cleaner
+from wayeb_py.engine.arrival.conform import Conformer
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.reorder import Reorderer, Rows
+from wayeb_py.engine.arrival.tie_order import TieOrder
+from wayeb_py.engine.rows.detection_rows import DetectionRows
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.tiers import Tiers
-from wayeb_py.engine.tie_order import TieOrder
 from wayeb_py.engine.values import Values
 from wayeb_py.errors import EventsError
-from wayeb_py.kernels import arrival
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+from wayeb_py.files.projection import Need
+from wayeb_py.kernels.ticks import NEVER
 
 
 class Binding:
     """The patterns bound to the types of the events: entities, cohorts and the arrays by entity."""
 
-    def __init__(self, patterns: CompiledPatterns, schema: pa.Schema, chunk_rows: int) -> None:
+    def __init__(
+        self, patterns: CompiledPatterns, schema: pa.Schema, chunk_rows: int, needs: Sequence[Need] | None = None
+    ) -> None:
         self.patterns = patterns
         stream = patterns.meaning.stream
         if stream.key is None or stream.time is None:
@@ -47,7 +49,7 @@ class Binding:
                 hint="write a stream block with `key` and `time`, or name them: compile(…, key=…, time=…)",
             )
         self.key, self.time = stream.key, stream.time
-        self._conformer = Conformer(patterns.needs, schema)
+        self._conformer = Conformer(patterns.needs if needs is None else needs, schema)
         self.schema = self._conformer.schema
         patterns.knowledge.load_for(patterns.meaning.patterns)
         time_type = self.schema.field(self.time).type
@@ -61,7 +63,7 @@ class Binding:
         self.reorderer = Reorderer(lateness, stream.order)
         self.cleaner = None if stream.clean is None else Cleaner(stream, self.schema, self.ticks_per_s, self.forget)
         self.tiers = Tiers(patterns)
-        self.cohorts = self.make_cohorts(list(enumerate(patterns.members)), 0)
+        self.cohorts = self.make_cohorts(list(enumerate(patterns.runnables)), 0)
         self.count: I64 = np.zeros(0, dtype=np.int64)
         self.last_ts: I64 = np.zeros(0, dtype=np.int64)
         self.last_seen: I64 = np.zeros(0, dtype=np.int64)
@@ -80,27 +82,31 @@ class Binding:
         self.rows = DetectionRows(patterns, rows, self.entities, self.time_unit, self.ticks_per_s)
         self.no_detections = self.rows.schema.detections.empty_table()
 
-    def make_cohorts(self, members: list[tuple[int, Member]], birth: int) -> list[Cohort]:
-        """Cohorts of members that have read the same events, one for each tier."""
-        tiers = self.tiers.parted(members)
-        if len(tiers) == 1 and len(members) == len(self.patterns.members):
-            return [self._make_cohort(members, self.patterns.groups, birth)]
+    def make_cohorts(self, runnables: list[tuple[int, Runnable]], birth: int) -> list[Cohort]:
+        """Cohorts of runnables that have read the same events, one for each tier."""
+        tiers = self.tiers.parted(runnables)
+        if len(tiers) == 1 and len(runnables) == len(self.patterns.runnables):
+            return [self._make_cohort(runnables, self.patterns.groups, birth)]
         limits = self.patterns.limits
         return [
-            self._make_cohort(tier, form_groups([(i, m_.compiled) for i, m_ in tier if m_.plan is None], limits), birth)
+            self._make_cohort(
+                tier,
+                form_groups([(i, runnable.compiled) for i, runnable in tier if runnable.plan is None], limits),
+                birth,
+            )
             for tier in tiers
         ]
 
-    def _make_cohort(self, members: list[tuple[int, Member]], groups: list[Group], birth: int) -> Cohort:
+    def _make_cohort(self, runnables: list[tuple[int, Runnable]], groups: list[Group], birth: int) -> Cohort:
         position = self.patterns.meaning.stream.position
         values = Values(self.patterns.functions, position, self.patterns.knowledge)
-        return Cohort(members, groups, self.ticks_per_s, birth, values)
+        return Cohort(runnables, groups, self.ticks_per_s, birth, values)
 
     def in_turn(self) -> list[tuple[Cohort, int]]:
         """The cohorts in the order in which they are stepped, with the number of their tier, from 0."""
         if not self.has_tiers:
             return [(cohort, 0) for cohort in self.cohorts]
-        tier = self.tiers.of_member
+        tier = self.tiers.of_runnable
         numbered = [(cohort, tier[next(iter(cohort.patterns))] - 1) for cohort in self.cohorts]
         return sorted(numbered, key=lambda one: one[1])
 
@@ -118,7 +124,7 @@ class Binding:
             room = max(64, n_entities + n_entities // 2)
             self.count = grown(self.count, room, 0)
             self.last_ts = grown(self.last_ts, room, 0)
-            self.last_seen = grown(self.last_seen, room, arrival.NEVER)
+            self.last_seen = grown(self.last_seen, room, NEVER)
             self.last_row = grown(self.last_row, room, -1)
             self.tail_ts = grown(self.tail_ts, room * self.tail, 0)
         for cohort in self.cohorts:
@@ -134,7 +140,7 @@ class Binding:
     def raise_floor(self) -> None:
         """Lets no event come before those that have been recognised by now."""
         n = len(self.entities)
-        self.floor_ts = np.where(self.count[:n] > 0, self.last_ts[:n], arrival.NEVER)
+        self.floor_ts = np.where(self.count[:n] > 0, self.last_ts[:n], NEVER)
 
     def columns(self, rows: Rows) -> dict[str, Column]:
         """The attributes that predicates look at, and the time."""

@@ -25,16 +25,16 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.arrays import Bool
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.saved.packing import pack_state, unpack_state
-from wayeb_py.kernels import arrival
+from wayeb_py.kernels.ticks import NEVER
 
-Mask = npt.NDArray[np.bool_]
 STEPS = 8
 AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a clock that is a little fast
 
 
-def find_aged(binding: Binding, now_s: float | None = None) -> Mask | None:
+def find_aged(binding: Binding, now_s: float | None = None) -> Bool | None:
     """Which entities have been silent for longer than the patterns remember; None if there are none.
 
     `now_s` is the wall clock, if it is known: times ahead of it are no measure of the others.
@@ -42,20 +42,20 @@ def find_aged(binding: Binding, now_s: float | None = None) -> Mask | None:
     last = binding.reorderer.greatest[: len(binding.entities)]
     if binding.forget < 0:
         return None
-    heard = last != arrival.NEVER
+    heard = last != NEVER
     believed = last[heard]
     if now_s is not None:
         in_time = believed[believed <= int((now_s + AHEAD_S) * binding.ticks_per_s)]
         believed = in_time if len(in_time) else believed  # a stream that is all in the future has a clock of its own
     oldest = _oldest_kept(believed, binding.forget)
-    aged: Mask = heard & (last < oldest)
+    aged: Bool = heard & (last < oldest)
     return aged if aged.any() else None
 
 
 def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
     """The oldest last event that an entity may have without being old, by the times that are believed."""
     step = max(1, forget // STEPS)
-    oldest = int(arrival.NEVER)
+    oldest = int(NEVER)
     while n := len(last):
         place = max(0, n - 1 - isqrt(n))
         oldest = int(np.partition(last, place)[place]) // step * step - forget
@@ -66,7 +66,7 @@ def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
     return oldest
 
 
-def keep_entities(saved: bytes, kept: Mask) -> bytes:
+def keep_entities(saved: bytes, kept: Bool) -> bytes:
     """The state without the other entities."""
     header, blobs = unpack_state(saved)
     number = np.cumsum(kept) - 1  # [entity before] -> entity after

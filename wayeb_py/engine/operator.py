@@ -1,27 +1,38 @@
-"""What an operator is: rows go in, rows come out, time passes, and its state becomes bytes.
+"""What an operator is: events go in, rows come out, and its state becomes bytes.
 
-    feed(batch) → rows      advance(clock) → rows      finish() → rows      save() → bytes      restore(bytes)
+    batches of a stream ──▶ its entities' operator ──▶ rows
+                                   │ events as they arrived
+                                   ▼
+                                 clock ──what it has passed──▶ silences, pairs ──▶ rows
 
-The recogniser of single entities is one; whatever looks at several entities, or waits for time to pass, is another. A
-`Recogniser` runs the operators that a pattern file needs, one after the other, and knows nothing of what they do: in
-process, in a task of Spark's and in a stream.
+Every stream of a file has an operator of its own (`StreamOperator`): batches go in, and the rows of the patterns of
+single entities come out. What looks at several entities, or waits for time to pass, reads what the file's clock has
+passed (`ClockOperator`): events and time come to it together. A `Recogniser` runs the operators that a pattern file
+needs and knows nothing of what they do: in process, in a task of Spark's and in a stream.
 
 *Not taken*: operators as generators that pull from each other, since then none of them could be saved between two
-batches; a graph with edges as data, for which one order of operators is enough as long as later ones read what
-earlier ones found and nothing goes back.
+batches; a graph with edges as data, for which this one picture is enough as long as nothing goes back.
 """
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.engine.detections import Detections
+from wayeb_py.arrays import I32
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detections import Detections
+
+if TYPE_CHECKING:  # the clock loads kernels that most files do not need
+    from wayeb_py.engine.arrival.event_clock import Passed
 
 
 class Operator(Protocol):
-    """Turns batches of events into detections; feeding the same events in any cuts gives the same detections."""
+    """Turns events into detections; the same events in any cuts give the same detections."""
 
     @property
     def kind(self) -> str:
@@ -31,14 +42,16 @@ class Operator(Protocol):
     def fingerprint(self) -> str:
         """Changes with whatever the state would have another meaning under."""
 
-    def bind(self, schema: pa.Schema) -> None:
-        """Learns the types of the events before there are any; what does not fit is told at once."""
+    @property
+    def stream(self) -> str:
+        """The stream that it reads, where it reads one."""
 
-    def feed(self, batch: pa.RecordBatch) -> Detections:
-        """The detections of some more events."""
+    @property
+    def schema(self) -> DetectionSchema:
+        """The columns of its detections, as far as their types are known."""
 
-    def advance(self, clock: int) -> Detections:
-        """The detections that are decided once no event up to this time, in ticks, can come any more."""
+    def nothing(self) -> Detections:
+        """No detections."""
 
     def finish(self) -> Detections:
         """The detections that are decided by the end of the input."""
@@ -48,3 +61,64 @@ class Operator(Protocol):
 
     def restore(self, data: bytes) -> None:
         """Goes on from a saved state; DataError where it does not fit."""
+
+
+class ClockOperator(Operator, Protocol):
+    """Reads what the clock has passed."""
+
+    def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
+        """Learns the types of a stream's events, and who numbers its entities; once more where these change."""
+
+    def feed(self, passed: Passed) -> Detections:
+        """The detections of some more events, and those that are decided by the time that has passed."""
+
+
+class StreamOperator(Operator, Protocol):
+    """Reads the batches of one stream; a stream that runs for long asks more of it than a file does."""
+
+    def bind(self, schema: pa.Schema) -> None:
+        """Learns the types of the events before there are any; what does not fit is told at once."""
+
+    def feed(self, batch: pa.RecordBatch) -> Detections:
+        """The detections of some more events."""
+
+    @property
+    def event_schema(self) -> pa.Schema | None:
+        """The columns of the events that are read, once a batch has told their types."""
+
+    @property
+    def entities(self) -> Entities:
+        """The entities by number; there are none before the first batch has told the type of their keys."""
+
+    @property
+    def ticks_per_s(self) -> int:
+        """What times are counted in; known once a batch has told their type."""
+
+    def flush_idle(self, entities: pa.Array) -> Detections:
+        """The detections of events held back for entities, given by key, that have been silent for long."""
+
+    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+        """Drops entities that have been silent for longer than patterns remember.
+
+        What was still open of them, and which entities stay, by their numbers before; None if all do. `now_s` is the
+        wall clock, where it is known.
+        """
+
+    def note_changes(self) -> None:
+        """Begins to note what changes, from the state that this is in."""
+
+    def settle_changes(self) -> None:
+        """Says that the state as it is now has been kept, whole or by its changes."""
+
+    def save_changes(self) -> tuple[bytes, I32] | None:
+        """What has changed since the state was kept, and the entities that it is of; None where it takes the whole."""
+
+    @property
+    def n_kept(self) -> int | None:
+        """How many entities there were when the state was kept; None where no changes are noted."""
+
+    def touch(self, entities: I32) -> None:
+        """Notes that these entities have changed."""
+
+    def amend(self, data: bytes) -> I32:
+        """Takes over what has changed since the state that this is in; the entities that it is of."""

@@ -1,14 +1,14 @@
 """Batches of events go in, detections come out, state stays: the operators of a pattern file, run as one.
 
-Every way of running (a table, files, a task of Spark's, a stream) feeds a `Recogniser`, which hands each batch to its
-operators in turn and joins what they find. One runs the patterns of single entities (`entity_recogniser`), one those
-that end in a silence (`silence`), one those over pairs (`pairs`); `operator` says what another has to offer. A saved
-state holds those of all operators, each under its kind and fingerprint (`saved/operators`).
+Every way of running (a table, files, a task of Spark's, a stream) feeds a `Recogniser`, which hands each batch to the
+operator of its stream (`entity_recogniser`), what arrived to the clock of the file, what the clock has passed to
+silences and pairs, and joins what all of them find. `operator` has the picture. A saved state holds those of all
+operators, each under its kind and fingerprint (`saved/operators`): an operator that changes leaves the others theirs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -16,37 +16,47 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.engine.binding import bind_schema
-from wayeb_py.engine.detection_schema import DetectionSchema, fitted
-from wayeb_py.engine.detections import Detections
+from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.entity_recogniser import Aside, EntityRecogniser
-from wayeb_py.engine.input_tables import as_table
-from wayeb_py.engine.operator import Operator
+from wayeb_py.engine.operator import ClockOperator, Operator, StreamOperator
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.rows.joined_schema import fit, join_schemas
 from wayeb_py.engine.saved import state
-from wayeb_py.engine.saved.operators import OperatorState, entity_state, is_list, pack_operators, unpack_operators
+from wayeb_py.engine.saved.operators import (
+    ENTITIES,
+    OperatorState,
+    pack_operators,
+    refuse_unnamed,
+    state_of,
+    unpack_operators,
+)
 from wayeb_py.errors import DataError
-from wayeb_py.tally import Tally
+from wayeb_py.tally import LATE_FOR_CLOCK, Tally
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.entities import Entities
+    from wayeb_py.engine.arrival.event_clock import EventClock, Passed
 
-I32 = npt.NDArray[np.int32]
+Order = Literal["arrival", "sorted"]
 
 
 class Recogniser:
     """Recognises patterns in events that come batch by batch.
 
     order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are
-    set aside. order="sorted": each entity's events come in the order of time; where they do not, `Disorder` is
-    raised. `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat
-    events, which are set aside (`repeats`).
+    set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
+    pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
+    `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat events, which
+    are set aside (`repeats`).
     """
 
     def __init__(
         self,
         patterns: CompiledPatterns,
         *,
-        order: Literal["arrival", "sorted"] = "arrival",
+        order: Order | Mapping[str, Order] = "arrival",
         episodes: bool = False,
         workers: int = 1,
         on_detection: Callable[[dict[str, Any]], None] | None = None,
@@ -55,141 +65,219 @@ class Recogniser:
         own_input: bool = False,
     ) -> None:
         self.patterns = patterns
-        self.counts = Tally()  # detections are the caller's to count
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
-        silent = [p.name for p in patterns.meaning.patterns[: patterns.n_reported] if p.silence_s is not None]
-        single = patterns if not silent else patterns.select(name for name in patterns.names if name not in silent)
-        self._entities = EntityRecogniser(
-            single, order=order, episodes=episodes or on_episode is not None, workers=workers, own_input=own_input,
-            counts=self.counts, aside=self.aside,
-        )  # fmt: skip
-        self.operators: tuple[Operator, ...] = (self._entities,)
-        if silent:
-            from wayeb_py.engine.silence import SilenceRecogniser  # for start-up time: most files have no silence
+        episodes = episodes or on_episode is not None
+        parts = patterns.by_stream
+        orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
+        is_clocked = bool(patterns.clocked)
+        self.counts_of = {name: Tally() for name in parts}  # by stream; detections are the caller's to count
+        self._streams: dict[str, EntityRecogniser] = {
+            name: EntityRecogniser(
+                part.single, order=orders[name], episodes=episodes, workers=workers, own_input=own_input,
+                counts=self.counts_of[name], aside=self.aside, needs=part.needs,
+                stream=name, is_only=len(patterns.meaning.streams) == 1, keeps_arrived=is_clocked,
+            )
+            for name, part in parts.items()
+        }  # fmt: skip
+        self._clock: EventClock | None = None
+        self._clocked: tuple[ClockOperator, ...] = ()
+        if is_clocked:
+            from wayeb_py.engine.clocked import clocked_operators, make_clock  # for start-up time: most have no clock
 
-            waits = SilenceRecogniser(patterns.select(silent), order=order, counts=self.counts, aside=self.aside)
-            self.operators = (*self.operators, waits)
-        if any(pattern.pair is not None for pattern in patterns.meaning.patterns):
-            from wayeb_py.engine.pairs.operator import PairOperator  # for start-up time: most files have no pairs
-
-            # Silences have the same clock over the same events: what is late for it is theirs to count.
-            told: dict[str, Any] = {} if silent else {"counts": self.counts, "aside": self.aside}
-            pairs = PairOperator(
-                patterns, in_order=order == "sorted", episodes=episodes or on_episode is not None, workers=workers,
-                **told,
-            )  # fmt: skip
-            self.operators = (*self.operators, pairs)
+            self._clock = make_clock(parts, orders)
+            self._clocked = clocked_operators(patterns, episodes, workers)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)
 
-    def bind(self, schema: pa.Schema) -> None:
-        """Binds the patterns to the types of the events before there are any; what does not fit is told at once."""
-        for operator in self.operators:
-            operator.bind(schema)
+    @property
+    def operators(self) -> tuple[Operator, ...]:
+        return (*self._streams.values(), *self._clocked)
 
-    def feed(self, events: Any) -> Detections:
-        """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol."""
+    def of(self, stream: str | None = None) -> StreamOperator:
+        """The operator of a stream's entities, the only one where the file has one stream."""
+        return self._streams[self._named(stream)]
+
+    @property
+    def counts(self) -> Tally:
+        """What became of the events of all streams."""
+        first, *others = self.counts_of.values()
+        if not others:
+            return first
+        total = first.copy()
+        for other in others:
+            total.add(other)
+        return total
+
+    # Feeding.
+
+    def bind(self, schema: pa.Schema, stream: str | None = None) -> None:
+        """Binds the patterns to the types of a stream's events before there are any; what does not fit is told."""
+        name = self._named(stream)
+        self._streams[name].bind(schema)
+        self._bound(name)
+
+    def feed(self, events: Any, stream: str | None = None) -> Detections:
+        """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol.
+
+        `stream` says whose they are, where the file has several.
+        """
+        name = self._named(stream)
         batches = _batches(events)
         if len(batches) == 1:
-            return self._announce(self._feed(batches[0]))
-        return self._announce(self._joined([self._feed(batch) for batch in batches]))
+            return self._announce(self._feed(name, batches[0]))
+        return self._announce(self._joined([found for batch in batches for found in [self._feed(name, batch)]]))
 
     def advance(self, clock: int) -> Detections:
-        """The detections that are decided once no event up to this time, in ticks, can come any more."""
-        return self._announce(self._joined([operator.advance(clock) for operator in self.operators]))
+        """The detections that are decided once no event before this time, in ticks, can come any more."""
+        if self._clock is None:
+            return self._joined([])
+        self._clock.advance(clock)
+        return self._announce(self._together(self._clocked_on(self._clock.release())))
 
     def finish(self) -> Detections:
         """The detections of the events still held back, and the episodes still open: the input has ended."""
-        return self._announce(self._joined([operator.finish() for operator in self.operators]))
-
-    def save(self) -> bytes:
-        """The state: small, versioned, by operator and fingerprint; see `Recogniser(…, saved=…)`."""
-        states = [OperatorState(operator.kind, operator.fingerprint, operator.save()) for operator in self.operators]
-        return pack_operators(states) if any(state.data for state in states) else b""
-
-    def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; operators that are not in it begin afresh; what is none of theirs is dropped."""
-        saved = {(state.kind, state.fingerprint): state.data for state in unpack_operators(data)}
-        for operator in self.operators:
-            data = saved.get((operator.kind, operator.fingerprint), b"")
-            if data:
-                operator.restore(data)
+        found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
+        if self._clock is not None:
+            found += self._clocked_on(self._clock.finish())
+            found += [(operator, operator.finish()) for operator in self._clocked]
+        return self._announce(self._together(found))
 
     @property
     def ticks_per_s(self) -> int:
-        """What a clock counts in; known once a batch has told the type of the times."""
-        return self._entities.ticks_per_s
-
-    # What a stream asks of the patterns of single entities.
+        """What a clock counts in, the finest unit of all streams; known once each has told the type of its times."""
+        return max(operator.ticks_per_s for operator in self._streams.values())
 
     @property
-    def entities(self) -> Entities:
-        """The entities by number; there are none before the first batch has told the type of their keys."""
-        return self._entities.entities
+    def behind(self) -> str:
+        """The stream that the clock waits for, of which the next events are best read; the first without a clock."""
+        return next(iter(self._streams)) if self._clock is None else self._clock.behind
 
-    def flush_idle(self, entities: pa.Array) -> Detections:
+    # What a stream that runs for long asks.
+
+    def flush_idle(self, entities: pa.Array, stream: str | None = None) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
-        return self._announce(self._entities.flush_idle(entities))
+        operator = self.of(stream)
+        return self._announce(self._together([(operator, operator.flush_idle(entities))]))
 
-    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+    def age_out(
+        self, now_s: float | None = None, stream: str | None = None
+    ) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
         What was still open of them, and which entities stay, by their numbers before; None if all do. `now_s` is the
         wall clock, where it is known.
         """
-        aged = self._entities.age_out(now_s)
-        return None if aged is None else (self._announce(aged[0]), aged[1])
+        name = self._named(stream)
+        aged = self._streams[name].age_out(now_s)
+        if aged is None:
+            return None
+        self._bound(name)
+        return self._announce(self._together([(self._streams[name], aged[0])])), aged[1]
 
-    def note_changes(self) -> None:
-        """Begins to note what changes, from the state that this is in."""
-        self._entities.note_changes()
+    # State.
 
-    def settle_changes(self) -> None:
-        """Says that the state as it is now has been kept, whole or by its changes."""
-        self._entities.settle_changes()
+    def save(self) -> bytes:
+        """The state: small, versioned, by operator and fingerprint; see `Recogniser(…, saved=…)`."""
+        states = [OperatorState(one.kind, one.fingerprint, one.save(), one.stream) for one in self._stateful()]
+        return pack_operators(states) if any(state.data for state in states) else b""
 
-    def save_changes(self) -> tuple[bytes, I32] | None:
-        """What has changed since the state was kept, and the entities that it is of; None where it takes the whole."""
-        return self._entities.save_changes()
+    def restore(self, data: bytes) -> None:
+        """Goes on from a saved state; operators that are not in it begin afresh; what is none of theirs is dropped."""
+        saved = unpack_operators(data)
+        refuse_unnamed(saved, n_streams=len(self.patterns.meaning.streams))
+        for one in self._stateful():
+            own = state_of(saved, one.kind, one.fingerprint, one.stream)
+            if own:
+                one.restore(own)
+        for name in self._streams:
+            self._bound(name)
 
-    @property
-    def n_kept(self) -> int | None:
-        """How many entities there were when the state was kept; None where no changes are noted."""
-        return self._entities.n_kept
-
-    def touch(self, entities: I32) -> None:
-        """Notes that these entities have changed."""
-        self._entities.touch(entities)
-
-    def amend(self, changes: bytes) -> I32:
-        """Takes over what has changed since the state that this recogniser is in; the entities that it is of."""
-        if is_list(changes):
-            raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
-        return self._entities.amend(changes)
+    def _stateful(self) -> Iterator[Operator | EventClock]:
+        yield from self.operators
+        if self._clock is not None:
+            yield self._clock
 
     # Inside.
 
-    def _feed(self, batch: pa.RecordBatch) -> Detections:
-        if len(self.operators) == 1:
-            return self._entities.feed(batch)
-        if self._schema is None:
-            self._schema = bind_schema(self.patterns, batch.schema)
-        return self._joined([operator.feed(batch) for operator in self.operators])
+    def _named(self, stream: str | None) -> str:
+        if stream is None and len(self._streams) == 1:
+            return next(iter(self._streams))
+        if stream is None:
+            raise DataError(
+                f"these patterns read {len(self._streams)} streams, and nothing says whose events these are",
+                hint=f"say so: stream={next(iter(self._streams))!r}; the streams are {quoted(self._streams)}",
+            )
+        if stream not in self._streams:
+            raise no_such_stream(stream, list(self._streams))
+        return stream
 
-    def _joined(self, results: list[Detections]) -> Detections:
-        if len(results) == 1:
-            return results[0]
-        if not results:
-            return self._entities.nothing()
-        tables = [result.to_arrow() for result in results]
-        if len(self.operators) > 1:
-            schema = (self._schema or DetectionSchema.unknown(self.patterns)).detections
-            # What one operator knows no type of yet takes that of another.
-            tables = [fitted(table, schema) for table in tables]
+    def _feed(self, name: str, batch: pa.RecordBatch) -> Detections:
+        operator = self._streams[name]
+        if self._clock is None:
+            return self._together([(operator, operator.feed(batch))])
+        is_bound = operator.event_schema is not None
+        found: list[tuple[Operator, Detections]] = [(operator, operator.feed(batch))]
+        if not is_bound:
+            self._bound(name)
+        if operator.arrived is not None:
+            self._take(name, self._clock)
+            found += self._clocked_on(self._clock.release())
+        return self._together(found)
+
+    def _take(self, name: str, clock: EventClock) -> None:
+        """Hands what has arrived of a stream to the clock; what is late for it is counted, and set aside once."""
+        arrived = self._streams[name].arrived
+        assert arrived is not None
+        late = clock.take(name, arrived)
+        if late.any():
+            self.counts_of[name].late_for_clock += int(late.sum())
+            alone = late & ~arrived.late  # the others have been set aside already
+            if alone.any():
+                self.aside.append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
+
+    def _clocked_on(self, passed: Passed) -> list[tuple[Operator, Detections]]:
+        return [(operator, operator.feed(passed)) for operator in self._clocked]
+
+    def _bound(self, name: str) -> None:
+        """Lets the clock, and what goes by it, know the types of a stream's events and its entities."""
+        operator = self._streams[name]
+        schema = operator.event_schema
+        if self._clock is None or schema is None:
+            return
+        self._clock.bind(name, operator.entities, schema, operator.ticks_per_s)
+        for clocked in self._clocked:
+            clocked.bind(name, schema, operator.entities)
+
+    def _together(self, found: Sequence[tuple[Operator, Detections]]) -> Detections:
+        """What operators found, as one table."""
+        if len(self.operators) == 1:
+            return found[0][1] if found else self.operators[0].nothing()
+        schema = self._joined_schema()
+        tables = [fit(some.to_arrow(), one.schema, schema) for one, some in found if len(some)]
+        closed = [(one, some.episodes()) for one, some in found]
+        episodes = [fit(table, one.schema, schema, episodes=True) for one, table in closed if table.num_rows]
         return Detections(
-            pa.concat_tables(tables, promote_options="default"),
+            pa.concat_tables(tables) if tables else schema.detections.empty_table(),
+            pa.concat_tables(episodes) if episodes else schema.episodes.empty_table(),
+        )
+
+    def _joined_schema(self) -> DetectionSchema:
+        """The columns of all detections; their types are settled once all streams have told theirs."""
+        if self._schema is not None:
+            return self._schema
+        schema = join_schemas(self.patterns.emitted, [operator.schema for operator in self.operators])
+        if all(operator.event_schema is not None for operator in self._streams.values()):
+            self._schema = schema
+        return schema
+
+    def _joined(self, results: Sequence[Detections]) -> Detections:
+        """Tables of one schema as one."""
+        if not results:
+            return self._together([])
+        return Detections(
+            pa.concat_tables([result.to_arrow() for result in results], promote_options="default"),
             pa.concat_tables([result.episodes() for result in results], promote_options="default"),
         )
 
@@ -215,7 +303,8 @@ def _batches(events: Any) -> list[pa.RecordBatch]:
     return batches or [pa.RecordBatch.from_pylist([], schema=events.schema)]
 
 
-def saved_schema(data: bytes) -> pa.Schema | None:
-    """The types of the events that a saved state has read; None where it has read none."""
-    saved = entity_state(data)
+def saved_schema(data: bytes, stream: m.Stream, *, is_only: bool) -> pa.Schema | None:
+    """The types of a stream's events that a saved state has read; None where it has read none."""
+    fingerprint = "" if is_only else stream_fingerprint(stream)
+    saved = state_of(unpack_operators(data), ENTITIES, fingerprint, stream.name or "")
     return state.saved_schema(saved) if saved else None

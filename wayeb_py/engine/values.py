@@ -14,6 +14,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.axes import Pair, Subject, atoms_of, axis_for, subject_of
 from wayeb_py.dsl import meaning as m
@@ -21,16 +22,13 @@ from wayeb_py.dsl.functions import function_of
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.errors import EventsError
 from wayeb_py.functions import UserFunction
-from wayeb_py.kernels import arrival
+from wayeb_py.kernels.derived_values import hold, measure_angles, measure_since, shift_by_entity
+from wayeb_py.kernels.ticks import NEVER
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
-    from wayeb_py.spatial.knowledge import Knowledge
+    from wayeb_py.spatial.knowledge import KnowledgeBase
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-U8 = npt.NDArray[np.uint8]
 
 NO_VALUE = np.int64(np.float64(-0.0).view(np.int64))  # the bits of -0.0, which stands for no value of its own
 POSITION_BEFORE = m.Moved()  # the value under which an entity's last position is kept, and saved
@@ -47,7 +45,7 @@ class Chunk:
     entity: I32
     link: I32  # [row] -> row of the entity's event before, or -1
     seq: I64
-    elapsed: I64  # ticks, arrival.NEVER at the first event of a word
+    elapsed: I64  # ticks, NEVER at the first event of a word
     fresh: U8  # [row]: the first event of a word
     computed: dict[Any, Any] = field(default_factory=dict)  # columns by subject, and the position by its columns
     detected: dict[str, U8] = field(default_factory=dict)  # [pattern][row], of those that later tiers read
@@ -98,7 +96,7 @@ class Values:
         self,
         functions: Mapping[str, UserFunction],
         position: tuple[str, str] | None = None,
-        knowledge: Knowledge | None = None,
+        knowledge: KnowledgeBase | None = None,
     ) -> None:
         self.functions = functions
         self._position, self._knowledge = position, knowledge
@@ -146,9 +144,7 @@ class Values:
         return Column("bool", self._found(asked.pattern, chunk))
 
     def _since(self, value: m.Since, chunk: Chunk) -> Column:
-        from wayeb_py.kernels.tiers import measure_since  # for start-up time: few files have tiers
-
-        last = self._memory(value).array("ts", self.n_entities, np.int64, arrival.NEVER)
+        last = self._memory(value).array("ts", self.n_entities, np.int64, NEVER)
         since = np.empty(len(chunk.ts), dtype=np.int64)
         measure_since(self._found(value.pattern, chunk), chunk.entity, chunk.ts, chunk.fresh, last, since)
         return Column("number", since, per_unit=chunk.ticks_per_s, has_never=True)
@@ -263,7 +259,7 @@ class Values:
             return Column("number", shifted, own=column.own)
         absent = np.zeros(n, dtype=np.int64) if column.missing is None else column.missing.astype(np.int64)
         if column.has_never:
-            absent |= column.values == arrival.NEVER
+            absent |= column.values == NEVER
         ticks = column.values.astype(np.int64)
         shifted = self._shift(memory, "number", ticks, np.int64, chunk, np.zeros(n, dtype=np.int64))
         missing = self._shift(memory, "missing", absent, np.int64, chunk, np.ones(n, dtype=np.int64))
@@ -272,7 +268,7 @@ class Values:
     def _shift(self, memory: Memory, name: str, values: Any, dtype: Any, chunk: Chunk, shifted: Any) -> Any:
         last = memory.array(name, self.n_entities, dtype, 0)
         values = np.ascontiguousarray(values)
-        arrival.shift_by_entity(values, chunk.entity, chunk.link, chunk.fresh, last, shifted)
+        shift_by_entity(values, chunk.entity, chunk.link, chunk.fresh, last, shifted)
         last[chunk.entity] = values  # the last of an entity's rows stays
         return shifted
 
@@ -305,7 +301,7 @@ class Values:
         return Column("bool", self.places(asked.places).inside(*self.position(chunk)).view(np.uint8))
 
     def _moved(self, value: m.Moved, chunk: Chunk) -> Column:
-        from wayeb_py.spatial import kernels as spatial_kernels
+        from wayeb_py.spatial.kernels import index as spatial_kernels  # for start-up time
 
         distance_m = np.empty(len(chunk.ts))
         spatial_kernels.measure(*self.position(chunk), *self._position_before(chunk), distance_m)
@@ -354,11 +350,10 @@ class Values:
             values = to_float(column) + 0.0  # -0.0 becomes 0.0
             bits = np.where(np.isnan(values), NO_VALUE, values.view(np.int64))
         held = np.empty(len(chunk.ts), dtype=np.int64)
-        arrival.hold(
+        hold(
             np.ascontiguousarray(bits),
             chunk.entity,
             chunk.ts,
-            chunk.link,
             chunk.fresh,
             memory.array("bits", self.n_entities, np.int64, NO_VALUE),
             memory.array("since", self.n_entities, np.int64, 0),
@@ -398,7 +393,7 @@ def _angles(first: Column, second: Column) -> F64:
     plain = all(column.own is not None and column.values.dtype == first.values.dtype for column in columns)
     operands = [np.ascontiguousarray(column.values if plain else to_float(column)) for column in columns]
     angle = np.empty(len(operands[0]))
-    arrival.measure_angles(*operands, angle)
+    measure_angles(*operands, angle)
     if plain:
         for column in columns:
             if column.missing is not None:
@@ -456,7 +451,7 @@ def _on_one_scale(left: Column, right: Column) -> tuple[Any, Any]:
 def _absent(column: Column) -> npt.NDArray[np.bool_]:
     absent = np.zeros(len(column.values), dtype=bool) if column.missing is None else column.missing != 0
     if column.has_never:
-        absent = absent | (column.values == arrival.NEVER)
+        absent = absent | (column.values == NEVER)
     return absent
 
 

@@ -10,7 +10,7 @@ import dataclasses
 import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import Diagnostic, EventsError, MissingColumnError
@@ -21,21 +21,18 @@ TimeUnit = Literal["s", "ms", "us", "ns"]
 ROLES: tuple[Role, ...] = ("key", "time", "order", "attribute", "emit")
 
 
-class Need(Protocol):
-    """What a pattern asks of the events: a column, what it must hold, and the place that asks for it."""
+@dataclass(frozen=True, slots=True)
+class Need:
+    """A column that the events must have, what it must hold, and where a pattern asks for it."""
 
-    @property
-    def column(self) -> str: ...
-    @property
-    def kind(self) -> Kind | None: ...
-    @property
-    def role(self) -> Role: ...
-    @property
-    def diagnostic(self) -> Diagnostic | None: ...
+    column: str
+    kind: Kind | None
+    role: Role
+    diagnostic: Diagnostic | None = dataclasses.field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class WantedColumn:
     """A column to read; `kind` is None where the data may decide."""
 
     name: str
@@ -43,29 +40,29 @@ class Column:
     kind: Kind | None = None
     diagnostic: Diagnostic | None = None
 
-    def fault(
-        self, message: str, label: str, hint: str | None = None, error: type[EventsError] = EventsError
+    def error(
+        self, message: str, label: str, hint: str | None = None, kind: type[EventsError] = EventsError
     ) -> EventsError:
         """The error for this column, at the place of the pattern that asks for it."""
         if self.diagnostic is None:
-            return error(message, None, hint)
+            return kind(message, None, hint)
         placed = dataclasses.replace(self.diagnostic, severity="error", message=message, label=label, hint=hint)
-        return error(message, placed)
+        return kind(message, placed)
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
     """The columns to read: the key first, the time second, then the order column and the attributes."""
 
-    columns: tuple[Column, ...]
+    columns: tuple[WantedColumn, ...]
     time_unit: TimeUnit | None = None  # None where the time is a timestamp
 
     @classmethod
     def from_needs(cls, needs: Iterable[Need], time_unit: TimeUnit | None = None) -> Wanted:
         """One column for all that is asked of it."""
-        merged: dict[str, Column] = {}
+        merged: dict[str, WantedColumn] = {}
         for need in needs:
-            asked = Column(need.column, need.role, need.kind, need.diagnostic)
+            asked = WantedColumn(need.column, need.role, need.kind, need.diagnostic)
             known = merged.get(asked.name)
             merged[asked.name] = asked if known is None else _strictest(known, asked)
         columns = sorted(merged.values(), key=lambda column: ROLES.index(column.role))
@@ -74,17 +71,17 @@ class Wanted:
         return cls(tuple(columns), time_unit)
 
     @property
-    def key(self) -> Column:
+    def key(self) -> WantedColumn:
         """What tells one entity from another."""
         return self.columns[0]
 
     @property
-    def time(self) -> Column:
+    def time(self) -> WantedColumn:
         """When the event happened."""
         return self.columns[1]
 
     @property
-    def order(self) -> Column | None:
+    def order(self) -> WantedColumn | None:
         """What breaks ties in time, if the stream says so."""
         return next((column for column in self.columns if column.role == "order"), None)
 
@@ -93,13 +90,13 @@ class Wanted:
         return tuple(column.name for column in self.columns)
 
 
-def _strictest(one: Column, other: Column) -> Column:
+def _strictest(one: WantedColumn, other: WantedColumn) -> WantedColumn:
     first = one if ROLES.index(one.role) <= ROLES.index(other.role) else other
     kind = one.kind if one.kind is not None else other.kind
-    return Column(first.name, first.role, kind, one.diagnostic or other.diagnostic)
+    return WantedColumn(first.name, first.role, kind, one.diagnostic or other.diagnostic)
 
 
-def absent(column: Column, place: str, present: Iterable[str]) -> EventsError:
+def absent(column: WantedColumn, place: str, present: Iterable[str]) -> EventsError:
     """The error for a column that the events do not have, with the likeliest of those that they do."""
     names = sorted(set(present))
     folded = {name.casefold(): name for name in reversed(names)}
@@ -110,5 +107,5 @@ def absent(column: Column, place: str, present: Iterable[str]) -> EventsError:
         shown = ", ".join(f"`{name}`" for name in names[:12]) + (", …" if len(names) > 12 else "")
         hint = f"its columns are {shown}" if names else "it has no columns"
     noun = {"key": "key ", "time": "time ", "order": "order "}.get(column.role, "")
-    error = EventsError if noun else MissingColumnError
-    return column.fault(f"{place} has no {noun}column `{column.name}`", "not in the events", hint, error)
+    kind = EventsError if noun else MissingColumnError
+    return column.error(f"{place} has no {noun}column `{column.name}`", "not in the events", hint, kind)

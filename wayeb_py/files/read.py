@@ -16,16 +16,16 @@ from typing import Protocol
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.arrow_types import TEXT, describe, is_text, joined_type
-from wayeb_py.files.block import Block, Selection, TimeRange
 from wayeb_py.files.discover import STDIN, EventFile, find_files
+from wayeb_py.files.formats.arrow_types import TEXT, describe, is_text, joined_type
+from wayeb_py.files.formats.block import Block, Selection, TimeRange
 from wayeb_py.files.prefetch import in_background, in_order
-from wayeb_py.files.projection import Column, Wanted, absent
+from wayeb_py.files.projection import Wanted, WantedColumn, absent
 
 BATCH_ROWS = 1 << 20
 
 
-class Known(Protocol):
+class KnownColumns(Protocol):
     """Something whose columns are known."""
 
     file: EventFile
@@ -34,7 +34,7 @@ class Known(Protocol):
     loose: bool  # the types are only a guess: its texts can be read into another type too
 
 
-class OpenedFile(Known, Protocol):
+class OpenedFile(KnownColumns, Protocol):
     """A file whose columns are known and whose rows can be asked for."""
 
     n_rows: int | None
@@ -75,7 +75,7 @@ class EventReader:
 
 
 def open_events(
-    paths: Sequence[str | os.PathLike[str]],
+    paths: Sequence[str | os.PathLike[str] | EventFile],
     wanted: Wanted,
     *,
     since_s: Fraction | None = None,
@@ -84,32 +84,14 @@ def open_events(
     batch_rows: int = BATCH_ROWS,
     before: pa.Schema | None = None,
 ) -> EventReader:
-    """A reader of the wanted columns of all files that the paths name; nothing but schemas and samples is read yet.
+    """A reader of the wanted columns of all files; nothing but schemas and samples is read yet.
 
-    `before` is the schema of an earlier run whose state is gone on with: its types are kept where they can be.
+    Paths name files, or folders of them; what is found already is taken as it is. `before` is the schema of an earlier
+    run whose state this one continues: its types are kept where they can be.
     """
-    return open_found(
-        find_files(paths),
-        wanted,
-        since_s=since_s,
-        until_s=until_s,
-        threads=threads,
-        batch_rows=batch_rows,
-        before=before,
-    )
-
-
-def open_found(
-    files: Sequence[EventFile],
-    wanted: Wanted,
-    *,
-    since_s: Fraction | None = None,
-    until_s: Fraction | None = None,
-    threads: int = 2,
-    batch_rows: int = BATCH_ROWS,
-    before: pa.Schema | None = None,
-) -> EventReader:
-    """The same for files that are already found."""
+    found = [path for path in paths if isinstance(path, EventFile)]
+    named = [path for path in paths if not isinstance(path, EventFile)]
+    files = [*found, *find_files(named)] if named or not found else found
     opened = [open_file(file, wanted) for file in files]
     with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
     time_range = TimeRange(since_s, until_s, wanted.time_unit)
@@ -117,7 +99,7 @@ def open_found(
     return EventReader(with_rows, selection, max(1, threads))
 
 
-def joined_schema(files: Sequence[Known], wanted: Wanted, before: pa.Schema | None = None) -> pa.Schema:
+def joined_schema(files: Sequence[KnownColumns], wanted: Wanted, before: pa.Schema | None = None) -> pa.Schema:
     """The types in which all files' values of the wanted columns are handed on."""
     fields = []
     for column in wanted.columns:
@@ -136,23 +118,23 @@ def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
     """A file whose columns are known; of its rows at most a sample is read."""
     # Each format's part of Arrow is loaded only when a file asks for it: start-up is counted in tens of milliseconds.
     if file.format == "parquet":
-        from wayeb_py.files.parquet import ParquetEvents
+        from wayeb_py.files.formats.parquet import ParquetEvents  # for start-up time
 
         return ParquetEvents(file, wanted)
     if file.format == "csv":
-        from wayeb_py.files.delimited import DelimitedEvents
+        from wayeb_py.files.formats.delimited import DelimitedEvents  # for start-up time
 
         return DelimitedEvents(file, wanted)
     if file.format == "ndjson":
-        from wayeb_py.files.ndjson import NdjsonEvents
+        from wayeb_py.files.formats.ndjson import NdjsonEvents  # for start-up time
 
         return NdjsonEvents(file, wanted)
-    from wayeb_py.files.arrow import ArrowEvents
+    from wayeb_py.files.formats.arrow import ArrowEvents  # for start-up time
 
     return ArrowEvents(file, wanted)
 
 
-def _joined(column: Column, files: Sequence[Known], known: pa.DataType) -> pa.DataType:
+def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataType) -> pa.DataType:
     """The one type in which all files' values of a column are handed on: the one that is known, if it can hold them."""
     having = [opened for opened in files if column.name in opened.types]
     partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
@@ -163,7 +145,7 @@ def _joined(column: Column, files: Sequence[Known], known: pa.DataType) -> pa.Da
         raise absent(column, place, (name for opened in lacking for name in opened.columns))
     typed = [opened for opened in having if not opened.loose]
     result: pa.DataType = pa.null()
-    first: Known | None = None
+    first: KnownColumns | None = None
     for opened in typed:
         joined = joined_type(result, opened.types[column.name])
         if joined is None:
@@ -192,20 +174,22 @@ def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
     return TEXT if joined is None else joined
 
 
-def _partition_type(column: Column, files: Sequence[Known]) -> pa.DataType:
-    from wayeb_py.files.infer_types import guess_type
+def _partition_type(column: WantedColumn, files: Sequence[KnownColumns]) -> pa.DataType:
+    from wayeb_py.files.formats.infer_types import guess_type  # for start-up time
 
     values = [dict(opened.file.partitions)[column.name] for opened in files]
     return guess_type(column, pa.array(values, pa.string()), None, files[0].file.path)
 
 
-def _default_type(column: Column) -> pa.DataType:
+def _default_type(column: WantedColumn) -> pa.DataType:
     if column.role == "time" or column.kind == "time":
         return pa.timestamp("us")
     return {"number": pa.float64(), "bool": pa.bool_()}.get(column.kind or "text", TEXT)
 
 
-def _mismatch(column: Column, one: Known, one_type: pa.DataType, other: Known, other_type: pa.DataType) -> DataError:
+def _mismatch(
+    column: WantedColumn, one: KnownColumns, one_type: pa.DataType, other: KnownColumns, other_type: pa.DataType
+) -> DataError:
     return DataError(
         f"column `{column.name}` is {describe(one_type)} in {one.file.path} and {describe(other_type)} in "
         f"{other.file.path}: no type holds both",

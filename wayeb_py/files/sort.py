@@ -25,7 +25,7 @@ import pyarrow.ipc
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.leftovers import scratch_folder
+from wayeb_py.files.output.leftovers import scratch_folder
 
 RUN_BYTES = 64 << 20
 SPILLED_ROWS = 1 << 14

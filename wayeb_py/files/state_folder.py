@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.leftovers import clear_files
-from wayeb_py.files.whole_file import telling_faults, write_whole
+from wayeb_py.files.output.leftovers import clear_files
+from wayeb_py.files.output.whole_file import telling_faults, write_whole
 
 _NAME = "recogniser.state"
 _VERSION = 2

@@ -25,21 +25,22 @@ from importlib.resources import files
 from pathlib import Path
 
 import wayeb_py
-from wayeb_py.files.whole_file import whole_file
+from wayeb_py.files.output.whole_file import whole_file
 
 MACHINE_CODE = "_machine_code"  # the folder of it in a zip
 
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels; in a zip as well."""
-    ours, others = _modules_of("kernels"), [*_modules_of("spatial"), *_modules_of("pairs")]
+    folders = (("kernels",), ("spatial", "kernels"), ("rules", "kernels"))
+    ours, others = [name for folder in folders for name in _modules_of(*folder)], _modules_of("pairs")
     return sorted({*ours, *(name for name in others if name.endswith("kernels"))} - {__name__})
 
 
-def _modules_of(folder: str) -> list[str]:
+def _modules_of(*folders: str) -> list[str]:
     """Modules of a folder of the package, by their names: none of them is imported."""
-    paths = [os.path.join(path, folder) for path in wayeb_py.__path__]
-    return [f"wayeb_py.{folder}.{module.name}" for module in pkgutil.iter_modules(paths)]
+    paths = [os.path.join(path, *folders) for path in wayeb_py.__path__]
+    return [".".join(["wayeb_py", *folders, module.name]) for module in pkgutil.iter_modules(paths)]
 
 
 @cache

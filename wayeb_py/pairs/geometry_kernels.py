@@ -14,9 +14,11 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.arrival import _kernel, _read_only, f64, i64
+from wayeb_py.kernels.compiled import allocating_kernel as _kernel
+from wayeb_py.kernels.compiled import f64, i64
+from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.pairs.grid_kernels import _direction
-from wayeb_py.spatial.kernels import EARTH_RADIUS_M, vector
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
 

@@ -22,8 +22,11 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.arrival import _kernel, _read_only, _span, f64, i32, i64, two_i64, u8
-from wayeb_py.spatial.kernels import EARTH_RADIUS_M, chords, is_position, metres, vector
+from wayeb_py.kernels.compiled import allocating_kernel as _kernel
+from wayeb_py.kernels.compiled import f64, i32, i64, two_i64, u8
+from wayeb_py.kernels.compiled import read_only as _read_only
+from wayeb_py.kernels.ticks import span as _span
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, chords, is_position, metres, vector
 
 TIME, CELL, NEXT, BEFORE, EDGE = 3, 4, 5, 6, 7  # of body
 FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters

@@ -15,14 +15,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.kernels.arrival import NEVER
+from wayeb_py.arrays import F64, I32, I64, U8
+from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.pairs import grid_kernels as grid
-from wayeb_py.spatial.kernels import EARTH_RADIUS_M
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-U8 = npt.NDArray[np.uint8]
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
 OUT_ROOM = 1 << 16
 WIDER = 1.5  # from one level of the grid to the next
@@ -232,7 +228,7 @@ def _lay_out(reach_m: float, projected: bool) -> tuple[F64, I64, I64, I64]:
     many cells a band has."""
     height = max(math.degrees(reach_m / EARTH_RADIUS_M) * (1 + 1e-9), 180.0 / grid.MOST_BANDS)
     heights = [min(height, 180.0)]
-    while projected and heights[-1] < 180.0:
+    while projected and (len(heights) == 1 or heights[-1] < 180.0):  # the first is for those that stand still
         heights.append(min(heights[-1] * WIDER, 180.0))
     n_bands, cells = [], []
     for tall in heights:

@@ -30,13 +30,13 @@ import pyarrow.parquet as pq
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block, Unreadable, merge_unreadable
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.formats.block import Block, Unreadable, merge_unreadable
+from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
+from wayeb_py.files.output.whole_file import whole_file, write_whole
 from wayeb_py.files.projection import TimeUnit
-from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.whole_file import whole_file, write_whole
-from wayeb_py.providers.source import Source, find_provider_files, open_source, shared_schema
+from wayeb_py.providers.event_sources import EventSource, find_provider_files, open_source, shared_schema
 
 WORK = "_unfinished"
 RECORD = "_conversion.json"
@@ -168,7 +168,7 @@ def partition_of(keys: pa.Array, n_partitions: int) -> npt.NDArray[np.int64]:
 
 
 def _split(
-    source: Source,
+    source: EventSource,
     schema: pa.Schema,
     n_partitions: int,
     work: Path,

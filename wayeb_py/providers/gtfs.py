@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import AsideRow, Block
+from wayeb_py.files.formats.block import AsideRow, Block
 from wayeb_py.providers.formats import GTFS, TS
 
 PROTOBUF_SUFFIXES = (".pb", ".pbf", ".protobuf")

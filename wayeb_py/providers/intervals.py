@@ -11,21 +11,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.kernels import arrival
+from wayeb_py.arrays import I32, I64
+from wayeb_py.kernels.ticks import NEVER
 
 GAP_S = 1800
 EXACT_EVENTS = 5_000_000  # 12 bytes each
 TICKS_PER_S = 1_000_000
 _EDGES_S = np.logspace(-3, 9, 961)  # of the histogram: 2.9 % wide
 
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class IntervalFacts:
     """What the intervals are like."""
 
     median_s: float | None
@@ -56,7 +53,7 @@ class Intervals:
             return
         n_entities = int(entity.max()) + 1
         if n_entities > len(self._last_ts):
-            grown = np.full(n_entities * 3 // 2 + 64, arrival.NEVER, dtype=np.int64)
+            grown = np.full(n_entities * 3 // 2 + 64, NEVER, dtype=np.int64)
             grown[: len(self._last_ts)] = self._last_ts
             self._last_ts = grown
         order = np.argsort(entity, kind="stable")
@@ -64,7 +61,7 @@ class Intervals:
         first = np.concatenate([[True], who[1:] != who[:-1]])
         before = np.where(first, self._last_ts[who], np.concatenate([now[:1], now[:-1]]))
         self._last_ts[who] = now  # the last of an entity's rows stays
-        known = before != arrival.NEVER
+        known = before != NEVER
         elapsed_s = (now[known] - before[known]) / TICKS_PER_S
         self.disordered += int((elapsed_s < 0).sum())
         self.same_time += int((elapsed_s == 0).sum())
@@ -85,14 +82,14 @@ class Intervals:
         else:
             self._kept.append((entity, ts))
 
-    def tell(self) -> Told:
+    def tell(self) -> IntervalFacts:
         """What was seen."""
         return self._exactly() if self._kept is not None else self._about()
 
-    def _exactly(self) -> Told:
+    def _exactly(self) -> IntervalFacts:
         assert self._kept is not None
         if not self._kept:
-            return Told(None, True, 0, 0.0, None)
+            return IntervalFacts(None, True, 0, 0.0, None)
         entity = np.concatenate([one for one, _ in self._kept])
         ts = np.concatenate([one for _, one in self._kept])
         order = np.lexsort((ts, entity))
@@ -100,12 +97,12 @@ class Intervals:
         same = entity[1:] == entity[:-1]
         elapsed_s = (ts[1:] - ts[:-1])[same] / TICKS_PER_S
         if not len(elapsed_s):
-            return Told(None, True, 0, 0.0, None)
+            return IntervalFacts(None, True, 0, 0.0, None)
         at = int(elapsed_s.argmax())
         gaps = int((elapsed_s > GAP_S).sum())
-        return Told(float(np.median(elapsed_s)), True, gaps, float(elapsed_s[at]), int(entity[1:][same][at]))
+        return IntervalFacts(float(np.median(elapsed_s)), True, gaps, float(elapsed_s[at]), int(entity[1:][same][at]))
 
-    def _about(self) -> Told:
+    def _about(self) -> IntervalFacts:
         total = self._zeros + int(self._histogram.sum())
         median_s: float | None = None
         if total and not self.disordered:
@@ -113,7 +110,7 @@ class Intervals:
             half = (total + 1) // 2
             middle = int(np.searchsorted(seen, half))
             median_s = 0.0 if half <= self._zeros else float(np.sqrt(_EDGES_S[middle] * _EDGES_S[middle + 1]))
-        return Told(median_s, False, self._gaps, *self._longest)
+        return IntervalFacts(median_s, False, self._gaps, *self._longest)
 
 
 def interval_text(told_s: float, is_exact: bool) -> tuple[str, str]:

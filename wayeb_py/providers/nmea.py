@@ -19,9 +19,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from wayeb_py.files.block import AsideRow, Block
 from wayeb_py.files.discover import EventFile
-from wayeb_py.files.lines import read_lines
+from wayeb_py.files.formats.block import AsideRow, Block
+from wayeb_py.files.formats.lines import read_lines
 from wayeb_py.providers.formats import NMEA, SHIP_TYPES, STATUSES, TS
 
 POSITIONS = frozenset((1, 2, 3, 18, 19, 27))

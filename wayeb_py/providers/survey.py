@@ -22,18 +22,16 @@ import pyarrow.types as pt
 from wayeb_py.column_names import find_spelling
 from wayeb_py.dsl.meaning import Attribute, Stream
 from wayeb_py.dsl.syntax.lexicon import encode_name
-from wayeb_py.engine.clean import COURSE, MANY, UNKNOWN, Cleaner
-from wayeb_py.engine.entities import Entities
-from wayeb_py.engine.reorder import Rows
+from wayeb_py.engine.arrival.clean import COURSE, MANY, UNKNOWN, Cleaner
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.errors import DataError
-from wayeb_py.files.arrow_types import is_number, is_text, is_time
-from wayeb_py.files.block import Block, Unreadable, merge_unreadable
 from wayeb_py.files.discover import EventFile
-from wayeb_py.files.projection import Column, TimeUnit, Wanted
-from wayeb_py.files.read import open_file, open_found
-from wayeb_py.providers.formats import FINE_TS, FORMATS, told_by_columns
-from wayeb_py.providers.intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
-from wayeb_py.providers.source import (
+from wayeb_py.files.formats.arrow_types import is_number, is_text, is_time
+from wayeb_py.files.formats.block import Block, Unreadable, merge_unreadable
+from wayeb_py.files.projection import TimeUnit, Wanted, WantedColumn
+from wayeb_py.files.read import open_events, open_file
+from wayeb_py.providers.event_sources import (
     find_provider_files,
     mapped_format,
     open_source,
@@ -41,6 +39,8 @@ from wayeb_py.providers.source import (
     shared_schema,
     with_header,
 )
+from wayeb_py.providers.formats import FINE_TS, FORMATS, told_by_columns
+from wayeb_py.providers.intervals import GAP_S, TICKS_PER_S, Intervals, interval_text, key_of
 from wayeb_py.providers.translate import as_instants, unit_of_times
 from wayeb_py.text_table import table
 
@@ -190,8 +190,10 @@ def _open_as_they_are(
     column_of = {word: column for word, column in found.items() if column is not None}
     key, time = column_of[form.key], column_of["ts"]
     others = [name for name in columns if name not in (key, time)]
-    wanted = Wanted((Column(key, "key"), Column(time, "order"), *(Column(name, "attribute") for name in others)))
-    reader = open_found(files, wanted)
+    wanted = Wanted(
+        (WantedColumn(key, "key"), WantedColumn(time, "order"), *(WantedColumn(name, "attribute") for name in others))
+    )
+    reader = open_events(files, wanted)
     position = (column_of["lon"], column_of["lat"]) if {"lon", "lat"} <= column_of.keys() else None
     word_of = {column: word for word, column in column_of.items()}
     return _Layout(key, time, position, word_of, time_unit), reader.schema, reader.blocks()

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from wayeb_py.files.block import AsideRow, Block, row_values
-from wayeb_py.files.lenient_parse import convert
+from wayeb_py.files.formats.block import AsideRow, Block, row_values
+from wayeb_py.files.formats.lenient_parse import convert
 from wayeb_py.providers.formats import ProviderFormat
 
 WRAP_DEG = 409.6  # 2^12 tenths of a degree

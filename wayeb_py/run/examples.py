@@ -15,8 +15,8 @@ import pyarrow as pa
 
 from wayeb_py.dsl.meaning import Example, Expected, Kind
 from wayeb_py.errors import Diagnostic
-from wayeb_py.files.arrow_types import TEXT
-from wayeb_py.files.lenient_parse import NUMBER, convert, matches
+from wayeb_py.files.formats.arrow_types import TEXT
+from wayeb_py.files.formats.lenient_parse import NUMBER, convert, matches
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

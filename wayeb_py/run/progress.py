@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from wayeb_py.run.runner import Phase, Progress, Summary
+from wayeb_py.run.summary import Phase, Progress, Summary
 from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def render_summary(summary: Summary, is_selected: bool = False) -> str:
     pace = f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"
     lines = [
         ("events", f"{summary.events:,}", why_nothing(is_selected) if summary.read_nothing else pace),
+        *((f"  {name}", f"{own['events']:,}", "") for name, own in summary.streams.items()),
         ("entities", f"{summary.entities:,}", ""),
+        *((f"  {name}", f"{own['entities']:,}", "") for name, own in summary.streams.items()),
         ("detections", f"{sum(summary.detections.values()):,}", ""),
         *((f"  {name}", f"{count:,}", "") for name, count in summary.detections.items()),
     ]
@@ -79,7 +81,7 @@ def render_summary(summary: Summary, is_selected: bool = False) -> str:
     if summary.episodes is not None:
         lines.append(("episodes", f"{summary.episodes:,}", ""))
     if summary.aside:
-        lines.append(("set aside", f"{sum(summary.aside.values()):,}", summary.aside_file or "--aside FILE keeps them"))
+        lines.append(("set aside", f"{summary.aside_rows:,}", summary.aside_file or "--aside FILE keeps them"))
         lines += [(f"  {reason}", f"{count:,}", "") for reason, count in summary.aside.items()]
     if summary.unreadable:
         total = sum(facts["count"] for facts in summary.unreadable.values())

@@ -34,10 +34,9 @@ def compile_kernels() -> None:
     """Compiles every kernel that is not in the cache yet, so that no run has to wait for it."""
     from importlib import import_module
 
-    from wayeb_py.kernels.cache import kernel_modules
+    from wayeb_py.kernels.cache import kernel_modules  # for start-up time
+    from wayeb_py.kernels.compiled import load_every_kernel  # for start-up time
 
     for name in kernel_modules():
         import_module(name)
-    from wayeb_py.kernels import arrival
-
-    arrival.compile_ahead()
+    load_every_kernel()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from fractions import Fraction
 from math import floor
 from typing import TYPE_CHECKING, Any
@@ -10,34 +11,70 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from wayeb_py.compiler.streams import no_such_stream
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.arrival.input_tables import as_table
+from wayeb_py.engine.arrival.reorder import ranks_of_ties
+from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.arrow_values import takeable
-from wayeb_py.engine.detections import Detections
-from wayeb_py.engine.input_tables import as_table
-from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.reorder import ranks_of_ties
-from wayeb_py.engine.tie_order import Disorder
-from wayeb_py.errors import EventsError
+from wayeb_py.engine.recogniser import Order, Recogniser
+from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.errors import DataError, EventsError
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
 
 
 def recognise(patterns: CompiledPatterns, events: Any, workers: int, reaches_s: Fraction | None = None) -> Detections:
-    """All detections and episodes of a table; a silence that ends by the time that it reaches, if told, is one."""
-    table = as_table(events, [need.column for need in patterns.needs])
-    if patterns.meaning.stream.lateness_s is not None:
-        return _run(patterns, table, workers, "arrival", reaches_s)
+    """All detections and episodes of a table, or of a table for each stream where patterns read several.
+
+    A silence that ends by the time that the events reach, if told, is one.
+    """
+    tables = tables_by_stream(patterns, events)
+    orders: dict[str, Order] = {
+        name: "sorted" if part.stream.lateness_s is None else "arrival" for name, part in patterns.by_stream.items()
+    }
     try:
-        return _run(patterns, table, workers, "sorted", reaches_s)
+        return _run(patterns, tables, workers, orders, reaches_s)
     except Disorder:
-        return _run(patterns, put_in_order(patterns, table), workers, "sorted", reaches_s)
+        for name, part in patterns.by_stream.items():
+            if orders[name] == "sorted":
+                tables[name] = put_in_order(part.stream, tables[name])
+        return _run(patterns, tables, workers, orders, reaches_s)
+
+
+def tables_by_stream(patterns: CompiledPatterns, events: Any) -> dict[str, pa.Table]:
+    """The events of each stream that patterns read, by its name; DataError where one has none."""
+    parts = patterns.by_stream
+    if len(patterns.meaning.streams) == 1:
+        (name,) = parts
+        return {name: as_table(events, [need.column for need in parts[name].needs])}
+    names = [stream.name or "" for stream in patterns.meaning.streams]
+    if not isinstance(events, Mapping) or not set(events) & set(names):
+        raise DataError(
+            f"this file has {len(names)} streams, and one table is no answer",
+            hint="give a table for each: " + ", ".join(f'{{"{name}": …' for name in parts) + "}",
+        )
+    for name in events:
+        if name not in names:
+            raise no_such_stream(str(name), names)
+    for name in parts:
+        if name not in events:
+            raise DataError(f"there are no events of the stream `{name}`", hint=f'give a table for it: "{name}": …')
+    return {name: as_table(events[name], [need.column for need in part.needs]) for name, part in parts.items()}
 
 
 def _run(
-    patterns: CompiledPatterns, table: pa.Table, workers: int, order: Any, reaches_s: Fraction | None
+    patterns: CompiledPatterns,
+    tables: Mapping[str, pa.Table],
+    workers: int,
+    orders: Mapping[str, Order],
+    reaches_s: Fraction | None,
 ) -> Detections:
-    recogniser = Recogniser(patterns, order=order, episodes=True, workers=workers)
-    parts = [recogniser.feed(table)]
+    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers)
+    for name, table in tables.items():
+        recogniser.bind(table.schema, name)
+    parts = [recogniser.feed(table, name) for name, table in tables.items()]
     if reaches_s is not None:
         parts.append(recogniser.advance(floor(reaches_s * recogniser.ticks_per_s) + 1))
     parts.append(recogniser.finish())
@@ -46,9 +83,8 @@ def _run(
     )
 
 
-def put_in_order(patterns: CompiledPatterns, table: pa.Table) -> pa.Table:
+def put_in_order(stream: m.Stream, table: pa.Table) -> pa.Table:
     """The table by time, ties by the order column or else as they came."""
-    stream = patterns.meaning.stream
     assert stream.time is not None
     columns = [stream.time] if stream.order is None else [stream.time, stream.order]
     for column in columns:

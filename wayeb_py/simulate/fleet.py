@@ -21,7 +21,8 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.simulate.fleet_occurrences import WITNESSED, Witness
+from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.fleet_occurrences import WITNESSED, VehicleHistory
 from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import (
     DEPOT_VISIT,
@@ -38,7 +39,7 @@ from wayeb_py.simulate.fleet_scenes import (
 from wayeb_py.simulate.invented_roads import CITIES, DEPOTS, ROADS
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 from wayeb_py.simulate.occurrences import Generated
-from wayeb_py.simulate.traffic import F64, I64, Bool, Columns, Diary, in_batches, metres_between, to_events
+from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
 # Those of which benchmarks count on a good number.
 FAULTS = (
@@ -79,12 +80,14 @@ SCHEMA = pa.schema(
         ("status", pa.string()),
         ("ignition", pa.bool_()),
         ("speed", pa.float32()),
+        ("heading", pa.float32()),
         ("travelled", pa.float64()),
         ("satellites", pa.uint8()),
         ("accelerating", pa.bool_()),
         ("fuel", pa.float64()),
         ("limit", pa.float32()),
         ("ice", pa.bool_()),
+        ("route", pa.string()),
     ]
 )
 
@@ -96,8 +99,8 @@ class Fleet:
         self.random = random = np.random.default_rng(seed)
         self.roads = Roads()
         self.tables = SceneTables()
-        self.diary = Diary(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)])
-        self.witness = Witness(n_vehicles, self.roads, self.diary)
+        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)])
+        self.witness = VehicleHistory(n_vehicles, self.roads, self.diary)
         self.vehicle_id = 10_000_000 + random.permutation(7 * n_vehicles)[:n_vehicles].astype(np.int64)
         self.offset_ms = random.integers(0, TICK_MS, n_vehicles)
         self.status = random.choice([PARKED, IDLE, MOVING], n_vehicles, p=[0.3, 0.1, 0.6])
@@ -290,12 +293,14 @@ class Fleet:
             "status": status.copy(),
             "ignition": status != PARKED,
             "speed": np.round(self.speed_kmh[who], 1).astype(np.float32),
+            "heading": self.roads.heading(self.road[who], self.share[who], self.sense[who]).astype(np.float32),
             "travelled": travelled_m[who],
             "satellites": random.integers(4, 14, k).astype(np.uint8),
             "accelerating": self.speed_kmh[who] > before_kmh[who],
             "fuel": np.round(self.fuel[who], 3),
             "limit": limit_kmh[who].astype(np.float32),
             "ice": icy[who],
+            "route": np.zeros(k, np.int8),
             "no_speed": random.random(k) < NULL_RATE,
             "no_satellites": random.random(k) < NULL_RATE,
         }
@@ -339,7 +344,7 @@ def generate_fleet(
 
     def to_generated(columns: Columns) -> Generated:
         nulls = {"speed": columns["no_speed"], "satellites": columns["no_satellites"]}
-        events = to_events(columns, SCHEMA, {"status": STATUSES}, nulls)
+        events = to_events(columns, SCHEMA, {"status": STATUSES, "route": (None,)}, nulls)
         return Generated(events, fleet.diary.tear_off(columns["vehicle_id"], columns["ts"]), {})
 
     return in_batches(fleet.tick, to_generated, n_events, batch_rows)

@@ -11,9 +11,10 @@ from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import MOVING, PARKED
-from wayeb_py.simulate.traffic import F64, I64, Bool, Columns, Diary
+from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer
 
 WITNESSED = ("Route", "CarefulRoute", "LongDriving", "NightDriving", "EnteringCity", "LeavingCity")
 HALF_HOUR_MS = 30 * 60_000
@@ -24,10 +25,10 @@ INSIDE, OUTSIDE = 0.8, 1.25  # of the way from a city's middle to its border, wh
 NOT_KNOWN, OPEN = -2, -1
 
 
-class Witness:
+class VehicleHistory:
     """What is known of every vehicle's messages so far."""
 
-    def __init__(self, n_vehicles: int, roads: Roads, diary: Diary) -> None:
+    def __init__(self, n_vehicles: int, roads: Roads, diary: OccurrenceBuffer) -> None:
         self.roads, self.diary = roads, diary
         none = np.zeros(n_vehicles, np.int64)
         self.last_ms = none.copy()  # of the last message; 0 before the first

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.fleet_scenes import CITY, COUNTRY, COUNTRY_LOW, DEPOT, EARLY, FULL, ICE, STORM, WILDS
 from wayeb_py.simulate.invented_roads import (
     BEND,
@@ -17,7 +18,7 @@ from wayeb_py.simulate.invented_roads import (
     wind_kmh,
 )
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.traffic import F64, I64, Bool, metres_between
+from wayeb_py.simulate.traffic import metres_between
 
 CITY_WIDTH = 1.4  # of a city in degrees of longitude, by its height in degrees of latitude
 JUMP_DEG = 4_600 / METRES_A_DEGREE  # in a minute: too fast for a car, and not too fast for `clean gps`
@@ -55,6 +56,13 @@ class Roads:
         east, north = self.city_lon[other] - lon_a, self.city_lat[other] - lat_a
         aside = BEND * np.sin(2 * np.pi * share)
         return lon_a + east * share - north * aside, lat_a + north * share + east * aside
+
+    def heading(self, road: I64, share: F64, sense: F64) -> F64:
+        """Degrees from north in which one drives there, with the road or against it."""
+        lon, lat = self.position(road, share)
+        ahead_lon, ahead_lat = self.position(road, share + 1e-4 * sense)
+        east = (ahead_lon - lon) * np.cos(np.radians(lat))
+        return np.asarray(np.round(np.degrees(np.arctan2(east, ahead_lat - lat)), 1) % 360)
 
     def in_city(self, road: I64, share: F64) -> Bool:
         """Whether a share of a road is in the city at one of its ends."""

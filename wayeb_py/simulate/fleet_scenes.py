@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from wayeb_py.simulate.traffic import F64, I64, Bool
+from wayeb_py.arrays import F64, I64, Bool
 
 STATUSES = ("parked", "idle", "moving")
 PARKED, IDLE, MOVING = range(3)

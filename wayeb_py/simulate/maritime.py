@@ -19,6 +19,7 @@ from collections.abc import Iterator
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 from wayeb_py.simulate.maritime_scenes import (
     ANCHORED,
@@ -54,7 +55,7 @@ from wayeb_py.simulate.maritime_voyages import (
     Voyages,
 )
 from wayeb_py.simulate.occurrences import Generated
-from wayeb_py.simulate.traffic import F64, I64, Bool, Columns, Diary, in_batches, metres_between, to_events
+from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
 # False positions on a lane, step by step; nothing is false at the first.
 NO_TRICK, JUMPING, FROZEN = range(3)
@@ -105,7 +106,7 @@ class Sea(Voyages):
     def __init__(self, n_vessels: int, seed: int) -> None:
         super().__init__(n_vessels, seed)
         n = n_vessels
-        self.diary = Diary(OCCURRENCE_NAMES, [*self.port_names, *TRESPASSED, SPED_THROUGH])
+        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [*self.port_names, *TRESPASSED, SPED_THROUGH])
         self.first_area = len(self.port_names)  # in the diary
         self.zone = self.first_area + len(TRESPASSED)
         self.silent_until = np.zeros(n, np.int64)

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import F64, I64
 from wayeb_py.simulate.invented_sea import ANCHORAGES, METRES_A_DEGREE, WEST
-from wayeb_py.simulate.traffic import F64, I64
 
 TYPES = ("cargo", "tanker", "passenger", "fishing", "sar", "pleasure")
 FISHER = TYPES.index("fishing")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE, ports
 from wayeb_py.simulate.maritime_scenes import (
     ANCHORED,
@@ -37,7 +38,7 @@ from wayeb_py.simulate.passages import (
     lane_lat_at,
     lane_of,
 )
-from wayeb_py.simulate.traffic import F64, I64, Bool, metres_between
+from wayeb_py.simulate.traffic import metres_between
 
 # What a vessel is at, in the order of a voyage.
 IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)

@@ -9,8 +9,6 @@ file, so that a folder of events can be read as it is.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -20,6 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 
+from wayeb_py.files.output.whole_file import whole_file
 from wayeb_py.files.prefetch import in_background
 
 GROUP_ROWS = 1 << 18
@@ -56,33 +55,27 @@ def write_generated(
     The counts stand in the Parquet file's metadata too, as JSON under `injected`, and those of the lies under `lies`.
     """
     events_path.parent.mkdir(parents=True, exist_ok=True)
-    token = f"{os.getpid()}-{secrets.token_hex(4)}"
-    unfinished = [path.with_name(f".{path.name}.{token}.tmp") for path in (events_path, occurrences_path)]
     counts: Counter[str] = Counter()
     lies: Counter[str] = Counter()
     texts = [field.name for field in schema if pa.types.is_string(field.type)]
     dictionary = [schema.names[0], *texts]
     n_events = 0
-    try:
-        with (
-            pq.ParquetWriter(unfinished[0], schema, compression="zstd", use_dictionary=dictionary) as events,
-            pcsv.CSVWriter(unfinished[1], OCCURRENCES) as occurrences,
-        ):
-            for piece in in_background(pieces):
-                events.write_batch(piece.events, row_group_size=GROUP_ROWS)
-                occurrences.write_batch(piece.occurrences)
-                counts.update(piece.occurrences.column("pattern").to_pylist())
-                lies.update(piece.lies)
-                n_events += piece.events.num_rows
-                if on_events is not None:
-                    on_events(n_events)
-            ordered = dict(sorted(counts.items()))
-            events.add_key_value_metadata({"injected": json.dumps(ordered), "lies": json.dumps(dict(lies))})
-        for temporary, path in zip(unfinished, (events_path, occurrences_path), strict=True):
-            temporary.replace(path)
-    finally:
-        for temporary in unfinished:
-            temporary.unlink(missing_ok=True)
+    with (
+        whole_file(events_path) as whole_events,
+        whole_file(occurrences_path) as whole_occurrences,
+        pq.ParquetWriter(whole_events.open(), schema, compression="zstd", use_dictionary=dictionary) as events,
+        pcsv.CSVWriter(whole_occurrences.open(), OCCURRENCES) as occurrences,
+    ):
+        for piece in in_background(pieces):
+            events.write_batch(piece.events, row_group_size=GROUP_ROWS)
+            occurrences.write_batch(piece.occurrences)
+            counts.update(piece.occurrences.column("pattern").to_pylist())
+            lies.update(piece.lies)
+            n_events += piece.events.num_rows
+            if on_events is not None:
+                on_events(n_events)
+        ordered = dict(sorted(counts.items()))
+        events.add_key_value_metadata({"injected": json.dumps(ordered), "lies": json.dumps(dict(lies))})
     return ordered
 
 

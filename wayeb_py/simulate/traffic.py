@@ -11,20 +11,17 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.arrays import F64, I64
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 from wayeb_py.simulate.occurrences import OCCURRENCES, Generated
 
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-Bool = npt.NDArray[np.bool_]
-
 Columns = dict[str, Any]
+Texts = dict[str, Sequence[str | None]]  # by column the words that its numbers stand for
 
 
-class Diary:
+class OccurrenceBuffer:
     """The occurrences of the messages since it was last torn off."""
 
     def __init__(self, patterns: Sequence[str], places: Sequence[str]) -> None:
@@ -80,14 +77,13 @@ def in_batches(
             kept, n_kept = [], 0
 
 
-def to_events(columns: Columns, schema: pa.Schema, texts: dict[str, Sequence[str]], nulls: Columns) -> pa.RecordBatch:
+def to_events(columns: Columns, schema: pa.Schema, texts: Texts, nulls: Columns) -> pa.RecordBatch:
     """Columns of numbers as events; a text is the number of a word, and some values are missing."""
     arrays = []
     for field in schema:
         values = columns[field.name]
         if field.name in texts:
-            codes = pa.array(values.astype(np.int8))
-            arrays.append(pa.DictionaryArray.from_arrays(codes, pa.array(texts[field.name])).cast(pa.string()))
+            arrays.append(pa.array(texts[field.name], pa.string()).take(pa.array(values)))
         else:
             arrays.append(pa.array(values, type=field.type, mask=nulls.get(field.name)))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -10,20 +10,19 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.spatial import area_kernels, kernels, overlay_kernels, ways, within_kernels
+from wayeb_py.arrays import F64, I32, I64, U8, Bool
+from wayeb_py.spatial import ways
+from wayeb_py.spatial.box_tree import BoxTree
+from wayeb_py.spatial.kernels import areas as area_kernels
+from wayeb_py.spatial.kernels import index as kernels
+from wayeb_py.spatial.kernels import overlay as overlay_kernels
+from wayeb_py.spatial.kernels.points import PlacesWithin
+from wayeb_py.spatial.kernels.within import TouchedPlaces, places_within
 from wayeb_py.spatial.lattice import Lattice, courses
 from wayeb_py.spatial.point_cells import PointCells
 from wayeb_py.spatial.reach import Reach, TooDense
 from wayeb_py.spatial.shapes import Pieces, Shapes, cut
-from wayeb_py.spatial.tree import Tree
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 
 OFTEN = 1 << 15  # positions
 NOWHERE = np.array([[0.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 1.0], [0.0, 1.0, 0.0, 0.0]])
@@ -48,10 +47,10 @@ class PlaceIndex:
         self.columns = {name: tuple(values) for name, values in (columns or {}).items()}
         self._number_of = {name: number for number, name in enumerate(self.names) if name}
         self._entries: dict[str, PlaceIndex] = {}
-        self._tree = Tree(cut(shapes))
+        self._tree = BoxTree(cut(shapes))
         self._lattice: Lattice | None = None
         self._reaches: dict[float, Reach | None] = {}  # None where there can be none
-        self._once: Tree | None = None
+        self._once: BoxTree | None = None
         self._n_asked: dict[float, int] = {}
         self._edge_tree: ways.EdgeTree | None = None
         self._point_cells: dict[float, PointCells] = {}
@@ -112,12 +111,12 @@ class PlaceIndex:
             if asked < OFTEN or not 0.0 <= distance_m < FAR_M or not len(self._tree.bend):
                 return None
             try:
-                self._reaches[distance_m] = Reach(self._different().arrays, distance_m)
+                self._reaches[distance_m] = Reach(self._different(), distance_m)
             except TooDense:
                 self._reaches[distance_m] = None
         return self._reaches[distance_m]
 
-    def _different(self) -> Tree:
+    def _different(self) -> BoxTree:
         """The tree without the pieces that run where another one does: whose they are does not matter here."""
         if self._once is None:
             tree = self._tree
@@ -126,7 +125,7 @@ class PlaceIndex:
                 self._once = tree
             else:
                 _, first = np.unique(course, return_index=True)
-                self._once = Tree(Pieces(tree.lonlat[first], tree.bend[first], tree.place[first]))
+                self._once = BoxTree(Pieces(tree.lonlat[first], tree.bend[first], tree.place[first]))
         return self._once
 
     def judge(self, rectangles: F64, distance_m: float | None) -> U8:
@@ -134,7 +133,7 @@ class PlaceIndex:
         neither; rectangles[nth] = (west, south, east, north)."""
         judged = np.zeros(len(rectangles), dtype=np.uint8)
         if self.shapes.are_areas:
-            overlay_kernels.judge_inside(rectangles, *self._cells().arrays, judged)
+            overlay_kernels.judge_inside(rectangles, self._cells().arrays, judged)
         if distance_m is not None:
             reach = self._reach(distance_m, OFTEN)
             if reach is None:
@@ -158,14 +157,14 @@ class PlaceIndex:
         corners = np.array(bounds)
         return np.concatenate([corners[:, :2].min(axis=0), corners[:, 2:].max(axis=0)])
 
-    def inside(self, lon: F64, lat: F64) -> Flags:
+    def inside(self, lon: F64, lat: F64) -> Bool:
         """Where an area covers the position; its border is part of it."""
         inside = np.zeros(len(lon), dtype=np.uint8)
         if self.shapes.are_areas:
-            area_kernels.are_inside(lon, lat, *self._cells().arrays, inside)
+            area_kernels.are_inside(lon, lat, self._cells().arrays, inside)
         return inside.view(np.bool_)
 
-    def near(self, lon: F64, lat: F64, distance_m: float) -> Flags:
+    def near(self, lon: F64, lat: F64, distance_m: float) -> Bool:
         """Where a place is at most so far from the position."""
         near = self.inside(lon, lat).view(np.uint8)
         reach = self._reach(distance_m, len(lon))
@@ -186,11 +185,11 @@ class PlaceIndex:
         distance_m[np.isinf(distance_m)] = np.nan
         return distance_m
 
-    def crossed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> Flags:
+    def crossed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> Bool:
         """Where the straight way from one position to the other crosses an area or a line; `ways` says what that is."""
         return ways.crossed(self, *ways.ways_between(from_lon, from_lat, lon, lat))
 
-    def passed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64, distance_m: float) -> Flags:
+    def passed(self, from_lon: F64, from_lat: F64, lon: F64, lat: F64, distance_m: float) -> Bool:
         """Where the straight way from one position to the other comes so near to a place."""
         return ways.passed(self, *ways.ways_between(from_lon, from_lat, lon, lat), distance_m)
 
@@ -200,7 +199,7 @@ class PlaceIndex:
             self._edge_tree = ways.EdgeTree(self.shapes.edges)
         return self._edge_tree
 
-    def pieces(self) -> tuple[F64, I64, int, F64, F64, F64]:
+    def pieces(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
         """The tree of the pieces, each once."""
         return self._different().arrays
 
@@ -208,8 +207,8 @@ class PlaceIndex:
         """Width and height of the coarsest cells that `judge` asks; None where there are none for the distance."""
         if distance_m is not None:
             reach = self._reach(distance_m, n_rows)
-            return None if reach is None else np.asarray(reach.arrays[1][0, 2:4])
-        return np.asarray(self._cells().arrays[1][0, 2:4])
+            return None if reach is None else np.asarray(reach.cells.nodes[0, 2:4])
+        return np.asarray(self._cells().cells.nodes[0, 2:4])
 
     def within(self, lon: F64, lat: F64, reach_m: float) -> tuple[I64, I32, F64]:
         """Every place at most `reach_m` from each position, with its distance.
@@ -223,14 +222,14 @@ class PlaceIndex:
             return cells.within(lon, lat)
         first = np.zeros(len(lon) + 1, dtype=np.int64)
         n_places = len(self)
-        chord_of, touched = np.full(n_places, np.inf), np.empty(n_places, dtype=np.int32)
+        scratch = tuple(TouchedPlaces(np.full(n_places, np.inf), np.empty(n_places, dtype=np.int32)))
         place, distance_m = np.empty(n_places + len(lon), dtype=np.int32), np.empty(n_places + len(lon))
         row = 0
         while True:
             row = int(
-                within_kernels.places_within(
-                    lon, lat, row, *self._tree.arrays, self._tree.place, self.shapes.are_areas, *self._cells().arrays,
-                    reach_m, chord_of, touched, first, place, distance_m,
+                places_within(
+                    lon, lat, row, *self._tree.arrays, self._tree.place, self.shapes.are_areas, self._cells().arrays,
+                    reach_m, scratch, tuple(PlacesWithin(first, place, distance_m)),
                 )
             )  # fmt: skip
             if row == len(lon):

@@ -26,7 +26,7 @@ MOST_LISTED = 20  # names in one message
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
+class LoadedPlaces:
     """A file's places and what was noted while reading it."""
 
     index: PlaceIndex
@@ -34,7 +34,7 @@ class Loaded:
     shared_names: tuple[str, ...] = ()  # names that several places of the file have
 
 
-class Knowledge:
+class KnowledgeBase:
     """The places and tables that patterns name, loaded when they are asked for."""
 
     def __init__(
@@ -43,17 +43,17 @@ class Knowledge:
         self.declared = {known.name: known for known in declared}
         self.lookups = {lookup.name: lookup for lookup in lookups}
         self.outside = outside
-        self._loaded: dict[str, Loaded] = {}
+        self._loaded: dict[str, LoadedPlaces] = {}
         self._named: dict[str, tuple[str, ...]] = {}  # what is noted on the names of places that are asked for by name
         self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
         self._questions: dict[tuple[m.Near | m.Inside, ...], Questions] = {}
 
-    def fresh(self) -> Knowledge:
+    def fresh(self) -> KnowledgeBase:
         """The same declarations, to be read again."""
-        return Knowledge(self.declared.values(), self.outside, self.lookups.values())
+        return KnowledgeBase(self.declared.values(), self.outside, self.lookups.values())
 
-    def load(self, name: str) -> Loaded:
+    def load(self, name: str) -> LoadedPlaces:
         """The places of a declaration; DataError if its file is at fault."""
         known = self._loaded.get(name)
         if known is None:
@@ -71,7 +71,7 @@ class Knowledge:
         if isinstance(places, m.Point):
             known = self._points.get(places)
             if known is None:
-                from wayeb_py.spatial.index import PlaceIndex
+                from wayeb_py.spatial.index import PlaceIndex  # for start-up time
 
                 known = self._points[places] = PlaceIndex.of_point(float(places.lon), float(places.lat))
             return known
@@ -99,7 +99,7 @@ class Knowledge:
         """What is asked of every position, to be answered together."""
         known = self._questions.get(asked)
         if known is None:
-            from wayeb_py.spatial.overlay import Question, Questions
+            from wayeb_py.spatial.overlay import Question, Questions  # for start-up time
 
             known = self._questions[asked] = Questions(
                 [
@@ -113,7 +113,7 @@ class Knowledge:
         """The rows of a `lookup`."""
         known = self._tables.get(name)
         if known is None:
-            from wayeb_py.spatial.lookup_table import Table
+            from wayeb_py.spatial.lookup_table import Table  # for start-up time
 
             lookup = self.lookups[name]
             self._refuse_outside(lookup)
@@ -180,18 +180,18 @@ class Knowledge:
         """Where the declaration's file is: its path is relative to the pattern file."""
         return Path(known.source.name).parent / known.path
 
-    def _read(self, known: m.Knowledge) -> Loaded:
-        from wayeb_py.spatial.index import PlaceIndex
-        from wayeb_py.spatial.shapes import shapes_of
+    def _read(self, known: m.Knowledge) -> LoadedPlaces:
+        from wayeb_py.spatial.index import PlaceIndex  # for start-up time
+        from wayeb_py.spatial.shapes import shapes_of  # for start-up time
 
         features = self.read(known)
         shapes = shapes_of(features.geometries, known.shape == "areas")
         names, shared = tell_apart(features.names)
-        return Loaded(PlaceIndex(shapes, names, features.columns), features.notes, shared)
+        return LoadedPlaces(PlaceIndex(shapes, names, features.columns), features.notes, shared)
 
     def read(self, known: m.Knowledge) -> Features:
         """The places of a declaration as their file has them."""
-        from wayeb_py.spatial.read_places import NoSuchColumnError, read_features
+        from wayeb_py.spatial.read_places import NoSuchColumnError, read_features  # for start-up time
 
         self._refuse_outside(known)
         try:

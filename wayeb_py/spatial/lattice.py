@@ -14,16 +14,13 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import dataclass
 from math import ceil, sqrt
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.spatial import area_kernels
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
+from wayeb_py.arrays import F64, I32, I64, U8
+from wayeb_py.spatial.kernels.areas import AreaCells
+from wayeb_py.spatial.kernels.divide import CellLists, DividedBox, divide
 
 MOST_EDGES = 6  # of a cell that is not divided
 MOST_COLUMNS = 512
@@ -54,7 +51,7 @@ class _OnTheLine(Exception):  # noqa: N818
 
 
 class Lattice:
-    """The cells of some areas; see `arrays` for what the kernels get."""
+    """The cells of some areas; `arrays` are the cells as the kernels get them."""
 
     def __init__(self, edges: F64, place: I32, n_places: int) -> None:
         self._edges, self._place = edges, place
@@ -112,11 +109,11 @@ class Lattice:
                 entry_place, entry_inside = np.empty(n_entries, dtype=np.int32), np.empty(n_entries, dtype=np.uint8)
                 entry_begin = np.empty(n_entries + 1, dtype=np.int64)
                 cover_place = np.empty(cover_first[-1], dtype=np.int32)
-            lies_well = area_kernels.divide(
-                self._edges, self._place, own, live, box.inside, self._live_of, west, south, wide, high, k, wanted,
-                edge_first, cell_edge, entry_first, entry_place, entry_inside, entry_begin, cover_first, cover_place,
-            )  # fmt: skip
-            if lies_well < 0:
+            parts = DividedBox(own, live, box.inside, self._live_of)
+            into = CellLists(
+                edge_first, cell_edge, entry_first, entry_place, entry_inside, entry_begin, cover_first, cover_place
+            )
+            if divide(self._edges, self._place, tuple(parts), west, south, wide, high, k, wanted, tuple(into)) < 0:
                 raise _OnTheLine
             if wanted == 1 and edge_first[-1] > MOST_LISTED and k > 2:
                 k = max(2, k // 2)  # edges as long as the box are in a cell of every column
@@ -164,18 +161,28 @@ class Lattice:
         cover_first = _starts(np.concatenate([part[3] for part in self._parts]))
         entry_begin = _starts(np.concatenate([entry[2] for entry in self._entries]))
         leaf_edges = np.ascontiguousarray(self._edges[np.concatenate(self._leaf_edges)])
-        self.arrays = (
-            self.bounds, nodes, state, np.concatenate(self._children),
-            entry_first, np.concatenate([entry[0] for entry in self._entries]),
-            np.concatenate([entry[1] for entry in self._entries]), entry_begin, leaf_edges,
-            cover_first, np.concatenate(self._covers), self._edges, self._edge_first,
-        )  # fmt: skip
+        self.cells = AreaCells(
+            bounds=self.bounds,
+            nodes=nodes,
+            state=state,
+            child=np.concatenate(self._children),
+            entry_first=entry_first,
+            entry_place=np.concatenate([entry[0] for entry in self._entries]),
+            entry_inside=np.concatenate([entry[1] for entry in self._entries]),
+            entry_begin=entry_begin,
+            leaf_edges=leaf_edges,
+            cover_first=cover_first,
+            cover_place=np.concatenate(self._covers),
+            edges=self._edges,
+            edge_first=self._edge_first,
+        )
+        self.arrays: tuple[Any, ...] = tuple(self.cells)
         del self._course, self._nodes, self._parts, self._children, self._entries, self._leaf_edges, self._covers
         del self._live_of
 
 
 def lay_out_nodes(boxes: F64, sizes: I64) -> F64:
-    """Nodes as `area_kernels.cell_at` wants them, from (west, south, width, height of a cell) and columns of each."""
+    """Nodes as `areas.cell_at` wants them, from (west, south, width, height of a cell) and columns of each."""
     first = np.cumsum(sizes**2) - sizes**2
     return np.column_stack([boxes, 1 / boxes[:, 2:], sizes - 1, first]).astype(np.float64)
 

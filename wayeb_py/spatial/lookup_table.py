@@ -13,22 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from wayeb_py.arrays import F64, I64
 from wayeb_py.columns import Column, column_of, kind_of, to_float
 from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import DataError
-from wayeb_py.spatial import table_kernels
 from wayeb_py.spatial.index import PlaceIndex
+from wayeb_py.spatial.kernels import tables as table_kernels
 from wayeb_py.spatial.read_places import LAT, LON
 from wayeb_py.spatial.shapes import Shapes
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
 
 TIME = ("time", "ts", "timestamp", "datetime", "date", "t")
 PER_S = 1_000_000

@@ -17,16 +17,11 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.spatial import overlay_kernels
+from wayeb_py.arrays import F64, I16, I32, I64
 from wayeb_py.spatial.index import PlaceIndex
+from wayeb_py.spatial.kernels import overlay as overlay_kernels
+from wayeb_py.spatial.kernels.overlay import BOTH, OPEN, YES
 from wayeb_py.spatial.lattice import lay_out_nodes
-from wayeb_py.spatial.overlay_kernels import BOTH, OPEN, YES
-
-F64 = npt.NDArray[np.float64]
-I16 = npt.NDArray[np.int16]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
 
 MOST_QUESTIONS = OPEN  # bits of a cell
 OFTEN = 1 << 19  # positions: asking so many costs about what making an overlay does
@@ -88,7 +83,7 @@ class Overlay:
         # Judged coarsely first: most of it is settled then.
         coarse = self._judge(_divided(root, COARSE), *(np.repeat(bits, COARSE**2) for bits in nothing))
         settled, open_ = self._judge(_divided(root, COLUMNS), *(_finer(bits, COLUMNS // COARSE) for bits in coarse))
-        # Nodes as `area_kernels.cell_at` wants them, and cells; exchanged together, since cells tell nodes.
+        # Nodes as `areas.cell_at` wants them, and cells; exchanged together, since cells tell nodes.
         self._table: tuple[F64, I32] = _nodes(root, COLUMNS, 0), (-1 - (settled | open_ << OPEN)).astype(np.int32)
         self._hits: list[I32] = []  # cells that have left something open
         self._n_hits = 0

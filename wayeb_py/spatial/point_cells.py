@@ -10,14 +10,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.spatial import point_kernels
-from wayeb_py.spatial.kernels import EARTH_RADIUS_M, to_vectors
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+from wayeb_py.arrays import F64, I32, I64
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, to_vectors
+from wayeb_py.spatial.kernels.points import PlacesWithin, PointLists, find_cells, measure_candidates
 
 MOST_CELLS = 1_000_000
 SLACK_DEG = 1e-9  # a tenth of a millimetre, for what rounding may do to a boundary
@@ -72,11 +68,11 @@ class PointCells:
         n = len(lon)
         cell = np.empty(n, dtype=np.int64)
         n_candidates = int(
-            point_kernels.find_cells(lon, lat, self._south, self._cell_deg, self._n_lon, self._n_lat, self._first, cell)
+            find_cells(lon, lat, self._south, self._cell_deg, self._n_lon, self._n_lat, self._first, cell)
         )
         first = np.zeros(n + 1, dtype=np.int64)
         place, distance_m = np.empty(n_candidates, dtype=np.int32), np.empty(n_candidates)
-        point_kernels.measure_candidates(
-            lon, lat, cell, self._first, self._place, self._vectors, self.reach_m, first, place, distance_m
-        )
+        points = tuple(PointLists(self._first, self._place, self._vectors))
+        within = tuple(PlacesWithin(first, place, distance_m))
+        measure_candidates(lon, lat, cell, points, self.reach_m, within)
         return first, place[: first[-1]], distance_m[: first[-1]]

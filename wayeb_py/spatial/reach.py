@@ -15,17 +15,14 @@ from dataclasses import dataclass
 from math import ceil, cos, degrees, radians, sqrt
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.spatial import overlay_kernels, reach_kernels
-from wayeb_py.spatial.kernels import EARTH_RADIUS_M
+from wayeb_py.arrays import F64, I32, I64, U8, Bool
+from wayeb_py.spatial.box_tree import BoxTree
+from wayeb_py.spatial.kernels import overlay as overlay_kernels
+from wayeb_py.spatial.kernels import reach as reach_kernels
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
+from wayeb_py.spatial.kernels.reach import ReachCells
 from wayeb_py.spatial.lattice import lay_out_nodes
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 
 FEW = 3  # candidates that are looked at sooner than a cell is divided
 MOST = 64
@@ -36,7 +33,6 @@ MOST_CELLS = 1 << 20  # from here on only cells are divided that would list more
 MOST_LISTED = 1 << 26  # candidates of all cells
 STEPS_BY_PIECE, STEPS_ANYHOW = 512, 1 << 26  # nodes of the tree to look at: to judge all cells, and again to list
 MOST_CROWDED = 4096  # cells that list more than MOST after two divisions: more of them come of pieces side by side
-Tree = tuple[F64, I64, int, F64, F64, F64]
 
 
 class TooDense(Exception):  # noqa: N818
@@ -52,16 +48,16 @@ class _Level:
     cells: F64
     state: U8
     n_candidates: I32
-    splits: Flags
+    splits: Bool
 
 
 class Reach:
     """The cells around some pieces for one distance."""
 
-    def __init__(self, tree: Tree, reach_m: float) -> None:
+    def __init__(self, tree: BoxTree, reach_m: float) -> None:
         self.reach_m = reach_m
-        self._ends, self._lonlat, self._bend = tree[3:]
-        self.bounds = np.array(_bounds_around(tree[4], reach_m))
+        _, self._arcs = tree.arrays
+        self.bounds = np.array(_bounds_around(tree.lonlat, reach_m))
         levels = _judge(tree, reach_m, self.bounds)
         while True:
             if not levels:
@@ -83,29 +79,29 @@ class Reach:
         sizes = np.concatenate([np.full(len(level.nodes), level.k, dtype=np.int64) for level in levels])
         nodes = lay_out_nodes(np.concatenate([level.nodes for level in levels]), sizes)
         states = np.concatenate([level.state for level in levels])
-        self.arrays = (self.bounds, nodes, states, np.concatenate(belows), *listed)
+        self.cells = ReachCells(self.bounds, nodes, states, np.concatenate(belows), *listed)
+        self._arrays = tuple(self.cells)
 
     def mark(self, lon: F64, lat: F64, near: U8) -> None:
         """near[row] = 1 where a piece is within reach."""
-        reach_kernels.are_near_by_cell(lon, lat, *self.arrays, self._ends, self._lonlat, self._bend, self.reach_m, near)
+        reach_kernels.are_near_by_cell(lon, lat, self._arrays, self._arcs, self.reach_m, near)
 
     def judge(self, rectangles: F64, judged: U8) -> None:
         """judged[nth] = 0, 1 or 2: nothing, everything, something of a rectangle is within reach."""
-        pieces = self._ends, self._lonlat, self._bend
-        overlay_kernels.judge_near(rectangles, *self.arrays, *pieces, self.reach_m, judged)
+        overlay_kernels.judge_near(rectangles, self._arrays, self._arcs, self.reach_m, judged)
 
 
-def _judge(tree: Tree, reach_m: float, bounds: F64) -> list[_Level]:
+def _judge(tree: BoxTree, reach_m: float, bounds: F64) -> list[_Level]:
     """The levels of the grid, the coarsest first, as far as the steps suffice."""
     levels: list[_Level] = []
     west, south, east, north = bounds.tolist()
-    k = min(MOST_COLUMNS, max(4, ceil(sqrt(4 * len(tree[3])))))
+    k = min(MOST_COLUMNS, max(4, ceil(sqrt(4 * len(tree.ends)))))
     nodes = np.array([[west, south, (east - west) / k, (north - south) / k]])
     steps_left, n_cells = _most_steps(tree), 0
     while len(nodes) and len(levels) <= DEEPEST:
         cells = _cells(nodes, k)
         state, n_candidates = np.empty(len(cells), dtype=np.uint8), np.empty(len(cells), dtype=np.int32)
-        steps_left -= reach_kernels.judge_cells(cells, *tree, reach_m, MOST, steps_left, state, n_candidates)
+        steps_left -= reach_kernels.judge_cells(cells, *tree.arrays, reach_m, MOST, steps_left, state, n_candidates)
         if steps_left < 0:
             break
         # A cell of a sixteenth of the distance leaves so little undecided that dividing it gains nothing.
@@ -126,14 +122,14 @@ def _judge(tree: Tree, reach_m: float, bounds: F64) -> list[_Level]:
     return levels
 
 
-def _lists(level: _Level) -> Flags:
+def _lists(level: _Level) -> Bool:
     """The cells that only their candidates decide."""
-    lists: Flags = (level.state == 2) & ~level.splits
+    lists: Bool = (level.state == 2) & ~level.splits
     return lists
 
 
-def _most_steps(tree: Tree) -> int:
-    return STEPS_BY_PIECE * len(tree[3]) + STEPS_ANYHOW
+def _most_steps(tree: BoxTree) -> int:
+    return STEPS_BY_PIECE * len(tree.ends) + STEPS_ANYHOW
 
 
 def _bounds_around(lonlat: F64, reach_m: float) -> tuple[float, float, float, float]:
@@ -160,13 +156,13 @@ def _cells(nodes: F64, k: int) -> F64:
     return cells.reshape(-1, 4)
 
 
-def _list_all(cells: F64, tree: Tree, reach_m: float) -> tuple[I64, I32] | None:
+def _list_all(cells: F64, tree: BoxTree, reach_m: float) -> tuple[I64, I32] | None:
     """The candidates of each cell; None where that takes too many steps, or they are too many."""
     first = np.zeros(len(cells) + 1, dtype=np.int64)
     room = min(16 * len(cells) + 1024, MOST_LISTED)
     while True:
         candidate = np.empty(room, dtype=np.int32)
-        n_done = reach_kernels.list_candidates(cells, *tree, reach_m, _most_steps(tree), first, candidate)
+        n_done = reach_kernels.list_candidates(cells, *tree.arrays, reach_m, _most_steps(tree), first, candidate)
         if n_done == len(cells):
             return first, candidate[: first[-1]].copy()
         if n_done < 0 or room >= MOST_LISTED:

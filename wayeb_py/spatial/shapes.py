@@ -13,11 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.spatial.kernels import EARTH_RADIUS_M
-
-F64 = npt.NDArray[np.float64]
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
+from wayeb_py.arrays import F64, I32
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
 BEND_M = 0.5
 MOST_PIECES = 1 << 16  # of one edge

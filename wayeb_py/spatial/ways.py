@@ -16,27 +16,22 @@ of their edges is faster than cells of a distance of 0 were.
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.spatial import way_kernels
+from wayeb_py.arrays import F64, U8, Bool
+from wayeb_py.spatial.box_tree import along_curve, levels_of
+from wayeb_py.spatial.kernels import ways as way_kernels
 from wayeb_py.spatial.lattice import courses
 from wayeb_py.spatial.shapes import Shapes
-from wayeb_py.spatial.tree import LEAF, along_curve, levels_of
-
-F64 = npt.NDArray[np.float64]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-Flags = npt.NDArray[np.bool_]
 
 MOST_CELLS = 256  # of a rectangle that cells are asked about: a way from one end of a sea to the other has too many
 NO, YES, OPEN = 0, 1, 2
 
 
 class EdgeTree:
-    """The edges of places in a tree of boxes in lon/lat, leaves first; `arrays` is what the kernel gets."""
+    """The edges of places in a tree of boxes in lon/lat; `arrays` is what the kernel gets: boxes, and edges."""
 
     def __init__(self, edges: F64) -> None:
         course = courses(edges)
@@ -46,12 +41,7 @@ class EdgeTree:
         middle = np.zeros((len(edges), 3))
         middle[:, :2] = (edges[:, :2] + edges[:, 2:]) / 360.0
         order = np.argsort(along_curve(middle), kind="stable")
-        self._edges = np.ascontiguousarray(edges[order])
-        self._boxes, self._level_first = levels_of(low[order], high[order])
-
-    @property
-    def arrays(self) -> tuple[F64, I64, int, F64]:
-        return self._boxes, self._level_first, LEAF, self._edges
+        self.arrays = tuple(levels_of(low[order], high[order])), np.ascontiguousarray(edges[order])
 
 
 class Index(Protocol):
@@ -59,12 +49,12 @@ class Index(Protocol):
 
     @property
     def shapes(self) -> Shapes: ...
-    def inside(self, lon: F64, lat: F64) -> Flags: ...
-    def near(self, lon: F64, lat: F64, distance_m: float) -> Flags: ...
+    def inside(self, lon: F64, lat: F64) -> Bool: ...
+    def near(self, lon: F64, lat: F64, distance_m: float) -> Bool: ...
     def judge(self, rectangles: F64, distance_m: float | None) -> U8: ...
     def cell_deg(self, distance_m: float | None, n_rows: int) -> F64 | None: ...
     def edge_tree(self) -> EdgeTree: ...
-    def pieces(self) -> tuple[F64, I64, int, F64, F64, F64]: ...
+    def pieces(self) -> tuple[tuple[Any, ...], tuple[Any, ...]]: ...
 
 
 def ways_between(from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> tuple[F64, U8]:
@@ -80,7 +70,7 @@ def ways_between(from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> tuple[F64,
     return ways, np.where(is_way, OPEN, NO).astype(np.uint8)
 
 
-def crossed(index: Index, ways: F64, answers: U8) -> Flags:
+def crossed(index: Index, ways: F64, answers: U8) -> Bool:
     """Where a way crosses an area, or a line; answers are those of `ways_between`."""
     if not len(index.shapes.edges):
         return np.zeros(len(ways), dtype=np.bool_)
@@ -95,7 +85,7 @@ def crossed(index: Index, ways: F64, answers: U8) -> Flags:
     return answers.view(np.bool_)
 
 
-def passed(index: Index, ways: F64, answers: U8, distance_m: float) -> Flags:
+def passed(index: Index, ways: F64, answers: U8, distance_m: float) -> Bool:
     """Where some point of a way is at most so far from a place."""
     if distance_m < 0.0:
         return np.zeros(len(ways), dtype=np.bool_)

@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import pyarrow as pa
 
-from wayeb_py.compiler.needs import Need
+from wayeb_py.compiler.streams import quoted
 from wayeb_py.dsl import meaning as m
+from wayeb_py.errors import DataError
+from wayeb_py.files.output.whole_file import write_whole
+from wayeb_py.files.projection import Need
 from wayeb_py.files.read import column_names
-from wayeb_py.files.whole_file import write_whole
 from wayeb_py.view.event_columns import find_layout, find_name
 from wayeb_py.view.page import render_page
 from wayeb_py.view.places import box_of, places_of
-from wayeb_py.view.read_detections import episodes_of
+from wayeb_py.view.read_detections import ShownEpisode, episodes_of
 from wayeb_py.view.reasons import reasons_of
 from wayeb_py.view.scene import Json, build_scene
-from wayeb_py.view.shown_part import EVERYTHING, Choice
+from wayeb_py.view.shown_part import EVERYTHING, ShownPart
 from wayeb_py.view.tracks import read_events, tracks_of
 from wayeb_py.view.world import outline_around
 
@@ -29,6 +31,8 @@ if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
 
 MOST_ATTRIBUTES = 8
+
+Patterned = TypeVar("Patterned", bound="CompiledPatterns")
 
 
 def draw_map(
@@ -43,18 +47,19 @@ def draw_map(
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
     name: str | None = None,
-    choice: Choice = EVERYTHING,
+    choice: ShownPart = EVERYTHING,
 ) -> Json:
     """Writes the map of detections or episodes and the events they are in; gives the scene that it shows.
 
     Words begin at `since_s` and end at `until_s`, as in the run that found them; `choice` is what of it is shown.
     """
+    if patterns is not None:
+        _, patterns = patterns_of_one_stream(patterns)
     columns = column_names(paths)
     plan = _plan(columns, patterns, stream, position, name)
-    events = read_events(
-        paths, plan.layout, plan.needs, None if choice.entities is None else set(choice.entities), since_s, until_s
-    )
-    scene = _scene(found, events, columns, plan, patterns, title, choice)
+    episodes = choice.of_episodes(episodes_of(found, plan.layout.time_unit), _names(patterns))
+    events = read_events(paths, plan.layout, plan.needs, choice.with_others(episodes), since_s, until_s)
+    scene = _scene(episodes, events, columns, plan, patterns, title, choice)
     write_page(scene, out)
     return scene
 
@@ -64,7 +69,23 @@ def draw_table(
 ) -> Json:
     """The scene of detections and the events they are in, both at hand as tables."""
     plan = _plan(events.column_names, patterns, None, None, name)
-    return _scene(found, events, events.column_names, plan, patterns, title, EVERYTHING)
+    episodes = episodes_of(found, plan.layout.time_unit)
+    return _scene(episodes, events, events.column_names, plan, patterns, title, EVERYTHING)
+
+
+def patterns_of_one_stream(patterns: Patterned) -> tuple[str, Patterned]:
+    """The stream that the patterns read, by its name, and the patterns as if the file had no other."""
+    names = list(patterns.by_stream)
+    if len(names) > 1:
+        raise DataError(
+            f"a map shows the events of one stream, and these patterns read {quoted(names)}",
+            hint="choose the patterns of one of them",
+        )
+    if len(patterns.meaning.streams) == 1:
+        return names[0], patterns
+    part = patterns.by_stream[names[0]]
+    meaning = replace(patterns.meaning, stream=part.stream, other_streams=())
+    return names[0], replace(patterns, meaning=meaning, needs=part.needs)
 
 
 def write_page(scene: Json, out: Path) -> None:
@@ -101,19 +122,21 @@ def _plan(
     return _Plan(layout, label, attributes, needs)
 
 
+def _names(patterns: CompiledPatterns | None) -> Sequence[str]:
+    return () if patterns is None else patterns.names
+
+
 def _scene(
-    found: pa.Table,
+    episodes: Sequence[ShownEpisode],
     events: pa.Table,
     columns: Sequence[str],
     plan: _Plan,
     patterns: CompiledPatterns | None,
     title: str,
-    choice: Choice,
+    choice: ShownPart,
 ) -> Json:
     tracks = choice.of_tracks(tracks_of(events, plan.layout, plan.attributes, plan.label))
     places, notes = ([], []) if patterns is None else places_of(patterns, tracks)
-    known = () if patterns is None else patterns.names
-    episodes = choice.of_episodes(episodes_of(found, plan.layout.time_unit), known)
     outline = outline_around(box_of(tracks))
     scene, drawn = build_scene(title, tracks, episodes, places, _texts(patterns), outline)
     scene["notes"] += notes

@@ -1,5 +1,9 @@
 """Detections become GeoJSON or KML: a point each, where the last event was; an episode is the line of its events.
 
+Of a pair there are two: a MultiPoint of where both were, a MultiLineString of both tracks, and `of` names whose each
+is. *Not taken*: a GeometryCollection, which GeoJSON asks to avoid where the parts are of one type, and which many
+readers do not draw.
+
 A detection knows when and not where, so the positions are read from the events once more, of the entities that have
 detections only. Lines that cross the antimeridian are cut there, as GeoJSON asks for. Like the other outputs, the file
 appears whole or not at all.
@@ -9,6 +13,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -19,13 +24,25 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.files.render import iso_times, plain_table
-from wayeb_py.files.whole_file import WholeFile
-from wayeb_py.files.write import OutputFormat
+from wayeb_py.files.output.table_text import iso_times, plain_table
+from wayeb_py.files.output.whole_file import WholeFile
+from wayeb_py.files.output.write import OutputFormat
 from wayeb_py.view.tracks import Tracks, seconds_of, texts_of, tracks_of
 
 Position = tuple[float, float]
 Piece = list[tuple[float, Position]]  # (seconds, position)
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Where a row of the detections was: its positions in pieces, each of one entity."""
+
+    is_episode: bool
+    is_pair: bool
+    pieces: tuple[Piece, ...]
+    of: tuple[str, ...]  # [piece]: whose it is
+    until_s: float | None = None  # until when nothing came, after a match that a silence had to follow
+
 
 KML_COLOURS = ("5b49d1", "d17f2f", "1b8ee0", "6f9d2a", "c75b8e", "b4a312", "9a56c2", "1f7d8a", "3a65e2", "d6765d")
 
@@ -56,8 +73,8 @@ class GeoOutput:
     def commit(self) -> None:
         """Writes everything and puts the file in its place."""
         found = pa.concat_tables(self._tables)
-        entities = {key for key in texts_of(found.column("entity")).to_pylist() if key is not None}
-        tracks = tracks_of(self._read_positions(entities), self._layout, [])
+        keys = [key for name in ("entity", "other") for key in _keys(found, name)]
+        tracks = tracks_of(self._read_positions({key for key in keys if key is not None}), self._layout, [])
         places = list(_places(found, tracks, self._layout.time_unit))
         rows = _rows(found)
         if self._format == "geojson":
@@ -89,23 +106,38 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)
 
 
-def _places(found: pa.Table, tracks: Tracks, time_unit: str | None) -> Iterator[tuple[bool, list[Piece]]]:
-    """For each row whether it is an episode, and its positions with their times, in pieces."""
+def _keys(found: pa.Table, name: str) -> list[str | None]:
+    keys: list[str | None] = [None] * found.num_rows
+    return texts_of(found.column(name)).to_pylist() if name in found.column_names else keys
+
+
+def _places(found: pa.Table, tracks: Tracks, time_unit: str | None) -> Iterator[Where]:
+    """For each row where it was."""
     is_episode = "end_ts" in found.column_names
     number_of = {name: number for number, name in enumerate(tracks.entities)}
     end = seconds_of(found.column("end_ts" if is_episode else "ts"), time_unit)
     start = seconds_of(found.column("start_ts"), time_unit) if is_episode else end
-    for entity, begin_s, end_s in zip(texts_of(found.column("entity")).to_pylist(), start, end, strict=True):
+    decided: list[float] = [np.nan] * len(end)
+    if "decided_ts" in found.column_names:
+        decided = seconds_of(found.column("decided_ts"), time_unit).tolist()
+    entities, others = _keys(found, "entity"), _keys(found, "other")
+    for entity, other, begin_s, end_s, until_s in zip(entities, others, start, end, decided, strict=True):
         pieces: list[Piece] = []
-        if entity in number_of:
-            first, last = tracks.rows(number_of[entity], begin_s, end_s)
-            line = [
-                (float(tracks.time_s[row]), (float(tracks.lon[row]), float(tracks.lat[row])))
-                for row in range(first, last)
-                if not np.isnan(tracks.lon[row])
-            ]
-            pieces = cut_at_antimeridian(line if is_episode else line[-1:])
-        yield is_episode, pieces
+        of: list[str] = []
+        for one in (entity, other):
+            if one in number_of:
+                rows = (tracks.rows if other is None else tracks.rows_of_pair)(number_of[one], begin_s, end_s)
+                line = [
+                    (float(tracks.time_s[row]), (float(tracks.lon[row]), float(tracks.lat[row])))
+                    for row in range(*rows)
+                    if not np.isnan(tracks.lon[row])
+                ]
+                cut = cut_at_antimeridian(line if is_episode else line[-1:])
+                pieces += cut
+                of += [one] * len(cut)
+        yield Where(
+            is_episode, other is not None, tuple(pieces), tuple(of), None if until_s != until_s else float(until_s)
+        )
 
 
 def cut_at_antimeridian(line: Piece) -> list[Piece]:
@@ -140,27 +172,32 @@ def _times(piece: Piece) -> list[str]:
     return times if len(times) > 1 else times * 2
 
 
-def _geojson(rows: list[dict[str, Any]], places: list[tuple[bool, list[Piece]]]) -> Iterator[str]:
+def _geojson(rows: list[dict[str, Any]], places: list[Where]) -> Iterator[str]:
     yield '{"type": "FeatureCollection", "features": ['
     before = "\n"
-    for row, (is_episode, pieces) in zip(rows, places, strict=True):
+    for row, where in zip(rows, places, strict=True):
         geometry: dict[str, Any] | None = None
-        properties = row
-        if pieces and not is_episode:
-            geometry = {"type": "Point", "coordinates": _coordinates(pieces[0])[0]}
-        elif len(pieces) == 1:
+        properties, pieces = row, where.pieces
+        if pieces and where.is_pair:
+            properties = row | {"of": list(where.of)}
+        if pieces and not where.is_episode:
+            points = [_coordinates(piece)[0] for piece in pieces]
+            geometry = {"type": "Point", "coordinates": points[0]}
+            if where.is_pair:
+                geometry = {"type": "MultiPoint", "coordinates": points}
+        elif len(pieces) == 1 and not where.is_pair:
             geometry = {"type": "LineString", "coordinates": _coordinates(pieces[0])}
-            properties = row | {"times": _times(pieces[0])}
+            properties = properties | {"times": _times(pieces[0])}
         elif pieces:
             geometry = {"type": "MultiLineString", "coordinates": [_coordinates(piece) for piece in pieces]}
-            properties = row | {"times": [_times(piece) for piece in pieces]}
+            properties = properties | {"times": [_times(piece) for piece in pieces]}
         feature = {"type": "Feature", "geometry": geometry, "properties": properties}
         yield before + json.dumps(feature, ensure_ascii=False, allow_nan=False)
         before = ",\n"
     yield "\n]}\n"
 
 
-def _kml(rows: list[dict[str, Any]], places: list[tuple[bool, list[Piece]]]) -> Iterator[str]:
+def _kml(rows: list[dict[str, Any]], places: list[Where]) -> Iterator[str]:
     yield '<?xml version="1.0" encoding="UTF-8"?>\n<kml xmlns="http://www.opengis.net/kml/2.2"><Document>\n'
     number_of = {name: number for number, name in enumerate(sorted({row["pattern"] for row in rows}))}
     for number in range(len(number_of)):
@@ -169,34 +206,41 @@ def _kml(rows: list[dict[str, Any]], places: list[tuple[bool, list[Piece]]]) -> 
             f'<Style id="p{number}"><LineStyle><color>{colour}</color><width>3</width></LineStyle>'
             f"<IconStyle><color>{colour}</color></IconStyle></Style>\n"
         )
-    for row, (is_episode, pieces) in zip(rows, places, strict=True):
-        yield _placemark(row, is_episode, pieces, number_of[row["pattern"]])
+    for row, where in zip(rows, places, strict=True):
+        yield _placemark(row, where, number_of[row["pattern"]])
     yield "</Document></kml>\n"
 
 
-def _placemark(row: dict[str, Any], is_episode: bool, pieces: list[Piece], style: int) -> str:
+def _placemark(row: dict[str, Any], where: Where, style: int) -> str:
     data = "".join(
         f"<Data name={quoteattr(name)}><value>{_xml(value)}</value></Data>"
         for name, value in row.items()
         if value is not None
     )
-    when, where = "", ""
-    if pieces and is_episode:
-        begin, end = _iso(pieces[0][0][0]), _iso(pieces[-1][-1][0])
-        when = f"<TimeSpan><begin>{begin}</begin><end>{end}</end></TimeSpan>"
-        lines = "".join(
-            f"<LineString><tessellate>1</tessellate><coordinates>{_kml_positions(piece)}</coordinates></LineString>"
-            for piece in pieces
-        )
-        where = lines if len(pieces) == 1 else f"<MultiGeometry>{lines}</MultiGeometry>"
-    elif pieces:
-        when = f"<TimeStamp><when>{_iso(pieces[0][0][0])}</when></TimeStamp>"
-        where = f"<Point><coordinates>{_kml_positions(pieces[0]).split()[0]}</coordinates></Point>"
-    name = _xml(f"{row['pattern']} {row['entity']}")
+    pieces, when, shape = where.pieces, "", ""
+    if pieces:
+        begin, end = min(piece[0][0] for piece in pieces), max(piece[-1][0] for piece in pieces)
+        if where.is_episode or where.until_s is not None:
+            until = _iso(end if where.until_s is None else where.until_s)
+            when = f"<TimeSpan><begin>{_iso(begin)}</begin><end>{until}</end></TimeSpan>"
+        else:
+            when = f"<TimeStamp><when>{_iso(end)}</when></TimeStamp>"
+        shapes = [_kml_line(piece) if where.is_episode else _kml_point(piece) for piece in pieces]
+        shape = shapes[0] if len(shapes) == 1 else f"<MultiGeometry>{''.join(shapes)}</MultiGeometry>"
+    others = f" {row['other']}" if row.get("other") is not None else ""
+    name = _xml(f"{row['pattern']} {row['entity']}{others}")
     return (
         f"<Placemark><name>{name}</name>{when}<styleUrl>#p{style}</styleUrl>"
-        f"<ExtendedData>{data}</ExtendedData>{where}</Placemark>\n"
+        f"<ExtendedData>{data}</ExtendedData>{shape}</Placemark>\n"
     )
+
+
+def _kml_line(piece: Piece) -> str:
+    return f"<LineString><tessellate>1</tessellate><coordinates>{_kml_positions(piece)}</coordinates></LineString>"
+
+
+def _kml_point(piece: Piece) -> str:
+    return f"<Point><coordinates>{_kml_positions(piece).split()[0]}</coordinates></Point>"
 
 
 def _kml_positions(piece: Piece) -> str:

@@ -11,7 +11,7 @@ from html import escape
 from importlib.resources import files
 from typing import Any
 
-SCRIPTS = ("data.js", "projection.js", "world.js", "map.js", "timeline.js", "panel.js", "main.js")
+SCRIPTS = ("data.js", "projection.js", "world.js", "map.js", "pairs.js", "timeline.js", "panel.js", "main.js")
 
 
 def render_page(scene: dict[str, Any]) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from wayeb_py.view.scene import Place
+from wayeb_py.view.scene import ShownPlace
 from wayeb_py.view.tracks import Tracks
 from wayeb_py.view.world import Box
 
@@ -19,7 +19,7 @@ MOST_VERTICES = 60_000
 MARGIN_DEGREES = 0.5
 
 
-def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[Place], list[str]]:
+def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[ShownPlace], list[str]]:
     """The places that the pattern files declare, as far as they are near the tracks, and notes on what was left out."""
     if not patterns.knowledge.declared:
         return [], []
@@ -28,7 +28,7 @@ def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[Place], 
     around = _around(tracks)
     found: list[Found] = []
     for name, known in patterns.knowledge.declared.items():
-        from wayeb_py.spatial.read_places import read_features
+        from wayeb_py.spatial.read_places import read_features  # for start-up time
 
         patterns.knowledge.load(name)  # refuses what a pattern file may not read
         features = read_features(patterns.knowledge.path_of(known), known.shape)
@@ -40,7 +40,7 @@ def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[Place], 
     if n_vertices > MOST_VERTICES:
         found = _simplified(found)
         notes.append("Borders and coasts are drawn coarser than they are.")
-    return [Place(name, shape, called, _lines(geometry)) for name, shape, called, geometry in found], notes
+    return [ShownPlace(name, shape, called, _lines(geometry)) for name, shape, called, geometry in found], notes
 
 
 def box_of(tracks: Tracks) -> Box | None:

@@ -1,25 +1,26 @@
-"""A file of detections or episodes becomes episodes: pattern, place, entity, from when to when.
+"""A file of detections or episodes becomes episodes: pattern, place, one entity or two, from when to when.
 
 Detections at consecutive events are joined as the engine joins them, so that a map of detections and a map of
-episodes show the same.
+episodes show the same. A detection that waited for a silence stands alone, and lasts until it was decided.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.view.tracks import seconds_of, texts_of
 
-TIMES = ("ts", "start_ts", "end_ts")
+TEXTS = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "decided_ts")  # of a CSV file
 
 
 @dataclass(frozen=True, slots=True)
-class Episode:
-    """A stretch of an entity's events in which a pattern was detected again and again."""
+class ShownEpisode:
+    """Consecutive events of an entity, or of two, at which a pattern was detected again and again."""
 
     pattern: str
     place: str | None
@@ -28,6 +29,18 @@ class Episode:
     end_s: float
     n_detections: int
     first_s: float  # of the first detection, where it is known
+    other: str | None = None  # the second of a pair
+    decided_s: float | None = None  # until when nothing came, after a match that a silence had to follow
+
+    @property
+    def who(self) -> tuple[str, ...]:
+        """The entity, or both of a pair."""
+        return (self.entity,) if self.other is None else (self.entity, self.other)
+
+    @property
+    def until_s(self) -> float:
+        """When it was over: at its last event, or when the silence was."""
+        return self.end_s if self.decided_s is None else self.decided_s
 
 
 def read_found(path: Path) -> pa.Table:
@@ -47,7 +60,7 @@ def read_found(path: Path) -> pa.Table:
         elif suffix == ".csv":
             import pyarrow.csv as pcsv
 
-            words = {name: pa.string() for name in ("pattern", "place", "entity", *TIMES)}
+            words = {name: pa.string() for name in TEXTS}
             options = pcsv.ConvertOptions(column_types=words, strings_can_be_null=True)
             table = pcsv.read_csv(path, convert_options=options)
         elif suffix == ".ndjson":
@@ -72,49 +85,79 @@ def _first_line(error: Exception) -> str:
     return str(error).splitlines()[0] if str(error) else type(error).__name__
 
 
-def episodes_of(found: pa.Table, time_unit: str | None) -> list[Episode]:
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A detection of the table."""
+
+    identity: tuple[str, str | None, str, str | None]  # pattern, place, entity, other
+    at_s: float
+    seq: int
+    start_s: float
+    start_seq: int
+    decided_s: float | None
+
+
+def episodes_of(found: pa.Table, time_unit: str | None) -> list[ShownEpisode]:
     """The episodes of a table of detections or of episodes, by start."""
     if not found.num_rows:
         return []
-    names = found.column_names
-    place = texts_of(found.column("place")).to_pylist() if "place" in names else [None] * found.num_rows
-    identity = list(
-        zip(texts_of(found.column("pattern")).to_pylist(), place, texts_of(found.column("entity")).to_pylist(),
-            strict=True)
-    )  # fmt: skip
+    pattern, place, entity, other = (_texts(found, name) for name in ("pattern", "place", "entity", "other"))
     start = seconds_of(found.column("start_ts"), time_unit).tolist()
-    if "end_ts" in names:
+    if "end_ts" in found.column_names:
         end = seconds_of(found.column("end_ts"), time_unit).tolist()
-        counts = found.column("n_detections").to_pylist() if "n_detections" in names else [1] * found.num_rows
-        episodes = [
-            Episode(*who, begin, last, n, last)
-            for who, begin, last, n in zip(identity, start, end, counts, strict=True)
-        ]
+        counts = found.column("n_detections").to_pylist() if "n_detections" in found.column_names else [1] * len(end)
+        episodes = list(map(ShownEpisode, pattern, place, entity, start, end, counts, end, other))
     else:
         at = seconds_of(found.column("ts"), time_unit).tolist()
-        seq = found.column("seq").to_pylist()
-        episodes = _joined(sorted(zip(identity, at, seq, start, strict=True), key=_by_entity_and_event))
-    return sorted(episodes, key=lambda episode: (episode.start_s, episode.end_s, episode.pattern, episode.entity))
+        seq, start_seq = (found.column(name).to_pylist() for name in ("seq", "start_seq"))
+        identity = zip(pattern, place, entity, other, strict=True)
+        rows = map(_Found, identity, at, seq, start, start_seq, _decided(found, time_unit))
+        episodes = _joined(sorted(rows, key=_by_entity_and_event))
+    return sorted(episodes, key=lambda e: (e.start_s, e.end_s, e.pattern, e.entity, e.other or ""))
 
 
-Row = tuple[tuple[str, str | None, str], float, int, float]
+def _texts(found: pa.Table, name: str) -> list[Any]:
+    return texts_of(found.column(name)).to_pylist() if name in found.column_names else [None] * found.num_rows
 
 
-def _by_entity_and_event(row: Row) -> tuple[str, str, str, float, int]:
-    (pattern, place, entity), at, seq, _ = row
-    return pattern, place or "", entity, at, seq
+def _decided(found: pa.Table, time_unit: str | None) -> list[float | None]:
+    """When each detection was known, where that was after its last event."""
+    if "decided_ts" not in found.column_names:
+        return [None] * found.num_rows
+    seconds = seconds_of(found.column("decided_ts"), time_unit).tolist()
+    return [None if decided != decided else decided for decided in seconds]
 
 
-def _joined(rows: list[Row]) -> list[Episode]:
-    episodes: list[Episode] = []
-    last_seq = -2
-    for who, at, seq, start in rows:
-        before = episodes[-1] if episodes else None
-        follows = before is not None and (before.pattern, before.place, before.entity) == who and seq == last_seq + 1
-        if follows and before is not None:
-            first_start = min(before.start_s, start)
-            episodes[-1] = Episode(*who, first_start, at, before.n_detections + 1, before.first_s)
+def _by_entity_and_event(row: _Found) -> tuple[Any, ...]:
+    pattern, place, entity, other = row.identity
+    return pattern, place or "", entity, other or "", row.at_s, row.seq
+
+
+def _joined(rows: list[_Found]) -> list[ShownEpisode]:
+    episodes: list[ShownEpisode] = []
+    last: _Found | None = None
+    for row in rows:
+        pattern, place, entity, other = row.identity
+        if last is not None and _follows(last, row):
+            before = episodes[-1]
+            episodes[-1] = replace(
+                before, start_s=min(before.start_s, row.start_s), end_s=row.at_s, n_detections=before.n_detections + 1
+            )
         else:
-            episodes.append(Episode(*who, start, at, 1, at))
-        last_seq = seq
+            start_s = row.start_s
+            episodes.append(ShownEpisode(pattern, place, entity, start_s, row.at_s, 1, row.at_s, other, row.decided_s))
+        last = row
     return episodes
+
+
+def _follows(last: _Found, row: _Found) -> bool:
+    """Whether a detection is at the event after another's, in the same word.
+
+    Numbers begin anew with every word, so that the number after another's may be one of a later word. A match that
+    begins at the other's event or before it tells: it lies in one word.
+    """
+    if row.identity != last.identity or row.seq != last.seq + 1:
+        return False
+    if row.decided_s is not None or last.decided_s is not None:
+        return False
+    return row.start_seq > last.seq or row.start_s <= last.at_s

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.view.read_detections import Episode
-from wayeb_py.why.entity_words import Words, words_of
+from wayeb_py.view.read_detections import ShownEpisode
+from wayeb_py.why.encounters import Encounters, encounters_of
+from wayeb_py.why.entity_words import EntityWords, words_of
 from wayeb_py.why.explain import Explainer
 from wayeb_py.why.explanation import Folded, SeenEvent, Why, fold
 from wayeb_py.why.table import values_text
+from wayeb_py.why.words import Words
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
@@ -29,28 +33,22 @@ MOST_ROWS = 20_000  # of all explanations together
 
 
 def reasons_of(
-    patterns: CompiledPatterns, events: pa.Table, episodes: Sequence[Episode], most_rows: int = MOST_ROWS
+    patterns: CompiledPatterns, events: pa.Table, episodes: Sequence[ShownEpisode], most_rows: int = MOST_ROWS
 ) -> tuple[dict[str, Any], list[str]]:
     """The explanations by the number of the episode, and notes on those that are left out."""
-    words = words_of(patterns, events)
-    explainers: dict[tuple[str, str | None], Explainer | None] = {}
+    explainers = _Explainers(patterns, events, episodes)
     reasons: dict[str, Any] = {}
     n_rows = n_left_out = n_unexplained = 0
     for number in _in_turn(episodes):
         episode = episodes[number]
-        if episode.pattern not in patterns.names or episode.entity not in words.first:
+        if episode.pattern not in patterns.names:
             n_unexplained += 1
             continue
         if n_rows >= most_rows:
             n_left_out += 1
             continue
-        key = (episode.pattern, episode.place)
-        if key not in explainers:
-            explainers[key] = _explainer(patterns, words, episode)
-        explainer = explainers[key]
-        since, row = _row_at(words, episode, episode.start_s, "left"), _row_at(words, episode, episode.end_s, "right")
-        why = explainer.explain(episode.entity, row, since) if explainer is not None else None
-        if why is None or not why.detected:
+        why = explainers.why(episode)
+        if why is None:
             n_unexplained += 1
             continue
         reasons[str(number)] = _brief(why, episode)
@@ -66,7 +64,56 @@ def reasons_of(
     return reasons, notes
 
 
-def _in_turn(episodes: Sequence[Episode]) -> list[int]:
+class _Explainers:
+    """Explains episodes, of one entity or of two; what several need is made once."""
+
+    def __init__(self, patterns: CompiledPatterns, events: pa.Table, episodes: Sequence[ShownEpisode]) -> None:
+        self._patterns, self._events, self._episodes = patterns, events, episodes
+        self._tables = {patterns.meaning.stream.name or "": events}  # a map is of one stream
+        self._encounters: dict[str, Encounters] = {}  # by pattern
+        self._explainers: dict[tuple[str, str | None], Explainer | None] = {}  # by pattern and place
+
+    def why(self, episode: ShownEpisode) -> Why | None:
+        """Why the episode's last detection was one; None where the patterns do not detect it."""
+        words, span = self._words_of(episode)
+        if span is None:
+            return None
+        key = (episode.pattern, episode.place)
+        if key not in self._explainers:
+            self._explainers[key] = _explainer(self._patterns, words, episode)
+        explainer = self._explainers[key]
+        if explainer is None:
+            return None
+        begin, end = span
+        times = words.chunk.ts[begin:end] / words.chunk.ticks_per_s
+        since = begin + min(int(np.searchsorted(times, episode.start_s, "left")), end - begin - 1)
+        last = begin + max(int(np.searchsorted(times, episode.end_s, "right")) - 1, 0)
+        earliest = begin + int(np.searchsorted(times, episode.end_s, "left"))
+        for row in range(last, min(earliest, last) - 1, -1):  # of several at one time, the last that is a detection
+            why = explainer.explain(row, since)
+            if why.detected:
+                return why
+        return None
+
+    def _words_of(self, episode: ShownEpisode) -> tuple[Words, tuple[int, int] | None]:
+        """The words that an episode lies in, and the rows of its entity or pair; None where there are none."""
+        if episode.other is None:
+            return self._entities, self._entities.first.get(episode.entity)
+        name = episode.pattern
+        if name not in self._encounters:
+            wanted = [(e.entity, e.other) for e in self._episodes if e.pattern == name and e.other is not None]
+            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted)
+        return self._encounters[name], self._encounters[name].first.get((episode.entity, episode.other))
+
+    @cached_property
+    def _entities(self) -> EntityWords:
+        decided = [Fraction(e.decided_s) for e in self._episodes if e.decided_s is not None]
+        # A silence that was detected tells that the data go on beyond it, also where the map has only a part of them.
+        reaches_s = max(decided) + Fraction(1, 1000) if decided else None
+        return words_of(self._patterns, self._events, reaches_s=reaches_s)
+
+
+def _in_turn(episodes: Sequence[ShownEpisode]) -> list[int]:
     """The numbers of the episodes: the first of every pattern, then the second of every pattern, and so on."""
     seen: Counter[str] = Counter()
     turns = []
@@ -76,45 +123,38 @@ def _in_turn(episodes: Sequence[Episode]) -> list[int]:
     return [number for _, number in sorted(turns)]
 
 
-def _explainer(patterns: CompiledPatterns, words: Words, episode: Episode) -> Explainer | None:
+def _explainer(patterns: CompiledPatterns, words: Words, episode: ShownEpisode) -> Explainer | None:
     try:
         return Explainer(patterns, words, episode.pattern, episode.place, MOST_READ)
     except DataError:  # the place is no longer in the file
         return None
 
 
-def _row_at(words: Words, episode: Episode, seconds: float, side: str) -> int:
-    """The entity's event at a time: the first of several, or the last."""
-    begin, end = words.first[episode.entity]
-    times = words.chunk.ts[begin:end] / words.chunk.ticks_per_s
-    if side == "left":
-        return begin + min(int(np.searchsorted(times, seconds, "left")), end - begin - 1)
-    return begin + max(int(np.searchsorted(times, seconds, "right")) - 1, 0)
-
-
-def _brief(why: Why, episode: Episode) -> dict[str, Any]:
-    n = why.seq + 1 - (why.start_seq or 0)
+def _brief(why: Why, episode: ShownEpisode) -> dict[str, Any]:
+    n = (why.seq or 0) + 1 - (why.start_seq or 0)
     rows = fold(why.events)
     shown = rows[-MOST_SHOWN:]
     n_shown = sum(row.n if isinstance(row, Folded) else 1 for row in shown)
     note = "" if n_shown == n else f", the last {n_shown} of them here"
-    days = episode.start_s // 86400 != episode.end_s // 86400
-    return {
-        "summary": f"Why: the last detection is {n:,} {'event' if n == 1 else 'events'}{note}",
-        "events": [_brief_row(row, days) for row in shown],
-    }
+    days = episode.start_s // 86400 != episode.until_s // 86400
+    told = [_brief_row(row, days) for row in shown]
+    if why.silence is not None:
+        until = f"to {_clock(why.silence.until, days)}"
+        told.append({"time": until, "letter": f"silence {why.silence.lasting}", "values": "", "quiet": True})
+    return {"summary": f"Why: the last detection is {n:,} {'event' if n == 1 else 'events'}{note}", "events": told}
 
 
 def _brief_row(row: SeenEvent | Folded, days: bool) -> dict[str, Any]:
     if isinstance(row, Folded):
         text = f"{row.n:,} events: {row.first.read_as}"
         return {"time": f"to {_clock(row.last.ts, days)}", "letter": text, "values": "", "quiet": True}
-    return {
+    told = {
         "time": _clock(row.ts, days),
         "letter": row.read_as,
         "values": values_text(row.values),
         "quiet": not row.letters,
     }
+    return told if row.sender is None else told | {"of": row.sender}
 
 
 def _clock(ts: str, days: bool) -> str:

@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.view.read_detections import Episode
-from wayeb_py.view.tracks import Shown, Tracks
+from wayeb_py.arrays import I64
+from wayeb_py.view.read_detections import ShownEpisode
+from wayeb_py.view.tracks import ShownAttribute, Tracks
 from wayeb_py.view.world import PER_DEGREE as PER_DEGREE_OF_OUTLINE
 from wayeb_py.view.world import Outline
 
@@ -33,7 +34,7 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ShownPlace:
     """A named piece of background knowledge: its lines of (lon, lat) are closed for an area."""
 
     knowledge: str
@@ -45,16 +46,16 @@ class Place:
 def build_scene(
     title: str,
     tracks: Tracks,
-    episodes: Sequence[Episode],
-    places: Sequence[Place] = (),
+    episodes: Sequence[ShownEpisode],
+    places: Sequence[ShownPlace] = (),
     pattern_texts: Mapping[str, str] | None = None,
     outline: Outline | None = None,
     most_points: int = MOST_POINTS,
     most_episodes: int = MOST_EPISODES,
-) -> tuple[Json, list[Episode]]:
+) -> tuple[Json, list[ShownEpisode]]:
     """What the page draws, and the episodes that are on it, in its order."""
     number_of = {name: number for number, name in enumerate(tracks.entities)}
-    drawn = [episode for episode in episodes if episode.entity in number_of]
+    drawn = [episode for episode in episodes if all(name in number_of for name in episode.who)]
     notes = []
     if len(drawn) < len(episodes):
         n_lost = len(episodes) - len(drawn)
@@ -63,8 +64,9 @@ def build_scene(
     drawn = thin_episodes(drawn, most_episodes)
     if len(drawn) < n_episodes:
         notes.append(f"{len(drawn):,} of {n_episodes:,} episodes are shown: of every pattern every n-th.")
-    rows = [tracks.rows(number_of[episode.entity], episode.start_s, episode.end_s) for episode in drawn]
-    keep = thin_points(tracks, rows, most_points)
+    rows = [_rows(tracks, number_of[episode.entity], episode) for episode in drawn]
+    of_others = [None if e.other is None else _rows(tracks, number_of[e.other], e) for e in drawn]
+    keep = thin_points(tracks, [*rows, *(others for others in of_others if others is not None)], most_points)
     n_points = len(tracks.time_s)
     kept = int(keep.sum())
     if kept < n_points:
@@ -96,6 +98,8 @@ def build_scene(
             "firstRow": [int(new_row[begin]) for begin, _ in rows],
             "endRow": [int(new_row[end]) for _, end in rows],
             "events": [end - begin for begin, end in rows],
+            **_of_pairs(drawn, of_others, number_of, new_row),
+            **({"decided": [e.decided_s for e in drawn]} if any(e.decided_s is not None for e in drawn) else {}),
         },
         "places": [_place(place) for place in places],
         "world": None if outline is None else _world(outline, has_lines=any(p.shape == "lines" for p in places)),
@@ -104,7 +108,28 @@ def build_scene(
     return scene, drawn
 
 
-def thin_episodes(episodes: list[Episode], most: int) -> list[Episode]:
+def _rows(tracks: Tracks, entity: int, episode: ShownEpisode) -> tuple[int, int]:
+    """The rows of an episode on the track of its entity, or of one of the two."""
+    rows = tracks.rows if episode.other is None else tracks.rows_of_pair
+    return rows(entity, episode.start_s, episode.end_s)
+
+
+def _of_pairs(
+    drawn: Sequence[ShownEpisode], rows: Sequence[tuple[int, int] | None], number_of: Mapping[str, int], new_row: I64
+) -> Json:
+    """The columns of the second of each pair, -1 and no rows where an episode is of one entity; none without pairs."""
+    if all(episode.other is None for episode in drawn):
+        return {}
+    spans = [(0, 0) if span is None else span for span in rows]
+    return {
+        "other": [-1 if episode.other is None else number_of[episode.other] for episode in drawn],
+        "otherFirstRow": [int(new_row[begin]) for begin, _ in spans],
+        "otherEndRow": [int(new_row[end]) for _, end in spans],
+        "otherEvents": [end - begin for begin, end in spans],
+    }
+
+
+def thin_episodes(episodes: list[ShownEpisode], most: int) -> list[ShownEpisode]:
     """At most so many, of every pattern the same share."""
     if len(episodes) <= most:
         return episodes
@@ -182,7 +207,7 @@ def _degrees(values: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
     return np.where(np.isnan(values), NO_POSITION, scaled).astype(np.int64)
 
 
-def _attribute(shown: Shown, keep: Mask) -> Json:
+def _attribute(shown: ShownAttribute, keep: Mask) -> Json:
     if shown.words is None:
         return {"name": shown.name, "unit": shown.unit, "numbers": _packed(shown.values[keep], np.float32)}
     used, codes = np.unique(shown.values[keep], return_inverse=True)
@@ -207,7 +232,7 @@ def _world(outline: Outline, has_lines: bool) -> Json:
     }
 
 
-def _place(place: Place) -> Json:
+def _place(place: ShownPlace) -> Json:
     return {
         "knowledge": place.knowledge,
         "shape": place.shape,

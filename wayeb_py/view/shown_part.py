@@ -13,12 +13,12 @@ from fractions import Fraction
 import numpy as np
 
 from wayeb_py.errors import DataError, UsageError
-from wayeb_py.view.read_detections import Episode
+from wayeb_py.view.read_detections import ShownEpisode
 from wayeb_py.view.tracks import Tracks
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class ShownPart:
     """What is wanted; None is everything."""
 
     since_s: Fraction | None = None
@@ -26,7 +26,7 @@ class Choice:
     entities: tuple[str, ...] | None = None
     patterns: tuple[str, ...] | None = None
 
-    def of_episodes(self, episodes: Sequence[Episode], known_patterns: Collection[str]) -> list[Episode]:
+    def of_episodes(self, episodes: Sequence[ShownEpisode], known_patterns: Collection[str]) -> list[ShownEpisode]:
         """The episodes of the chosen patterns and entities that lie in the span, at least with a part of them."""
         there = sorted({*known_patterns, *(episode.pattern for episode in episodes)})
         for name in self.patterns or ():
@@ -36,13 +36,19 @@ class Choice:
             episode
             for episode in episodes
             if (self.patterns is None or episode.pattern in self.patterns)
-            and (self.entities is None or episode.entity in self.entities)
-            and (self.since_s is None or episode.end_s >= self.since_s)
+            and (self.entities is None or not set(episode.who).isdisjoint(self.entities))
+            and (self.since_s is None or episode.until_s >= self.since_s)
             and (self.until_s is None or episode.start_s < self.until_s)
         ]
 
+    def with_others(self, episodes: Sequence[ShownEpisode]) -> set[str] | None:
+        """The chosen entities, and those that are the other of a pair with one of them; None if all are chosen."""
+        if self.entities is None:
+            return None
+        return {*self.entities, *(name for episode in episodes for name in episode.who)}
+
     def of_tracks(self, tracks: Tracks) -> Tracks:
-        """The tracks of the chosen entities in the span."""
+        """The tracks of the events that were read in the span."""
         if self == EVERYTHING:
             return tracks
         for name in self.entities or ():
@@ -62,4 +68,4 @@ class Choice:
         return Tracks(names, first, tracks.time_s[keep], tracks.lon[keep], tracks.lat[keep], shown, labels)
 
 
-EVERYTHING = Choice()
+EVERYTHING = ShownPart()

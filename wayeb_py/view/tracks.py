@@ -19,11 +19,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.columns import Column, column_of, ticks_of, to_float
-from wayeb_py.compiler.needs import Need
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.reorder import ranks_of_ties
-from wayeb_py.files.projection import Wanted
+from wayeb_py.engine.arrival.reorder import ranks_of_ties
+from wayeb_py.files.projection import Need, Wanted
 from wayeb_py.files.read import open_events
+from wayeb_py.time_texts import read_instant_s
 from wayeb_py.why.entity_words import clean_rows, take_rows
 
 F64 = npt.NDArray[np.float64]
@@ -31,7 +31,7 @@ I64 = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownAttribute:
     """An attribute of the events: numbers, or codes into words; NaN and the code -1 are missing."""
 
     name: str
@@ -49,7 +49,7 @@ class Tracks:
     time_s: F64  # [row]
     lon: F64  # [row], NaN where there is none
     lat: F64
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownAttribute, ...]
     labels: dict[str, str] = field(default_factory=dict)  # what a reader calls an entity, where the events say it
 
     def rows(self, entity: int, begin_s: float, end_s: float) -> tuple[int, int]:
@@ -57,6 +57,14 @@ class Tracks:
         low, high = int(self.first[entity]), int(self.first[entity + 1])
         times = self.time_s[low:high]
         return low + int(np.searchsorted(times, begin_s, "left")), low + int(np.searchsorted(times, end_s, "right"))
+
+    def rows_of_pair(self, entity: int, begin_s: float, end_s: float) -> tuple[int, int]:
+        """The same for one of a pair, who is at the beginning where its newest position until then was."""
+        begin, end = self.rows(entity, begin_s, end_s)
+        newest = begin if begin < end and self.time_s[begin] == begin_s else begin - 1
+        while newest >= self.first[entity] and np.isnan(self.lon[newest]):
+            newest -= 1
+        return max(newest, int(self.first[entity])), end
 
 
 def read_events(
@@ -145,9 +153,9 @@ def tracks_of(
 
 def seconds_of(column: pa.ChunkedArray, time_unit: str | None) -> F64:
     """Seconds since 1970 of a column of times: timestamps, numbers in a unit (seconds without one), or texts."""
-    from wayeb_py.text_values import read_instant_s
-
     array = _one_array(column)
+    if pa.types.is_null(array.type):
+        return np.full(len(array), np.nan)
     if pa.types.is_string(array.type) or pa.types.is_large_string(array.type):
         unit = time_unit or "s"
         return np.array([np.nan if text is None else float(read_instant_s(text, unit)) for text in array.to_pylist()])
@@ -176,15 +184,15 @@ def _numbers(array: pa.Array, name: str) -> F64:
     return np.array(to_float(column_of(array, name)), dtype=np.float64)
 
 
-def _shown(attribute: m.Attribute, column: Column) -> Shown:
+def _shown(attribute: m.Attribute, column: Column) -> ShownAttribute:
     """A column as it is shown: text and truth as words, everything else as numbers."""
     name, unit = attribute.name, attribute.unit
     if column.kind == "text":
         words = [word for word in column.words or [] if word is not None]
         code_of = {word: i for i, word in enumerate(words)}
         codes = np.array([*(code_of.get(word or "", -1) for word in column.words or []), -1], dtype=np.int64)
-        return Shown(name, unit, codes[column.values], words)
+        return ShownAttribute(name, unit, codes[column.values], words)
     if column.kind == "bool":
         codes = np.array([0, 1, -1], dtype=np.int64)
-        return Shown(name, unit, codes[column.values], ["false", "true"])
-    return Shown(name, unit, np.array(to_float(column), dtype=np.float64))
+        return ShownAttribute(name, unit, codes[column.values], ["false", "true"])
+    return ShownAttribute(name, unit, np.array(to_float(column), dtype=np.float64))

@@ -1,12 +1,8 @@
-"""Events become the words of their entities, all in one chunk: entity by entity, each in the order of time.
-
-This is how an explanation looks at events: any letter at any event, back and forth. The recogniser never needs that;
-it takes events as they come and forgets them. Both evaluate values by the same code.
-"""
+"""Events become the words of their entities, all in one chunk: entity by entity, each in the order of time."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import floor
@@ -17,57 +13,33 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.columns import TICKS_PER_S, Column, column_of, ticks_of
+from wayeb_py.arrays import I64
+from wayeb_py.columns import Column, column_of, ticks_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.arrow_values import takeable
-from wayeb_py.engine.clean import Cleaner
-from wayeb_py.engine.reorder import Rows, ranks_of_ties
+from wayeb_py.engine.arrival.clean import Cleaner
+from wayeb_py.engine.arrival.reorder import Rows, ranks_of_ties
+from wayeb_py.engine.arrow_values import plain, takeable
 from wayeb_py.engine.values import Chunk, Values
-from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.kernels import arrival
+from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.why.tiers import mark_detected
+from wayeb_py.why.words import Words, one_array
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
 
-I64 = npt.NDArray[np.int64]
-
 
 @dataclass(frozen=True, slots=True)
-class Words:
-    """The events of some entities; rows of one entity lie together."""
+class EntityWords(Words):
+    """The words of some entities; rows of one entity lie together."""
 
-    chunk: Chunk
-    values: Values
     first: dict[str, tuple[int, int]]  # by the key's text: first row, and the row after the last
-    is_timestamp: bool
-    time_unit: str | None
+    names: list[str]  # [entity]
+    greatest: int  # the greatest time of the data, of whichever entity, in ticks
 
-    def word_begin(self, row: int) -> int:
-        """The row at which the word of an event begins."""
-        return row - int(self.chunk.seq[row])
-
-    def seconds(self, row: int) -> float:
-        return float(self.chunk.ts[row]) / self.chunk.ticks_per_s
-
-    def time_text(self, row: int) -> str:
-        """The event's time as its file says it."""
-        return self.instant_text(int(self.chunk.ts[row]))
-
-    def instant_text(self, ticks: int) -> str:
-        """A time as the file would say it."""
-        if self.is_timestamp:
-            text = np.datetime_as_string(np.datetime64(ticks * (10**9 // self.chunk.ticks_per_s), "ns"), timezone="UTC")
-            whole, _, fraction = str(text).rstrip("Z").partition(".")
-            fraction = fraction.rstrip("0")
-            return f"{whole}.{fraction}Z" if fraction else f"{whole}Z"
-        per_unit = self.chunk.ticks_per_s // TICKS_PER_S[self.time_unit or "s"]
-        return f"{ticks / per_unit:.10g}"
-
-    def instant_of(self, time: pa.ChunkedArray) -> int:
-        """A time, in a column of one, as it stands in the chunk."""
-        ticks = ticks_of(column_of(_one_array(time), "time"), self.time_unit, "time")
-        return int(ticks.values[0]) * self.chunk.ticks_per_s // ticks.per_unit
+    def who(self, row: int) -> tuple[str, str | None]:
+        """The entity whose event it is."""
+        return self.names[int(self.chunk.entity[row])], None
 
     def row_at(self, entity: str, ticks: float) -> int | None:
         """The entity's last event at or before a time."""
@@ -76,38 +48,72 @@ class Words:
         return begin + after - 1 if after else None
 
 
-def read_words(
+@dataclass(frozen=True, slots=True)
+class EventsOfSome:
+    """The events of some entities, and the greatest time of all."""
+
+    table: pa.Table
+    reaches_s: Fraction | None  # None where there are no events
+
+
+def read_events(
     patterns: CompiledPatterns,
     paths: Sequence[str],
-    entity: str,
+    entities: Collection[str],
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
-) -> Words:
-    """The words of one entity in the events of files; only its events are kept."""
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
-    reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
+) -> EventsOfSome:
+    """What the patterns need of the events of some entities in files."""
+    stream = patterns.meaning.stream
+    assert stream.time is not None
+    reader = open_events(paths, patterns.wanted, since_s=since_s, until_s=until_s)
     key = reader.wanted.key.name
-    batches = [batch.filter(_is(batch.column(key), entity)) for batch in reader]
-    return words_of(patterns, pa.Table.from_batches(batches, schema=reader.schema), entity)
+    batches, reaches_s = [], None
+    for batch in reader:
+        ticks, per_s = _greatest(stream, batch)
+        if ticks > NEVER:
+            time_s = Fraction(ticks, per_s)
+            reaches_s = time_s if reaches_s is None else max(reaches_s, time_s)
+        batches.append(batch.filter(_is_one_of(batch.column(key), entities)))
+    return EventsOfSome(pa.Table.from_batches(batches, schema=reader.schema), reaches_s)
 
 
-def _is(keys: pa.Array, entity: str) -> pa.Array:
-    return pc.fill_null(pc.equal(_plain(keys).cast(pa.string()), entity), False)
+def _greatest(stream: m.Stream, events: pa.Table | pa.RecordBatch) -> tuple[int, int]:
+    """The greatest time of events that have a key, in ticks, and how many make a second."""
+    assert stream.key is not None
+    assert stream.time is not None
+    ticks = ticks_of(column_of(one_array(events.column(stream.time)), stream.time), stream.time_unit, stream.time)
+    known = plain(one_array(events.column(stream.key))).is_valid().to_numpy(zero_copy_only=False)
+    if ticks.missing is not None:
+        known = known & (ticks.missing == 0)
+    return int(ticks.values[known].max(initial=NEVER)), ticks.per_unit
 
 
-def words_of(patterns: CompiledPatterns, events: pa.Table, entity: str | None = None) -> Words:
-    """The words of all entities in a table of events that has what the patterns need, or of one entity."""
+def _is_one_of(keys: pa.Array, entities: Collection[str]) -> pa.Array:
+    return pc.is_in(plain(keys).cast(pa.string()), value_set=pa.array(list(entities), type=pa.string()))
+
+
+def words_of(
+    patterns: CompiledPatterns, events: pa.Table, entity: str | None = None, reaches_s: Fraction | None = None
+) -> EntityWords:
+    """The words of all entities in a table of events that has what the patterns need, or of one entity.
+
+    `reaches_s` is a time that the data are known to reach, where the table does not hold all of them.
+    """
     stream = patterns.meaning.stream
     assert stream.key is not None
     assert stream.time is not None
     table = events.combine_chunks()
-    keys = _plain(table.column(stream.key)).cast(pa.string())
-    wanted = pc.is_valid(keys) if entity is None else _is(keys, entity)
+    greatest, per_s = _greatest(stream, table)
+    if reaches_s is not None:
+        greatest = max(greatest, floor(reaches_s * per_s))
+    keys = plain(one_array(table.column(stream.key))).cast(pa.string())
+    wanted = pc.is_valid(keys) if entity is None else _is_one_of(keys, [entity])
     table, keys = table.filter(wanted), keys.filter(wanted)
     names = sorted(set(keys.to_pylist()))
     number_of = {name: number for number, name in enumerate(names)}
     number = np.array([number_of[name] for name in keys.to_pylist()], dtype=np.int32)
-    time = _one_array(table.column(stream.time))
+    time = one_array(table.column(stream.time))
     ticks = ticks_of(column_of(time, stream.time), stream.time_unit, stream.time)
     order = _order(stream, table, number, ticks)
     ts, number = ticks.values[order], number[order]
@@ -115,7 +121,7 @@ def words_of(patterns: CompiledPatterns, events: pa.Table, entity: str | None = 
         repeated = np.concatenate([[False], (ts[1:] == ts[:-1]) & (number[1:] == number[:-1])])
         order, ts, number = order[~repeated], ts[~repeated], number[~repeated]
     needed = list(dict.fromkeys(need.column for need in patterns.needs))
-    batch = take_rows(table.select(needed), order)
+    batch = as_sent = take_rows(table.select(needed), order)
     forget = None if stream.forget_after_s is None else floor(stream.forget_after_s * ticks.per_unit)
     if stream.clean is not None:
         batch = clean_rows(stream, batch, number, ts, ticks.per_unit, forget)
@@ -129,19 +135,15 @@ def words_of(patterns: CompiledPatterns, events: pa.Table, entity: str | None = 
     values = Values(patterns.functions, stream.position, patterns.knowledge)
     values.n_entities = len(names)
     ends = np.searchsorted(number, np.arange(len(names) + 1)).tolist()
-    return Words(
-        chunk,
-        values,
-        {name: (ends[i], ends[i + 1]) for i, name in enumerate(names)},
-        pa.types.is_temporal(time.type),
-        stream.time_unit,
-    )
+    first = {name: (ends[i], ends[i + 1]) for i, name in enumerate(names)}
+    mark_detected(patterns, as_sent, chunk, first)
+    return EntityWords(chunk, values, pa.types.is_temporal(time.type), stream.time_unit, first, names, greatest)
 
 
 def take_rows(table: pa.Table, rows: I64) -> pa.RecordBatch:
     """Some rows of a table, in the order in which they are asked for."""
     at = pa.array(rows)
-    columns = [_one_array(column.cast(takeable(column.type)).take(at)) for column in table.itercolumns()]
+    columns = [one_array(column.cast(takeable(column.type)).take(at)) for column in table.itercolumns()]
     return pa.RecordBatch.from_arrays(columns, names=table.column_names)
 
 
@@ -162,7 +164,7 @@ def clean_rows(
 def _order(stream: m.Stream, table: pa.Table, number: npt.NDArray[np.int32], ticks: Column) -> I64:
     sort_keys = [ticks.values, number]
     if stream.order is not None:
-        sort_keys.insert(0, ranks_of_ties(_one_array(table.column(stream.order))))
+        sort_keys.insert(0, ranks_of_ties(one_array(table.column(stream.order))))
     order = np.lexsort(sort_keys)
     return order if ticks.missing is None else order[ticks.missing[order] == 0]
 
@@ -178,19 +180,10 @@ def _link(
     if forget is not None:
         fresh[1:] |= gap > forget
     begin = np.maximum.accumulate(np.where(fresh, row, 0)) if n else row
-    elapsed = np.full(n, arrival.NEVER, dtype=np.int64)
-    elapsed[1:] = np.where(fresh[1:], arrival.NEVER, gap)
+    elapsed = np.full(n, NEVER, dtype=np.int64)
+    elapsed[1:] = np.where(fresh[1:], NEVER, gap)
     link = np.where(fresh, -1, row - 1).astype(np.int32)
     return Chunk(
         columns, time, np.ascontiguousarray(ts), ticks_per_s, np.ascontiguousarray(entity), link, row - begin, elapsed,
         fresh.astype(np.uint8),
     )  # fmt: skip
-
-
-def _one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-
-
-def _plain(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    array = _one_array(column)
-    return array.cast(array.type.value_type) if pa.types.is_dictionary(array.type) else array

@@ -24,6 +24,7 @@ class SeenEvent:
     letters: tuple[str, ...]
     values: dict[str, str]
     passed: tuple[str, ...] = ()  # the complements that it lies in
+    sender: str | None = None  # the one of a pair whose event it is
 
     @property
     def read_as(self) -> str:
@@ -67,6 +68,7 @@ class Stop:
     forbidden: tuple[str, ...] = ()  # what a complement excludes and this event is
     window: str | None = None  # what the window has to do with it
     is_late: bool = False  # the event came after the window's end, and whatever it was did not matter
+    sender: str | None = None  # the one of a pair whose event it is
 
     @property
     def text(self) -> str:
@@ -83,14 +85,61 @@ class Stop:
         return ((" and " if self.all_needed else " or ").join(parts) or "nothing would have") + room
 
 
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """What followed a match that nothing may follow for some time."""
+
+    after: str  # the time of the match's last event
+    lasting: str  # how long nothing may come
+    until: str  # when that is over
+    next_ts: str | None  # the time of the entity's next event
+    lasted: str | None = None  # how long it was silent, where it was not long enough
+    short_by: str | None = None
+    data_end: str | None = None  # when the data end, where they do not tell
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether nothing came for long enough, and the data tell so."""
+        return self.lasted is None and self.data_end is None
+
+    @property
+    def text(self) -> str:
+        """What became of the silence, after a match has been told."""
+        if self.is_kept:
+            return f"then nothing until {self.until}, a silence of {self.lasting}"
+        if self.data_end is not None:
+            when = f"{self.short_by} before" if self.short_by is not None else "just when"
+            return f"the data end at {self.data_end}, {when} a silence of {self.lasting} is over"
+        if self.next_ts == self.after:
+            return "another event of the same time follows it, which no silence does"
+        broke = f"the event of {self.next_ts} broke the silence after {self.lasted}"
+        return f"{broke}, {self.short_by} short of {self.lasting}"
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """Why an event of one of two entities is none of the pair, and how near they ever came."""
+
+    reason: str  # at this event
+    reach_m: float
+    fresh_s: float
+    distance_m: float | None  # at this event, where both are fresh
+    ages_s: tuple[float, float]  # at this event: how old the newest events of both are
+    closest_m: float | None  # of all events at which both are fresh
+    closest_ts: str | None
+    least_age_s: float  # of all events: the age of the older of their newest events
+    least_age_ts: str
+    n_encounters: int
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Why:
-    """The explanation of one pattern at one event of one entity; shown as `wayeb why` prints it."""
+    """The explanation of one pattern at one event of an entity or a pair; shown as `wayeb why` prints it."""
 
     pattern: str
     place: str | None
     entity: str
-    seq: int
+    seq: int | None  # None where the event is none of the pair
     ts: str
     detected: bool
     summary: str
@@ -102,6 +151,11 @@ class Why:
     stop: Stop | None = None
     waits_for: str | None = None
     window_excess: str | None = None
+    other: str | None = None  # the second of a pair
+    called: tuple[str, str] | None = None  # what the file calls the two
+    silence: Silence | None = None
+    apart: Apart | None = None
+    hints: tuple[str, ...] = ()  # what else can be asked
 
     def __repr__(self) -> str:
         from wayeb_py.why.table import render_why  # for start-up time: nothing else here is drawn

@@ -16,7 +16,7 @@ from typing import cast
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.compiler.derivatives import Nfa
+from wayeb_py.compiler.automata.derivatives import Nfa
 from wayeb_py.compiler.pattern import CompiledPattern
 
 NEVER = 1 << 30
@@ -39,6 +39,7 @@ class Fate:
     alive: tuple[Run, ...]
     stopped: tuple[Run, ...]  # at this event, as they were before it
     stopped_before: tuple[Run, ...]  # the last ones that had taken an event and were stopped earlier, all at one event
+    matched_before: Run | None  # the last match before this event; of several at one event the latest start
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +129,7 @@ def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int, ro
     """What became of the runs at event `at`, of all that start from event `begin` on."""
     runs: dict[int, int] = {}
     stopped_before: tuple[Run, ...] = ()
+    matched_before: Run | None = None
 
     def lives(state: int, start: int, event: int) -> bool:
         return not room.is_late(start, event) and automaton.remaining[state] <= room.left(start, event)
@@ -146,7 +148,11 @@ def follow(automaton: Automaton, symbols: Sequence[int], begin: int, at: int, ro
         runs = after
         if event < at and any(run.start <= run.event for run in stopped):
             stopped_before = tuple(run for run in stopped if run.start <= run.event)
+        if event < at:
+            matches = [Run(start, state, event) for state, start in runs.items() if automaton.accepting[state]]
+            matches = [run for run in matches if lives(run.state, run.start, event)]
+            matched_before = max(matches, key=lambda run: run.start, default=matched_before)
     reached = [Run(start, state, at) for state, start in runs.items()]
     accepting = max((run for run in reached if automaton.accepting[run.state]), key=lambda run: run.start, default=None)
     alive = tuple(run for run in reached if lives(run.state, run.start, at))
-    return Fate(accepting, alive, tuple(stopped), stopped_before)
+    return Fate(accepting, alive, tuple(stopped), stopped_before, matched_before)

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
-from wayeb_py.cli.diagnostics import as_json_object, counted
+from wayeb_py.cli.diagnostics import as_json_object
 from wayeb_py.cli.exit_codes import LIMIT_FAULT, PATTERN_FAULT, explained
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.options import AsJson, PatternFolders, Quiet, Strict
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces
+from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import Diagnostic, LimitError, PatternError
 
 
@@ -25,6 +26,7 @@ def check_files(
 ) -> None:
     """Report everything that is wrong with pattern files; nothing is run."""
     from wayeb_py.cli.pattern_files import find_whole_files
+    from wayeb_py.compiler.review_facts import review_facts
     from wayeb_py.compiler.review_places import review_places
 
     found: list[Diagnostic] = []
@@ -39,7 +41,8 @@ def check_files(
         except LimitError as error:
             limits.append(error)
         else:
-            found += [*patterns.warnings, *review_places(patterns)]
+            facts = review_facts(patterns.meaning, patterns.knowledge.outside)
+            found += [*patterns.warnings, *review_places(patterns), *facts]
             n_patterns += len(patterns.names)
     n_errors = sum(diagnostic.severity == "error" for diagnostic in found)
     if as_json:

@@ -13,7 +13,7 @@ from wayeb_py.cli.options import PatternFiles
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns
 
 
-class Form(StrEnum):
+class ExplainForm(StrEnum):
     """How an automaton is shown."""
 
     TABLE = "table"
@@ -26,7 +26,9 @@ class Form(StrEnum):
 def show_automata(
     files: PatternFiles,
     pattern: Annotated[str | None, typer.Option(metavar="NAME", help="Only this pattern.")] = None,
-    form: Annotated[Form, typer.Option("--form", help="A readable table, or a picture's source.")] = Form.TABLE,
+    form: Annotated[
+        ExplainForm, typer.Option("--form", help="A readable table, or a picture's source.")
+    ] = ExplainForm.TABLE,
     *,
     compiling: PatternOptionsWithPlaces,
     longest: Annotated[bool, typer.Option("--longest", help="As it is run for the longest matches.")] = False,

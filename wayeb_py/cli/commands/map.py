@@ -65,7 +65,7 @@ def draw_detections(
     from wayeb_py.dsl import meaning as m
     from wayeb_py.view.draw import draw_map
     from wayeb_py.view.read_detections import read_found
-    from wayeb_py.view.shown_part import Choice
+    from wayeb_py.view.shown_part import ShownPart
 
     stream = m.Stream(
         key=compiling.key,
@@ -74,7 +74,7 @@ def draw_detections(
         clean=None if clean is None else clean.value,
     )
     unit = stream.time_unit or "s" if compiled is None else compiled.meaning.stream.time_unit
-    choice = Choice(
+    choice = ShownPart(
         read_instant(since, unit),
         read_instant(until, unit),
         None if entity is None else tuple(entity),
@@ -107,8 +107,11 @@ def read_position(text: str | None) -> tuple[str, str] | None:
     return parts[0], parts[1]
 
 
-def refuse_to_draw(data: list[str], out: str) -> None:
+def refuse_to_draw(patterns: Patterns, data: list[str], out: str) -> None:
     """Says at once what would stop `run --map` only after the run: it reads the events and the detections again."""
+    if len(patterns.by_stream) > 1:
+        names = " and ".join(f"`{name}`" for name in patterns.by_stream)
+        misuse(f"--map draws the events of one stream, and these patterns read {names}: choose with --pattern")
     if "-" in data:
         misuse("--map reads the events a second time, which standard input does not allow")
     if out == "-" or Path(out).suffix.lower() in (".geojson", ".kml"):
@@ -123,6 +126,9 @@ def draw_run(
     from wayeb_py.view.read_detections import read_found
 
     assert out is not None
+    if len(patterns.meaning.streams) > 1:
+        (part,) = patterns.by_stream.values()
+        patterns = patterns.on(part.stream)
     draw_map(
         read_found(Path(out)), data, page, patterns=patterns, title=Path(out).stem, since_s=since_s, until_s=until_s
     )

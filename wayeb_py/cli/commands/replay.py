@@ -20,9 +20,9 @@ from wayeb_py.cli.options import AsJson, Quiet, Since, TimeUnit, Until
 from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
-    from wayeb_py.files.block import AsideRow
+    from wayeb_py.files.formats.block import AsideRow
     from wayeb_py.files.projection import TimeUnit as UnitName
-    from wayeb_py.parallel.replay.replay import ReplaySummary, Target
+    from wayeb_py.parallel.replay.replay import ReplaySink, ReplaySummary
 
 KAFKA = "kafka:"
 
@@ -105,16 +105,16 @@ def _read_speed(text: str) -> float | None:
     return speed
 
 
-def _open_target(to: str, partitions: int | None, file_format: FileFormat, every_s: float) -> Target:
-    from wayeb_py.parallel.replay.targets import FolderTarget, TopicTarget
+def _open_target(to: str, partitions: int | None, file_format: FileFormat, every_s: float) -> ReplaySink:
+    from wayeb_py.parallel.replay.replay_sinks import FolderReplaySink, TopicReplaySink
 
     if to.startswith(KAFKA):
-        return TopicTarget(to, partitions)
+        return TopicReplaySink(to, partitions)
     if "://" in to:
         misuse(f"--to {to}: it is kafka://HOST:PORT/TOPIC, or a folder")
     if every_s <= 0:
         misuse("--every is longer than nothing")
-    return FolderTarget(to, partitions, file_format.value, every_s)
+    return FolderReplaySink(to, partitions, file_format.value, every_s)
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from wayeb_py.cli.commands.map import draw_run, refuse_to_draw
+from wayeb_py.cli.event_files import read_data, read_lateness, time_unit_of
 from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
-from wayeb_py.cli.option_values import read_bad_limit, read_duration, read_instant
+from wayeb_py.cli.option_values import read_bad_limit, read_instant
 from wayeb_py.cli.options import (
     AsJson,
     ChosenPatterns,
@@ -54,8 +55,9 @@ def run_patterns(
         list[str],
         typer.Option(
             "--data",
-            metavar="PATH...",
-            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs; - is NDJSON on standard input.",
+            metavar="[STREAM=]PATH...",
+            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs; - is NDJSON on standard input. "
+            "Of a file with several streams each path has its stream's name before it.",
         ),
     ],
     out: Annotated[
@@ -77,9 +79,9 @@ def run_patterns(
     episodes: Episodes = False,
     longest: Longest = False,
     lateness: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
-            metavar="DURATION",
+            metavar="[STREAM=]DURATION",
             help="Take events as they arrive, at most so late (10min); without it files are put in order.",
         ),
     ] = None,
@@ -113,22 +115,31 @@ def run_patterns(
 ) -> None:
     """Recognise patterns in events and write their detections."""
     on_spark = read_spark_options(master, scheme, by)
-    if map_page is not None:
-        refuse_to_draw(data, out)
     if final and state is None:
         misuse("--final closes what --state keeps open: it needs --state")
-    chosen, why = choose_engine(engine, on_spark, data, state)
-    lateness_s, limit = read_duration(lateness), read_bad_limit(max_bad)
+    lateness_s, limit = read_lateness(lateness), read_bad_limit(max_bad)
     patterns = compiling.compile(
         files, longest=longest, lateness_s=lateness_s, clean=None if clean is None else clean.value
     )
     patterns = select_patterns(patterns, pattern)
-    show_warnings(patterns, strict)
+    paths = read_data(patterns, data)
+    data = [path for own in paths.values() for path in own]
+    if map_page is not None:
+        refuse_to_draw(patterns, data, out)
+    chosen, why = choose_engine(engine, on_spark, data, state)
+    late = [part.stream.lateness_s is not None for part in patterns.by_stream.values()]
+    show_warnings(patterns, strict, in_order=not any(late) and "-" not in data)
     startup.spare_pandas()
     left_out: dict[str, tuple[str, ...]] = {}
     if skip_missing:
-        patterns, left_out = leave_out(patterns, data)
-    unit = patterns.meaning.stream.time_unit
+        patterns, left_out = leave_out(patterns, paths)
+        paths = {name: paths[name] for name in patterns.by_stream}
+    if chosen == Engine.SPARK and engine == Engine.AUTO and on_spark.named() is None:
+        if patterns.clocked:
+            chosen, why = Engine.LOCAL, f"`{patterns.clocked[0]}` goes by a clock over all entities"
+        elif len(patterns.meaning.streams) > 1:
+            chosen, why = Engine.LOCAL, "the file has several streams"
+    unit = time_unit_of(patterns)
     since_s, until_s = read_instant(since, unit), read_instant(until, unit)
     is_selected = since_s is not None or until_s is not None
     from wayeb_py.run import progress, runner
@@ -141,7 +152,7 @@ def run_patterns(
             summary = run_on_spark(patterns, data, out, on_spark, workers=workers, why=why, on_plan=tell, **shared)
         else:
             summary = runner.run(
-                patterns, data, out, state_dir=state, final=final, workers=workers or usable_cores(), **shared
+                patterns, paths, out, state_dir=state, final=final, workers=workers or usable_cores(), **shared
             )
             summary.engine = f"local: {why}"
     summary.left_out = left_out
@@ -158,13 +169,13 @@ def run_patterns(
         print(f"warning: {visible(str(warning))}", file=sys.stderr)
 
 
-def leave_out(patterns: Patterns, data: list[str]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
+def leave_out(patterns: Patterns, paths: dict[str, list[str]]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
     """What `--skip-missing` leaves of the patterns, and the columns that the others lack."""
-    from wayeb_py.run.left_out import columns_of, leave_out_missing
+    from wayeb_py.run.skipped_patterns import columns_of, leave_out_missing
 
-    if "-" in data:
+    if any("-" in own for own in paths.values()):
         misuse("--skip-missing looks at the columns before the run, which standard input does not allow")
-    return leave_out_missing(patterns, columns_of(data))
+    return leave_out_missing(patterns, {name: columns_of(own) for name, own in paths.items()})
 
 
 def usable_cores() -> int:

@@ -31,7 +31,7 @@ from wayeb_py.text_table import table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from wayeb_py.parallel.stream.stream import StreamSummary
+    from wayeb_py.parallel.health.stream_summary import StreamSummary
 
 
 TRIES = 4  # of a task
@@ -194,10 +194,10 @@ def run_stream(
 
     require_spark()
     from wayeb_py.parallel.health import gauge
-    from wayeb_py.parallel.health.log_lines import Lines
-    from wayeb_py.parallel.health.pressure import Capacity
+    from wayeb_py.parallel.health.log_lines import LogLines
     from wayeb_py.parallel.health.report import Report, Reporting
-    from wayeb_py.parallel.health.view import Health
+    from wayeb_py.parallel.health.stream_view import Health
+    from wayeb_py.parallel.logs.pressure import Capacity
     from wayeb_py.parallel.logs.replay import read_speed
     from wayeb_py.parallel.recovery.checkpoint import Checkpoint
     from wayeb_py.parallel.stream.endpoints import aside_folder, open_logs, open_sink, refuse_mixed_up
@@ -207,7 +207,7 @@ def run_stream(
 
     def say(text: str) -> None:
         if not quiet and as_lines:
-            Lines("json").tell("said", text)
+            LogLines("json").tell("said", text)
         elif not quiet:
             print(visible(text), file=sys.stderr, flush=True)
 
@@ -248,14 +248,14 @@ def run_stream(
                 capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
                 watchers=[report], say=say, stop=stop,
             )  # fmt: skip
-    from wayeb_py.engine.clean import losses
+    from wayeb_py.engine.arrival.clean import losses
 
     for warning in losses(summary.cleaned, summary.events, patterns.meaning.stream.clean):
         say(f"warning: {warning}")
     if as_json and not (as_lines and out == "-"):
         print(json.dumps(summary.to_json(), indent=2), file=sys.stderr if out == "-" else sys.stdout)
     elif as_lines and (as_json or not quiet):
-        Lines("json").tell("ended", summary.end, **summary.to_json())
+        LogLines("json").tell("ended", summary.end, **summary.to_json())
     elif not quiet:
         print(render(summary), file=sys.stderr)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 import sys
 
-from wayeb_py.cli.diagnostics import as_json_object, counted
+from wayeb_py.cli.diagnostics import as_json_object
 from wayeb_py.cli.exit_codes import PATTERN_FAULT, explained
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.options import AsJson, PatternFolders, Quiet, Strict
 from wayeb_py.cli.pattern_options import PatternOptions, show_warnings
+from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import Diagnostic
 from wayeb_py.run import startup
 
@@ -33,7 +34,7 @@ def run_examples_of_files(
     startup.spare_pandas()
     for path in find_whole_files(files):
         patterns = compiling.compile([path])
-        show_warnings(patterns, strict)
+        show_warnings(patterns, strict, in_order=True)
         for outcome in run_examples(patterns):
             n_examples += 1
             if outcome.fault is not None:

@@ -1,4 +1,4 @@
-"""`wayeb why`: a pattern, an entity and a time in, the events that matched out, or what stopped the match."""
+"""`wayeb why`: a pattern, an entity (or two) and a time in, the events that matched out, or what stopped the match."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from wayeb_py.cli.exit_codes import explained
+from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_instant
 from wayeb_py.cli.options import AsJson, CleanBy, EventFiles, PatternFiles, Since, Until
@@ -23,8 +23,11 @@ def explain_detection(
     data: EventFiles,
     pattern: Annotated[str, typer.Option(metavar="NAME", help="The pattern to explain.")],
     entity: Annotated[str, typer.Option(metavar="KEY", help="The entity, by its key.")],
-    at: Annotated[str, typer.Option(metavar="TIME", help="When: its last event at or before this time is meant.")],
+    at: Annotated[str, typer.Option(metavar="TIME", help="When: the last event at or before this time is meant.")],
     *,
+    other: Annotated[
+        str | None, typer.Option(metavar="KEY", help="The other entity, for a pattern over pairs.")
+    ] = None,
     place: Annotated[str | None, typer.Option(metavar="NAME", help="The place, for a pattern `for each`.")] = None,
     since: Since = None,
     until: Until = None,
@@ -35,16 +38,27 @@ def explain_detection(
     """Explain why a pattern was detected at an event, or how far it got and what stopped it."""
     patterns = compiling.compile(files, clean=None if clean is None else clean.value)
     patterns = select_patterns(patterns, [pattern])
+    is_pair = patterns.meaning.patterns[0].pair is not None
+    if is_pair and other is None:
+        misuse(f"`{pattern}` is about pairs: say which other entity, as in --entity {entity} --other KEY")
+    if other is not None and not is_pair:
+        misuse(f"`{pattern}` is about one entity: leave --other out")
     startup.spare_pandas()
-    from wayeb_py.why.entity_words import read_words
+    from wayeb_py.why.entity_words import read_events, words_of
     from wayeb_py.why.explain import explain
+    from wayeb_py.why.explain_pair import explain_pair
     from wayeb_py.why.table import output_width, render_why
 
     unit = patterns.meaning.stream.time_unit
     at_s = read_instant(at, unit)
     assert at_s is not None
-    words = read_words(patterns, data, entity, read_instant(since, unit), read_instant(until, unit))
-    why = explain(patterns, words, pattern, entity, at_s, place)
+    whose = [entity] if other is None else [entity, other]
+    events = read_events(patterns, data, whose, read_instant(since, unit), read_instant(until, unit))
+    if other is None:
+        words = words_of(patterns, events.table, entity, events.reaches_s)
+        why = explain(patterns, words, pattern, entity, at_s, place)
+    else:
+        why = explain_pair(patterns, {patterns.meaning.stream.name or "": events.table}, pattern, (entity, other), at_s)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:

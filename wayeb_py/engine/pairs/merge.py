@@ -12,18 +12,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.engine.pairs.source import Events
+from wayeb_py.arrays import I32, I64
+from wayeb_py.engine.pairs.source import SourceEvents
 from wayeb_py.engine.pairs.words import Ordered
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
 NO_RANKS: I64 = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PairingEvents:
     """The events that one pairing reads."""
 
     events: Ordered
@@ -47,37 +45,36 @@ class Merged:
     local: I64
     columns: tuple[npt.NDArray[Any], ...]  # entity, ts, lon, lat, speed, course, in order
 
-    def of(self, sides: tuple[int, int]) -> Part:
+    def of(self, sides: tuple[int, int]) -> PairingEvents:
         """The part of a pairing of these two sources."""
         side = (self.source_of != sides[0]).astype(np.uint8)
         if self.order is None:
-            return Part(self._ordered(self.columns, side), None, None)
+            return PairingEvents(self._ordered(self.columns, side), None, None)
         at = np.flatnonzero((self.source == sides[0]) | (self.source == sides[1]))
-        return Part(self._ordered(tuple(column[at] for column in self.columns), side), self.local[at], at)
+        return PairingEvents(self._ordered(tuple(column[at] for column in self.columns), side), self.local[at], at)
 
     def _ordered(self, columns: tuple[npt.NDArray[Any], ...], side: npt.NDArray[np.uint8]) -> Ordered:
         entity, ts, lon, lat, speed_m_s, course = columns
         return Ordered(entity, ts, lon, lat, speed_m_s, course, self.rank, side)
 
 
-def merge(events: Sequence[Events | None], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]) -> Merged:
+def merge(events: Sequence[SourceEvents], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]) -> Merged:
     """One order of all events; `entities` are those of each source, counted over all."""
-    here = [(place, one) for place, one in enumerate(events) if one is not None]
     columns = tuple(
         np.concatenate(parts) if len(parts) > 1 else parts[0]
         for parts in (
-            [entities[place] for place, _ in here],
-            [one.rows.ts for _, one in here],
-            [one.lon for _, one in here],
-            [one.lat for _, one in here],
-            [one.speed_m_s for _, one in here],
-            [one.course for _, one in here],
+            entities,
+            [one.rows.ts for one in events],
+            [one.lon for one in events],
+            [one.lat for one in events],
+            [one.speed_m_s for one in events],
+            [one.course for one in events],
         )
     )
     if len(events) == 1:
         return Merged(entities, rank, source_of, None, NO_RANKS, NO_RANKS, columns)
-    source = np.concatenate([np.full(len(one.rows), place, dtype=np.int64) for place, one in here])
-    local = np.concatenate([np.arange(len(one.rows), dtype=np.int64) for _, one in here])
+    source = np.concatenate([np.full(len(one.rows), place, dtype=np.int64) for place, one in enumerate(events)])
+    local = np.concatenate([np.arange(len(one.rows), dtype=np.int64) for one in events])
     order = np.lexsort((source, columns[1]))
     return Merged(
         entities, rank, source_of, order, source[order], local[order], tuple(column[order] for column in columns)

@@ -16,16 +16,13 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import Column, to_float
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Memory
 from wayeb_py.errors import EventsError
 from wayeb_py.pairs import geometry_kernels as geometry
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
 
 MOST_PIECES = 64
 

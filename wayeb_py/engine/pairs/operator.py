@@ -1,6 +1,6 @@
-"""The operator of patterns over pairs: batches of events go in, detections of pairs come out.
+"""The operator of patterns over pairs: events that the clock has passed go in, detections of pairs come out.
 
-    batches → sources (clock, cleaning) → one order for all → words of pairs → rows of detections
+    events of each stream → sources (cleaning, positions) → one order for all → words of pairs → rows of detections
 
 All `for each pair` of a file share sources: an event is put in order, and what patterns ask of it is computed, once.
 Those with the same reach, freshness and streams share the search for neighbours and the words as well.
@@ -9,9 +9,10 @@ Those with the same reach, freshness and streams share the search for neighbours
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from fractions import Fraction
 from math import floor
 from typing import Any
 
@@ -19,27 +20,28 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.compiler.for_each import Member
+from wayeb_py.arrays import I32
+from wayeb_py.compiler.automata.product import form_groups
+from wayeb_py.compiler.for_each import Runnable
+from wayeb_py.compiler.needs import asks_for_motion
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.product import form_groups
+from wayeb_py.compiler.streams import stream_fingerprint
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.detections import Detections
-from wayeb_py.engine.entity_recogniser import Aside
-from wayeb_py.engine.event_clock import LATE
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, merge
-from wayeb_py.engine.pairs.rows import FoundRows, PairSchema, Picker
-from wayeb_py.engine.pairs.saved import BoundPairs, restore, save
-from wayeb_py.engine.pairs.source import Events, Source
+from wayeb_py.engine.pairs.own_past import OwnPast
+from wayeb_py.engine.pairs.rows import FoundRows, NewestPicker, PairSchema
+from wayeb_py.engine.pairs.saved import PairBinding, restore, save
+from wayeb_py.engine.pairs.silences import PairSilences, Sent
+from wayeb_py.engine.pairs.source import PairSource, SourceEvents, ticks_per_s_of
 from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.values import Values
-from wayeb_py.errors import EventsError
 from wayeb_py.pairs.meetings import Meetings
-from wayeb_py.tally import Tally
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
 
 _ROLES: tuple[m.Role, m.Role] = ("a", "b")
 
@@ -62,28 +64,24 @@ def pair_patterns(patterns: CompiledPatterns) -> list[int]:
 class PairOperator:
     """Recognises the patterns over pairs; the options are those of `Recogniser`."""
 
-    kind = "pairs"
+    kind, stream = "pairs", ""
 
-    def __init__(
-        self,
-        patterns: CompiledPatterns,
-        *,
-        in_order: bool,
-        episodes: bool,
-        workers: int = 1,
-        counts: Tally | None = None,
-        aside: Aside | None = None,
-    ) -> None:
-        self.patterns = patterns
-        self._in_order, self._episodes = in_order, episodes
+    def __init__(self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1) -> None:
+        self.patterns, self._episodes = patterns, episodes
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
-        self.counts = Tally() if counts is None else counts
-        self.aside: Aside = [] if aside is None else aside
         self._by_search = _by_search(patterns)
         streams = {name for each in self._by_search for name in each.streams}
         self._streams = [stream for stream in patterns.meaning.streams if (stream.name or "") in streams]
-        self.bound: BoundPairs | None = None
+        self.bound: PairBinding | None = None
+        self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
         self._schemas: dict[int, pa.Schema] = {}
+        self._read: dict[int, Entities] = {}  # who numbers the entities of the events that come
+        parts = {place: patterns.by_stream[stream.name or ""] for place, stream in enumerate(self._streams)}
+        self.past = {
+            place: OwnPast(part.own_past.patterns, part.own_past.questions, part.stream.name or "")
+            for place, part in parts.items()
+            if part.own_past is not None
+        }
         # Entities of all sources are numbered together: [source][own number] and back.
         self.number_of: list[I32] = [NOTHING for _ in self._streams]
         self.own_number: I32 = NOTHING
@@ -94,46 +92,66 @@ class PairOperator:
     def fingerprint(self) -> str:
         """Of all patterns over pairs: one that changes takes the state of all with it."""
         digest = hashlib.sha256()
+        digest.update("\n".join(stream_fingerprint(stream) for stream in self._streams).encode())
         for each, numbers in self._by_search.items():
             digest.update(repr(each).encode())
             for number in numbers:
                 digest.update(self.patterns.compiled[number].fingerprint.encode())
         return digest.hexdigest()[:32]
 
-    def bind(self, schema: pa.Schema) -> None:
-        """Learns the types of the first stream's events before there are any."""
-        self._bind(0, schema)
+    @property
+    def schema(self) -> DetectionSchema:
+        """The columns of its detections, as far as their types are known."""
+        schema = PairSchema(self.patterns, [], self.keys) if self.bound is None else self.bound.schema
+        return schema.columns
 
-    def feed(self, batch: pa.RecordBatch, stream: str | None = None) -> Detections:
-        """The detections of some more events, of the first stream that pairs read unless another is named."""
-        number = next((i for i, one in enumerate(self._streams) if one.name == stream), 0)
-        bound = self._bind(number, batch.schema)
-        if bound is None:
-            return self.nothing()
-        late = bound.sources[number].take(batch)
-        if len(late):
-            self.counts.late_for_clock += len(late)
-            self.aside.append((LATE, late.batch))
-        return self._release(bound, min(source.clock.now for source in bound.sources))
+    def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
+        """Learns the types of a stream's events, and who numbers its entities."""
+        place = next((i for i, one in enumerate(self._streams) if (one.name or "") == stream), None)
+        if place is None:
+            return
+        self._schemas.setdefault(place, schema)
+        if place in self.past:
+            self.past[place].bind(schema, entities)
+            entities = self.past[place].entities
+        self._read[place] = entities
+        if self.bound is None and len(self._schemas) == len(self._streams):
+            self.bound = self._make(self._schemas)
+        if self.bound is not None:
+            for number, numbering in self._read.items():
+                self.bound.sources[number].read(numbering)
 
-    def advance(self, clock: int) -> Detections:
-        """The detections that are decided once no event up to this time, in ticks, can come any more."""
+    def feed(self, passed: Passed) -> Detections:
+        """The detections of what the clock has passed."""
         bound = self.bound
-        if bound is None:
+        if bound is None:  # of one of its streams no event has come: there is no pair
             return self.nothing()
-        for source in bound.sources:
-            source.clock.advance(clock)
-        return self._release(bound, min(source.clock.now for source in bound.sources))
+        rows = [
+            self.past[place].answer(passed) if place in self.past else passed.rows.get(source.stream.name or "")
+            for place, source in enumerate(bound.sources)
+        ]
+        self._reached_s = passed.reached_s
+        result = self._find(bound, [source.take(own) for source, own in zip(bound.sources, rows, strict=True)])
+        return self._with(result, bound.silences.over(passed.until(bound.sources[0].ticks_per_s)))
 
     def finish(self) -> Detections:
-        """The detections of what was held back, and the episodes that are still open."""
+        """The silences that are known to have ended, and the episodes that are still open: the input has ended."""
         bound = self.bound
         if bound is None:
             return self.nothing()
-        last = self._release(bound, None)
-        open_ = [(words, episode) for words in bound.words for episode in words.finish()]
-        episodes = bound.schema.episodes(open_)
-        return Detections(last.to_arrow(), pa.concat_tables([last.episodes(), episodes]))
+        episodes = bound.schema.episodes([(words, one) for words in bound.words for one in self._told(words.finish())])
+        return self._with(Detections(bound.schema.detections([], NO_RANKS), episodes),
+                          bound.silences.finish(self._reached_s))  # fmt: skip
+
+    @staticmethod
+    def _with(result: Detections, tables: list[pa.Table]) -> Detections:
+        """The detections of silences that have ended come after the others."""
+        return Detections(pa.concat_tables([result.to_arrow(), *tables]), result.episodes()) if tables else result
+
+    def _told(self, episodes: list[PairEpisode]) -> list[PairEpisode]:
+        """Those of patterns that are known at their last event: what a silence follows has no episodes."""
+        patterns = self.patterns.meaning.patterns
+        return [one for one in episodes if patterns[one.episode.pattern].silence_s is None]
 
     def nothing(self) -> Detections:
         """No detections."""
@@ -152,69 +170,64 @@ class PairOperator:
 
     # Binding.
 
-    def bind_to(self, schemas: dict[int, pa.Schema]) -> BoundPairs:
+    def bind_to(self, schemas: dict[int, pa.Schema]) -> PairBinding:
         """Binds the patterns to the types of events, by the places of their streams."""
         self.bound = self._make(schemas)
         return self.bound
 
-    def _bind(self, number: int, schema: pa.Schema) -> BoundPairs | None:
-        if self.bound is None:
-            self._schemas.setdefault(number, schema)
-            if len(self._schemas) == len(self._streams):
-                self.bound = self._make(self._schemas)
-        return self.bound
-
-    def _make(self, schemas: dict[int, pa.Schema]) -> BoundPairs:
+    def _make(self, schemas: dict[int, pa.Schema]) -> PairBinding:
         patterns = self.patterns
         patterns.knowledge.load_for(patterns.meaning.patterns)
-        sources = []
-        for number, stream in enumerate(self._streams):
-            asked: dict[Any, None] = {}
-            emitted: dict[str, None] = {}
-            for each, numbers in self._by_search.items():
-                chosen = [patterns.meaning.patterns[n] for n in numbers]
-                roles = {role for role, name in zip(_ROLES, each.streams, strict=True) if name == (stream.name or "")}
-                wanted = asked_of_events((pattern.regex for pattern in chosen), each.projected)
-                for one in sorted(wanted, key=repr):
-                    if one.role in roles:
-                        asked[one.operand] = None
-                for pattern in chosen:
-                    emitted |= dict.fromkeys(column for role, column in pattern.emit_of if role in roles)
-            values = Values(patterns.functions, stream.position, patterns.knowledge)
-            steered = any(asks_for_approach(patterns.meaning.patterns[n].regex) for n in pair_patterns(patterns))
-            sources.append(Source(stream, schemas[number], asked, list(emitted), values, self._in_order, steered))
-        ticks = {source.ticks_per_s for source in sources}
-        if len(ticks) > 1:
-            raise EventsError(
-                "a pair over two streams needs one unit of time", hint="write both times in the same unit"
-            )
+        ticks_per_s = max(ticks_per_s_of(stream, schemas[number]) for number, stream in enumerate(self._streams))
+        sources = [self._source(place, schemas[place], ticks_per_s) for place in range(len(self._streams))]
         words = [self._words(each, sources) for each in self._by_search]
-        return BoundPairs(sources, words, PairSchema(patterns, sources, self.keys))
+        schema = PairSchema(patterns, sources, self.keys)
+        return PairBinding(sources, words, schema, PairSilences(patterns, schema, ticks_per_s))
 
-    def _words(self, each: m.EachPair, sources: Sequence[Source]) -> PairWords:
+    def _source(self, place: int, schema: pa.Schema, ticks_per_s: int) -> PairSource:
+        """A stream with all that patterns ask of its events."""
+        patterns, stream = self.patterns, self._streams[place]
+        own: list[m.Pattern] = []
+        asked: dict[Any, None] = {}
+        emitted: dict[str, None] = {}
+        for each, numbers in self._by_search.items():
+            roles = {role for role, name in zip(_ROLES, each.streams, strict=True) if name == (stream.name or "")}
+            chosen = [patterns.meaning.patterns[n] for n in numbers] if roles else []
+            own += chosen
+            wanted = asked_of_events((pattern.regex for pattern in chosen), each.projected)
+            asked |= dict.fromkeys(one.operand for one in sorted(wanted, key=repr) if one.role in roles)
+            for pattern in chosen:
+                emitted |= dict.fromkeys(column for role, column in pattern.emit_of if role in roles)
+        values = Values(patterns.functions, stream.position, patterns.knowledge)
+        steered = any(asks_for_approach(pattern.regex) for pattern in own)
+        moves = any(asks_for_motion(pattern) for pattern in own)
+        answered = self.past[place].columns if place in self.past else {}
+        return PairSource(stream, schema, asked, list(emitted), values, ticks_per_s, steered, moves, answered)
+
+    def _words(self, each: m.EachPair, sources: Sequence[PairSource]) -> PairWords:
         patterns = self.patterns
         numbers = self._by_search[each]
         by_sense: dict[str, list[int]] = {}
         for number in numbers:
             by_sense.setdefault(patterns.compiled[number].fingerprint, []).append(number)
-        members = [Member(patterns.compiled[same[0]], tuple(same)) for same in by_sense.values()]
+        runnables = [Runnable(patterns.compiled[same[0]], tuple(same)) for same in by_sense.values()]
         groups = form_groups(
-            [(i, member.compiled) for i, member in enumerate(members) if member.compiled.tracker is not None],
+            [(i, runnable.compiled) for i, runnable in enumerate(runnables) if runnable.compiled.tracker is not None],
             patterns.limits,
         )
         first, second = (self._place_of(name) for name in each.streams)
         ticks_per_s = sources[0].ticks_per_s
         has_motion = all(sources[number].stream.motion is not None for number in (first, second))
         values = PairValues(patterns.functions, patterns.knowledge, each.projected, has_motion)
-        cohort = Cohort(list(enumerate(members)), groups, ticks_per_s, 0, values)
-        trackers = [member.compiled.tracker for member in members]
+        cohort = Cohort(list(enumerate(runnables)), groups, ticks_per_s, 0, values)
+        trackers = [runnable.compiled.tracker for runnable in runnables]
         tail = max([1, *(tracker.max_age for tracker in trackers if tracker is not None)])
         meetings = Meetings(
             float(each.reach_m), floor(each.fresh_s * ticks_per_s), ticks_per_s, two_streams=first != second,
             projected=each.projected,
         )  # fmt: skip
         return PairWords(
-            each, meetings, cohort, [member.patterns for member in members], tail, (first, second), self._episodes
+            each, meetings, cohort, [runnable.patterns for runnable in runnables], tail, (first, second), self._episodes
         )
 
     def _place_of(self, name: str) -> int:
@@ -222,30 +235,39 @@ class PairOperator:
 
     # From order to detections.
 
-    def _release(self, bound: BoundPairs, clock: int | None) -> Detections:
-        events = [source.release(clock) for source in bound.sources]
-        if all(one is None for one in events):
-            return self.nothing()
+    def _find(self, bound: PairBinding, events: list[SourceEvents]) -> Detections:
         for place in range(len(events)):
             self.number_source(place)
+        sent = self._hear(bound, events)
+        if not any(len(one.rows) for one in events):
+            return self.nothing()
         merged = self._merge(bound, events)
         for source, one in zip(bound.sources, events, strict=True):
-            if one is not None:
-                source.begin(one, self.n_entities)
+            source.begin(one, self.n_entities)
         found: list[FoundRows] = []
         closed: list[tuple[PairWords, PairEpisode]] = []
         for words in bound.words:
             words.meetings.grow(self.n_entities)
             part = merged.of(words.sides)
-            pick = Picker(bound.sources, words.sides, part.local)
+            pick = NewestPicker(bound.sources, words.sides, part.local)
             parts, episodes = words.feed(part.events, pick, self._pool)
-            found += [FoundRows(one, part.places(one.row), pick) for one in parts]
-            closed += [(words, episode) for episode in episodes]
+            rows = [FoundRows(one, part.places(one.row), pick) for one in parts]
+            if sent is not None:
+                rows, silent = bound.silences.part(rows)
+                bound.silences.wait(silent, part.events, sent, merged.rank)
+            found += rows
+            closed += [(words, episode) for episode in self._told(episodes)]
         result = Detections(bound.schema.detections(found, merged.rank), bound.schema.episodes(closed))
-        for source, one, entity in zip(bound.sources, events, merged.entities, strict=True):
-            if one is not None:
-                source.settle(entity)
+        for source, entity in zip(bound.sources, merged.entities, strict=True):
+            source.settle(entity)
         return result
+
+    def _hear(self, bound: PairBinding, events: list[SourceEvents]) -> Sent | None:
+        """All that was sent, for patterns that end in a silence; None where there are none."""
+        if not bound.silences:
+            return None
+        entity = np.concatenate([self.number_of[place][one.sent_entity] for place, one in enumerate(events)])
+        return bound.silences.hear(entity, np.concatenate([one.sent_ts for one in events]), self.n_entities)
 
     def number_source(self, place: int) -> None:
         """Numbers the entities of a source that are new, after those of all sources."""
@@ -260,10 +282,8 @@ class PairOperator:
         self._source_of = np.concatenate([self._source_of, np.full(n_new, place, dtype=np.uint8)])
         self.n_entities += n_new
 
-    def _merge(self, bound: BoundPairs, events: list[Events | None]) -> Merged:
-        entities = [
-            NOTHING if one is None else self.number_of[place][one.rows.entity] for place, one in enumerate(events)
-        ]
+    def _merge(self, bound: PairBinding, events: list[SourceEvents]) -> Merged:
+        entities = [self.number_of[place][one.rows.entity] for place, one in enumerate(events)]
         rank = np.zeros(self.n_entities, dtype=np.int64)
         for place, source in enumerate(bound.sources):
             rank[self.number_of[place]] = source.order.ranks()[: len(self.number_of[place])]

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import TICKS_PER_S, Column
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.pairs.source import Source, plain_type
+from wayeb_py.engine.pairs.source import PairSource, plain_type
 from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.joined_schema import common_type, join_schemas
 
 Keys = Callable[[int, I32], pa.Array]
 
 
-class Picker:
+class NewestPicker:
     """Values of the newest events of a and of b, by their rows among the events of one pairing."""
 
-    def __init__(self, sources: Sequence[Source], sides: tuple[int, int], local: I64 | None) -> None:
+    def __init__(self, sources: Sequence[PairSource], sides: tuple[int, int], local: I64 | None) -> None:
         self.sides: dict[m.Role, int] = {"a": sides[0], "b": sides[1]}
         self._sources, self._local = sources, local
 
@@ -59,64 +57,39 @@ class FoundRows:
 
     found: FoundPairs
     place: I64
-    pick: Picker
+    pick: NewestPicker
 
 
 class PairSchema:
     """The columns of detections of pairs, and how they are filled; without sources nothing is known of their types."""
 
-    def __init__(self, patterns: CompiledPatterns, sources: Sequence[Source], keys: Keys) -> None:
+    def __init__(self, patterns: CompiledPatterns, sources: Sequence[PairSource], keys: Keys) -> None:
         self._patterns, self._keys = patterns, keys
         self._names = pa.array(list(patterns.names), type=pa.string())
         self._sources = sources
-        types = {plain_type(source.schema.field(source.key).type) for source in sources}
-        self.key_type = pa.null() if not sources else types.pop() if len(types) == 1 else pa.string()
-        self.time_type = sources[0].schema.field(sources[0].time).type if sources else pa.null()
-        self._emitted = {name: pa.null() for name in patterns.emitted}
+        emitted: dict[str, list[pa.DataType]] = {}
         by_name = {source.stream.name or "": source for source in sources}
         for pattern in patterns.meaning.patterns:
             for name, (role, column) in zip(pattern.emit, pattern.emit_of, strict=False):
                 if sources and pattern.pair is not None:
                     source = by_name[pattern.pair.streams[0 if role == "a" else 1]]
-                    self._emitted[name] = plain_type(source.schema.field(column).type)
-
-    @property
-    def detection_schema(self) -> pa.Schema:
-        return pa.schema(
-            [
-                ("pattern", pa.dictionary(pa.int32(), pa.string())),
-                ("place", pa.string()),
-                ("entity", self.key_type),
-                ("other", self.key_type),
-                ("ts", self.time_type),
-                ("seq", pa.int64()),
-                ("start_ts", self.time_type),
-                ("start_seq", pa.int64()),
-                *self._emitted.items(),
-            ]
-        )
-
-    @property
-    def episode_schema(self) -> pa.Schema:
-        return pa.schema(
-            [
-                ("pattern", pa.dictionary(pa.int32(), pa.string())),
-                ("place", pa.string()),
-                ("entity", self.key_type),
-                ("other", self.key_type),
-                ("start_ts", self.time_type),
-                ("start_seq", pa.int64()),
-                ("end_ts", self.time_type),
-                ("end_seq", pa.int64()),
-                ("n_detections", pa.int64()),
-            ]
-        )
+                    emitted.setdefault(name, []).append(plain_type(source.schema.field(column).type))
+        own = [
+            DetectionSchema(
+                plain_type(source.schema.field(source.key).type), source.schema.field(source.time).type,
+                source.stream.time_unit, {}, has_pairs=True,
+            )
+            for source in sources
+        ]  # fmt: skip
+        columns = {name: common_type(emitted.get(name, ())) for name in patterns.emitted}
+        silent = any(p.pair is not None and p.silence_s is not None for p in patterns.meaning.patterns)
+        self.columns = replace(join_schemas((), own), emitted=columns, has_pairs=True, has_silences=silent)
 
     def detections(self, found: list[FoundRows], rank: I64) -> pa.Table:
         """Rows in the order of the events, then of the file, then of the keys."""
         if not found:
-            return self.detection_schema.empty_table()
-        tables = [self._table(one) for one in found]
+            return self.columns.detections.empty_table()
+        tables = [self.table(one) for one in found]
         keys = [
             np.concatenate(arrays)
             for arrays in zip(
@@ -127,7 +100,8 @@ class PairSchema:
         order = np.lexsort(keys)
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
 
-    def _table(self, rows: FoundRows) -> pa.Table:
+    def table(self, rows: FoundRows) -> pa.Table:
+        """Rows of detections, in the order in which they are given; when they were decided is not told here."""
         found, pick = rows.found, rows.pick
         n = len(found.row)
         arrays = [
@@ -135,14 +109,15 @@ class PairSchema:
             pa.nulls(n, pa.string()),
             self._key(pick.sides["a"], found.a),
             self._key(pick.sides["b"], found.b),
-            self._times(found.ts),
+            self.times(found.ts),
             pa.array(found.seq),
-            self._times(found.start_ts),
+            self.times(found.start_ts),
             pa.array(found.start_seq),
+            *([pa.nulls(n, self.columns.time_type)] if self.columns.has_silences else []),
         ]
-        for name, type_ in self._emitted.items():
+        for name, type_ in self.columns.emitted.items():
             arrays.append(self._emit(name, type_, rows))
-        return pa.Table.from_arrays(arrays, schema=self.detection_schema)
+        return pa.Table.from_arrays(arrays, schema=self.columns.detections)
 
     def _emit(self, name: str, type_: pa.DataType, rows: FoundRows) -> pa.Array:
         """One emitted column; patterns may take it from a or from b, most do not have it."""
@@ -163,7 +138,7 @@ class PairSchema:
 
     def episodes(self, closed: list[tuple[PairWords, PairEpisode]]) -> pa.Table:
         """Rows of episodes."""
-        schema = self.episode_schema
+        schema = self.columns.episodes
         if not closed:
             return schema.empty_table()
         tables = []
@@ -174,9 +149,9 @@ class PairSchema:
                 pa.nulls(1, pa.string()),
                 self._key(words.sides[0], np.array([one.a], dtype=np.int32)),
                 self._key(words.sides[1], np.array([one.b], dtype=np.int32)),
-                self._times(np.array([episode.start_ts], dtype=np.int64)),
+                self.times(np.array([episode.start_ts], dtype=np.int64)),
                 pa.array([episode.start_seq]),
-                self._times(np.array([episode.end_ts], dtype=np.int64)),
+                self.times(np.array([episode.end_ts], dtype=np.int64)),
                 pa.array([episode.end_seq]),
                 pa.array([episode.n_detections]),
             ]
@@ -188,11 +163,11 @@ class PairSchema:
 
     def _key(self, place: int, entities: I32) -> pa.Array:
         keys = self._keys(place, entities)
-        return keys if keys.type == self.key_type else keys.cast(self.key_type)
+        return keys if keys.type == self.columns.key_type else keys.cast(self.columns.key_type)
 
-    def _times(self, ticks: I64) -> pa.Array:
+    def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""
-        source, type_ = self._sources[0], self.time_type
+        source, type_ = self._sources[0], self.columns.time_type
         if pa.types.is_timestamp(type_):
             return pa.array(ticks, type=pa.int64()).cast(type_)
         if pa.types.is_date(type_):

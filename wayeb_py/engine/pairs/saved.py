@@ -14,49 +14,51 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.arrays import I32
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.episodes import Episode
+from wayeb_py.engine.pairs.own_past import OwnPast
 from wayeb_py.engine.pairs.rows import PairSchema
-from wayeb_py.engine.pairs.source import Source
+from wayeb_py.engine.pairs.silences import PairSilences
+from wayeb_py.engine.pairs.source import PairSource
 from wayeb_py.engine.pairs.words import PairWords
-from wayeb_py.engine.reorder import Rows
+from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import telling_misfits
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
 from wayeb_py.engine.values import Memory
 
-I32 = npt.NDArray[np.int32]
 Arrays = dict[str, npt.NDArray[Any]]
 Blobs = dict[str, bytes]
 
 
 @dataclass(slots=True)
-class BoundPairs:
+class PairBinding:
     """What the types of the events have told."""
 
-    sources: list[Source]  # of the streams that pairs read, in the order of the file
+    sources: list[PairSource]  # of the streams that pairs read, in the order of the file
     words: list[PairWords]
     schema: PairSchema
+    silences: PairSilences
 
 
-class Remembering(Protocol):
+class PairState(Protocol):
     """What of an operator is state: what is bound, and how entities of all sources are numbered together."""
 
-    bound: BoundPairs | None
+    bound: PairBinding | None
+    past: dict[int, OwnPast]
     n_entities: int
     number_of: list[I32]
     own_number: I32
 
-    def bind_to(self, schemas: dict[int, pa.Schema]) -> BoundPairs:
+    def bind_to(self, schemas: dict[int, pa.Schema]) -> PairBinding:
         """Binds the patterns to the types of events."""
 
     def number_source(self, place: int) -> None:
         """Numbers the entities of a source that are new."""
 
 
-def save(operator: Remembering) -> bytes:
+def save(operator: PairState) -> bytes:
     """Everything that a later operator needs to go on from here."""
     bound = operator.bound
     assert bound is not None
@@ -67,6 +69,7 @@ def save(operator: Remembering) -> bytes:
     for place, source in enumerate(bound.sources):
         if source.cleaner is not None:
             stay[operator.number_of[place]] = True
+    stay[bound.silences.entities] = True
     # Numbers without gaps, source after source.
     kept = [numbers[stay[numbers]] for numbers in operator.number_of]
     number = np.full(operator.n_entities, -1, dtype=np.int32)
@@ -77,12 +80,15 @@ def save(operator: Remembering) -> bytes:
     blobs: Blobs = {}
     for place, source in enumerate(bound.sources):
         header["sources"].append(_save_source(source, f"source{place}", kept[place], operator, arrays, blobs))
+    for place, past in operator.past.items():
+        blobs[f"past{place}"] = past.save()
+    blobs |= bound.silences.save(number)
     for place, (words, part) in enumerate(zip(bound.words, parts, strict=True)):
         header["words"].append(_save_words(words, f"words{place}", part, number, arrays))
     return pack_arrays(header, arrays, blobs)
 
 
-def restore(operator: Remembering, data: bytes) -> None:
+def restore(operator: PairState, data: bytes) -> None:
     """Goes on from a saved state."""
     header, blobs = unpack_state(data)
     with telling_misfits():
@@ -94,19 +100,20 @@ def restore(operator: Remembering, data: bytes) -> None:
         bound = operator.bind_to(schemas)
         for place, (source, told) in enumerate(zip(bound.sources, header["sources"], strict=True)):
             _restore_source(source, f"source{place}", told, operator, place, arrays, blobs)
+        for place, past in operator.past.items():
+            past.restore(blobs[f"past{place}"])
+        bound.silences.restore(blobs, operator.n_entities)
         for place, (words, told) in enumerate(zip(bound.words, header["words"], strict=True)):
             _restore_words(words, f"words{place}", told, operator.n_entities, arrays)
 
 
 # Sources.
 def _save_source(
-    source: Source, name: str, entities: I32, operator: Remembering, arrays: Arrays, blobs: Blobs
+    source: PairSource, name: str, entities: I32, operator: PairState, arrays: Arrays, blobs: Blobs
 ) -> dict[str, Any]:
     own = operator.own_number[entities]
     blobs[f"{name}.schema"] = bytes(source.schema.serialize())
     blobs[f"{name}.keys"] = ipc(pa.record_batch({"key": source.entities.keys(own)}))
-    if source.clock.held is not None:
-        blobs[f"{name}.held"] = ipc(source.clock.held.batch)
     if source.cleaner is not None:
         source.cleaner.grow(len(source.entities))
         arrays |= {f"{name}.clean.{part}": array[own] for part, array in source.cleaner.arrays.items()}
@@ -121,21 +128,16 @@ def _save_source(
         arrays[f"{name}.steering"] = known[entities] if len(known) else np.zeros((len(entities), 6))
     if source.newest_rows is not None:
         blobs[f"{name}.rows"] = ipc(source.newest_rows.rows_of(entities))
-    return {"greatest": source.clock.greatest, "clock": source.clock.now, "words": words}
+    return {"words": words}
 
 
 def _restore_source(
-    source: Source, name: str, told: dict[str, Any], operator: Remembering, place: int, arrays: Arrays, blobs: Blobs
+    source: PairSource, name: str, told: dict[str, Any], operator: PairState, place: int, arrays: Arrays, blobs: Blobs
 ) -> None:
     keys = read_ipc(blobs[f"{name}.keys"]).column(0)
     source.entities.learn(keys)
     operator.number_source(place)
     entities = operator.number_of[place]
-    source.clock.greatest, source.clock.floor = int(told["greatest"]), int(told["clock"])
-    if f"{name}.held" in blobs:
-        batch = read_ipc(blobs[f"{name}.held"])
-        ticks = ticks_of(column_of(batch.column(source.time), source.time), source.stream.time_unit, source.time)
-        source.clock.held = Rows(batch, source.entities.number(batch.column(source.key)), ticks.values)
     if source.cleaner is not None:
         source.cleaner.grow(len(keys))
         for part, array in source.cleaner.arrays.items():

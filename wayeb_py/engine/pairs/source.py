@@ -1,47 +1,43 @@
-"""The events of one stream as pairs read them: batches become rows with entity, time, position and motion.
+"""The events of one stream as pairs read them: what the clock has passed becomes rows with position and motion.
 
-Key, time and what the patterns ask for are read as for single entities; cleaning and `dedupe` do here what they do
-there, on the events in order. Rows without a key or a time are passed over: the recogniser of single entities sets
-them aside and counts them.
+Events come in order, with key and time; cleaning and `dedupe` do here what they do for single entities. Entities have
+numbers of their own here, since a saved state keeps only those that are near another. Times are in the ticks of the
+finest of the streams that pairs read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from math import floor
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import Column, column_of, ticks_of, to_float
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.dsl.walk import walk
-from wayeb_py.engine.arrow_values import has_null_word, plain, takeable
-from wayeb_py.engine.clean import Cleaner
-from wayeb_py.engine.entities import Entities
-from wayeb_py.engine.event_clock import KeyOrder, SourceClock
+from wayeb_py.engine.arrival.clean import Cleaner
+from wayeb_py.engine.arrival.entities import Entities, Renumbering
+from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.pairs.newest import NewestRows, NewestSteering, NewestValue
 from wayeb_py.engine.pairs.values import COURSE, LAT, LON, SPEED, TIME
-from wayeb_py.engine.reorder import Rows
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
-from wayeb_py.kernels import arrival
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from wayeb_py.kernels.order import mark_repeated
+from wayeb_py.kernels.ticks import FOREVER, NEVER
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
+NO_TIMES: I64 = np.zeros(0, dtype=np.int64)
 
 
 @dataclass(frozen=True, slots=True)
-class Events:
+class SourceEvents:
     """Some events of a source in order, all of them with a position; `entity` counts within the source."""
 
     rows: Rows
@@ -49,13 +45,17 @@ class Events:
     lat: F64
     speed_m_s: F64  # NaN where it is not known, or not declared
     course: F64
+    sent_entity: I32  # of all events, those without a position among them
+    sent_ts: I64
 
 
-class Source:
+class PairSource:
     """One stream, bound to the types of its events."""
 
-    def __init__(self, stream: m.Stream, schema: pa.Schema, asked: Iterable[Any], emitted: list[str], values: Values,
-                 in_order: bool, steered: bool) -> None:  # fmt: skip
+    def __init__(
+        self, stream: m.Stream, schema: pa.Schema, asked: Iterable[Any], emitted: list[str], values: Values,
+        ticks_per_s: int, steered: bool, moves: bool, answered: Mapping[m.Predicate, str],
+    ) -> None:  # fmt: skip
         assert stream.key is not None
         assert stream.time is not None
         if stream.position is None:
@@ -66,29 +66,33 @@ class Source:
         self.stream, self.key, self.time = stream, stream.key, stream.time
         self.position: tuple[str, str] = stream.position
         self._asked = tuple(asked)
+        self._answered = answered  # the columns in which events bring the answer to a question along
+        self._motion = stream.motion if moves else None  # read only where a pattern asks how they move
         self.schema = self._wanted(schema, emitted)
-        probe = ticks_of(
-            column_of(pa.array([], type=self.schema.field(self.time).type), self.time), stream.time_unit, self.time
-        )
-        self.ticks_per_s = probe.per_unit
+        self._read = frozenset([*self.schema.names, *answered.values()])
+        self.ticks_per_s, self._scale = ticks_per_s, ticks_per_s // ticks_per_s_of(stream, schema)
         self.entities = Entities(self.schema.field(self.key).type, self.key)
         self.order = KeyOrder(self.entities)
-        lateness = None if in_order else floor((stream.lateness_s or 0) * self.ticks_per_s)
-        self.clock = SourceClock(lateness, stream.order)
+        self._numbers: Renumbering | None = None
         forget = -1 if stream.forget_after_s is None else floor(stream.forget_after_s * self.ticks_per_s)
         self.cleaner = None if stream.clean is None else Cleaner(stream, self.schema, self.ticks_per_s, forget)
         self._values = values
+        answers = [pa.field(column, pa.bool_()) for column in answered.values()]
+        empty, no_floats = pa.RecordBatch.from_pylist([], pa.schema([*self.schema, *answers])), np.zeros(0)
+        self._nothing = SourceEvents(
+            Rows(empty, NOTHING, NO_TIMES), no_floats, no_floats, no_floats, no_floats, NOTHING, NO_TIMES
+        )
         self._last_seen: I64 = np.zeros(0, dtype=np.int64)
         self.newest = {asked: NewestValue() for asked in (TIME, LON, LAT, SPEED, COURSE, *self._asked)}
         self.newest_rows = NewestRows(emitted) if emitted else None
         self.steering = NewestSteering() if steered else None
-        unit = None if stream.motion is None else (stream.attribute(stream.motion[0]) or m.Attribute("", None)).unit
+        unit = None if self._motion is None else (stream.attribute(self._motion[0]) or m.Attribute("", None)).unit
         self._m_per_s = 1.0 if unit is None else float(UNITS[unit].factor)
 
     def _wanted(self, schema: pa.Schema, emitted: list[str]) -> pa.Schema:
         """The columns that pairs of this stream look at; EventsError where one is missing."""
         stream = self.stream
-        names = [self.key, self.time, *self.position, *(stream.motion or ()), *emitted]
+        names = [self.key, self.time, *self.position, *(self._motion or ()), *emitted]
         names += [] if stream.order is None else [stream.order]
         for asked in self._asked:
             for part in walk(asked):
@@ -101,56 +105,50 @@ class Source:
             )
         return pa.schema([schema.field(name) for name in dict.fromkeys(names)])
 
-    def take(self, batch: pa.RecordBatch) -> Rows:
-        """Holds a batch's events until the clock lets them go; the late ones are returned."""
-        batch = self._conform(batch)
-        key = batch.column(self.key)
-        if key.null_count or has_null_word(key):
-            batch = batch.filter(pc.is_valid(plain(key)))
-        ticks = ticks_of(column_of(batch.column(self.time), self.time), self.stream.time_unit, self.time)
-        if ticks.missing is not None:
-            batch = batch.filter(pa.array(ticks.missing == 0))
-            ticks = ticks_of(column_of(batch.column(self.time), self.time), self.stream.time_unit, self.time)
-        rows = Rows(batch, self.entities.number(batch.column(self.key)), ticks.values)
-        return self.clock.take(rows, self.entities)
+    def read(self, entities: Entities) -> None:
+        """Says who numbers the entities of the events that come."""
+        self._numbers = Renumbering(entities, self.entities)
 
-    def _conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        arrays = []
-        for field in self.schema:
-            array = batch.column(field.name)
-            wanted = takeable(field.type)
-            if array.type != wanted:
-                array = plain(array).cast(takeable(plain_type(field.type)))
-            arrays.append(array)
-        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
-
-    def release(self, clock: int | None) -> Events | None:
-        """The events before the clock, cleaned, with their positions and motion; those without a position are gone."""
-        rows = self.clock.release(clock, self.order.ranks())
+    def take(self, rows: Rows | None) -> SourceEvents:
+        """Events in order, cleaned, with their positions and motion; those without a position are gone."""
         if rows is None:
-            return None
+            return self._nothing
+        assert self._numbers is not None
+        batch = rows.batch.select([name for name in rows.batch.schema.names if name in self._read])
+        rows = Rows(batch, self._numbers.numbers(rows.entity), self._scaled(rows.ts))
         if self.stream.dedupe:
             self._grow_seen()
             repeated = np.zeros(len(rows), dtype=np.uint8)
-            arrival.mark_repeated(rows.entity, rows.ts, self._last_seen, repeated)
+            mark_repeated(rows.entity, rows.ts, self._last_seen, repeated)
             rows = rows.where(repeated == 0)
         if self.cleaner is not None:
             rows = self.cleaner.clean(rows)
+        sent = rows.entity, rows.ts
         lon, lat = (self._floats(rows.batch, name) for name in self.position)
         with np.errstate(invalid="ignore"):
             somewhere = (np.abs(lat) <= 90.0) & (np.abs(lon) <= 360.0)
         if not somewhere.all():
             rows, lon, lat = rows.where(somewhere), lon[somewhere], lat[somewhere]
-        if self.stream.motion is None:
+        if self._motion is None:
             speed = course = np.full(len(rows), np.nan)
         else:
-            speed, course = (self._floats(rows.batch, name) for name in self.stream.motion)
+            speed, course = (self._floats(rows.batch, name) for name in self._motion)
             speed = speed * self._m_per_s
-        return Events(rows, lon, lat, speed, course)
+        return SourceEvents(rows, lon, lat, speed, course, *sent)
+
+    def _scaled(self, ts: I64) -> I64:
+        if self._scale == 1:
+            return ts
+        if len(ts) and max(-int(ts.min()), int(ts.max())) > FOREVER // self._scale:
+            raise EventsError(
+                f"times of the stream `{self.stream.name}` are too far from 1970 to be compared with those of another",
+                hint="write the times of both streams in the same unit",
+            )
+        return ts * self._scale
 
     def _grow_seen(self) -> None:
         if len(self._last_seen) < len(self.entities):
-            self._last_seen = grown(self._last_seen, 2 * len(self.entities), arrival.NEVER)
+            self._last_seen = grown(self._last_seen, 2 * len(self.entities), NEVER)
 
     def last_seen_of(self, entities: I32) -> I64:
         """When each was seen last, where repeated events are dropped."""
@@ -165,7 +163,7 @@ class Source:
     def _floats(batch: pa.RecordBatch, name: str) -> F64:
         return np.ascontiguousarray(to_float(column_of(batch.column(name), name)))
 
-    def begin(self, events: Events, n_entities: int) -> None:
+    def begin(self, events: SourceEvents, n_entities: int) -> None:
         """Computes what pairs ask of these events; entities are so many over all sources."""
         rows = events.rows
         given = {LON: events.lon, LAT: events.lat, SPEED: events.speed_m_s, COURSE: events.course}
@@ -186,7 +184,9 @@ class Source:
                 np.zeros(0, dtype=np.uint8),
             )  # fmt: skip
             for asked in self._asked:
-                if isinstance(asked, m.Predicate):
+                if asked in self._answered:
+                    column = column_of(rows.batch.column(self._answered[asked]), "answer")
+                elif isinstance(asked, m.Predicate):
                     column = Column("bool", self._values.holds(asked, chunk).view(np.uint8))
                 else:
                     column = self._values.column(asked, chunk)
@@ -202,6 +202,27 @@ class Source:
             self.steering.settle(entity)
         if self.newest_rows is not None:
             self.newest_rows.settle(entity)
+
+
+class KeyOrder:
+    """Ranks of the keys: as numbers, or by the code points of their text."""
+
+    def __init__(self, entities: Entities) -> None:
+        self._entities = entities
+        self._ranks: I64 = np.zeros(0, dtype=np.int64)
+
+    def ranks(self) -> I64:
+        """[entity]: keys compare as these do, for now; a new key may shift them all."""
+        if len(self._entities) != len(self._ranks):
+            self._ranks = ranks_of_keys(self._entities.keys())
+        return self._ranks
+
+
+def ticks_per_s_of(stream: m.Stream, schema: pa.Schema) -> int:
+    """What a stream's times are counted in."""
+    assert stream.time is not None
+    nothing = column_of(pa.array([], type=schema.field(stream.time).type), stream.time)
+    return ticks_of(nothing, stream.time_unit, stream.time).per_unit
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.axes import Subject
 from wayeb_py.dsl import meaning as m
@@ -19,11 +19,7 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.functions import UserFunction
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.spatial.knowledge import Knowledge
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
+from wayeb_py.spatial.knowledge import KnowledgeBase
 
 Asked = m.Of | m.HoldsOf
 LON, LAT, TIME, SPEED, COURSE = "lon", "lat", "time", "speed", "course"  # what every pair may need of an event
@@ -69,7 +65,7 @@ class PairValues(Values):
     """Evaluates the values of one cohort of patterns over pairs."""
 
     def __init__(
-        self, functions: Mapping[str, UserFunction], knowledge: Knowledge | None, projected: bool, has_motion: bool
+        self, functions: Mapping[str, UserFunction], knowledge: KnowledgeBase | None, projected: bool, has_motion: bool
     ) -> None:
         super().__init__(functions, None, knowledge)
         self._projected, self._has_motion = projected, has_motion
@@ -78,12 +74,12 @@ class PairValues(Values):
         assert isinstance(chunk, PairChunk)
         match subject:
             case m.Of(role, m.Distance(to)) if self._projected:
-                return _number(self.places(to).distance(*self._position_of(role, chunk)))
+                return _number(self.places(to).distance(*self.position_of(role, chunk)))
             case m.HoldsOf(role, m.Near(places, distance_m)) if self._projected:
-                near = self.places(places).near(*self._position_of(role, chunk), float(distance_m))
+                near = self.places(places).near(*self.position_of(role, chunk), float(distance_m))
                 return Column("bool", near.view(np.uint8))
             case m.HoldsOf(role, m.Inside(places)) if self._projected:
-                return Column("bool", self.places(places).inside(*self._position_of(role, chunk)).view(np.uint8))
+                return Column("bool", self.places(places).inside(*self.position_of(role, chunk)).view(np.uint8))
             case m.Of(role, operand) | m.HoldsOf(role, operand):
                 return chunk.pick.column(role, operand, chunk.at[role])
             case m.Age(role):
@@ -95,7 +91,7 @@ class PairValues(Values):
                 return _number(chunk.distance_m)
             case m.Bearing(origin, target):
                 bearing = np.empty(len(chunk.ts))
-                geometry.bear(*self._position_of(origin, chunk), *self._position_of(target, chunk), bearing)
+                geometry.bear(*self.position_of(origin, chunk), *self.position_of(target, chunk), bearing)
                 return _number(bearing)
             case m.Closing() if not self._has_motion:
                 return _number(self._shrinking(subject, chunk))
@@ -115,7 +111,7 @@ class PairValues(Values):
             chunk.computed[(role, name)] = known
         return known
 
-    def _position_of(self, role: m.Role, chunk: PairChunk) -> tuple[F64, F64]:
+    def position_of(self, role: m.Role, chunk: PairChunk) -> tuple[F64, F64]:
         """Longitude and latitude, moved on to the time of the event where that is asked for."""
         known: tuple[F64, F64] | None = chunk.computed.get((role, "position"))
         if known is None:
@@ -144,7 +140,7 @@ class PairValues(Values):
             roles: tuple[m.Role, m.Role] = ("a", "b")
             for role in roles:
                 sides += [
-                    *self._position_of(role, chunk),
+                    *self.position_of(role, chunk),
                     *(self._floats(role, name, chunk) for name in (SPEED, COURSE)),
                 ]
             geometry.approach(*sides, chunk.distance_m, *known)

@@ -17,18 +17,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import F64, I32, I64, U8
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.episodes import Detected, Episode, EpisodeJoiner
 from wayeb_py.engine.pairs.values import PairChunk, Picker
+from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
-from wayeb_py.kernels import arrival
+from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, settle
 from wayeb_py.pairs.meetings import Meetings, Met
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-F64 = npt.NDArray[np.float64]
-U8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +74,9 @@ class PairWords:
         sides: tuple[int, int], episodes: bool,
     ) -> None:  # fmt: skip
         self.each, self.meetings, self.cohort, self.sides = each, meetings, cohort, sides
-        self._names = [np.array(numbers, dtype=np.int64) for numbers in names]  # [member] -> patterns by place in file
+        self._names = [
+            np.array(numbers, dtype=np.int64) for numbers in names
+        ]  # [runnable] -> patterns by place in file
         self._per_slot = 2 if each.ordered else 1
         self.tail = tail
         self.joiner = EpisodeJoiner() if episodes else None
@@ -165,9 +163,8 @@ class PairWords:
         if len(first):
             self.a[word[first]] = _entities(at["a"][first], events.entity)
             self.b[word[first]] = _entities(at["b"][first], events.entity)
-        _, n_present = arrival.arrive(
-            word, ts, -1, self.count, self.last_ts, self.last_row, link, seq, elapsed, fresh, present
-        )
+        words = tuple(WordArrays(self.count, self.last_ts, self.last_row, self.tail_ts, self.tail))
+        _, n_present = arrive(word, ts, -1, words, tuple(ArrivedRows(link, seq, elapsed, fresh, present)))
         present = present[:n_present]
         chunk = PairChunk(
             {}, "", ts, self.meetings.ticks_per_s, word, link, seq, elapsed, fresh,
@@ -175,20 +172,18 @@ class PairWords:
         )  # fmt: skip
         parts = self.cohort.step(chunk, self.tail_ts, self.tail, pool)
         which = np.concatenate([np.zeros(0, np.int64), *(part.row for part in parts)])
-        member = np.concatenate([np.zeros(0, np.int64), *(part.pattern for part in parts)])
+        runnable = np.concatenate([np.zeros(0, np.int64), *(part.pattern for part in parts)])
         start_ts = np.concatenate([np.zeros(0, np.int64), *(part.start_ts for part in parts)])
         start_seq = np.concatenate([np.zeros(0, np.int64), *(part.start_seq for part in parts)])
-        times, pattern = self._by_name(member)
+        times, pattern = self._by_name(runnable)
         which, start_ts, start_seq = which[times], start_ts[times], start_seq[times]
         if self.joiner is not None and (len(which) or self.joiner.open):
-            detected = Detected(
+            detected = ChunkDetections(
                 which, pattern, np.full(len(which), -1, dtype=np.int64), word[which].astype(np.int64), ts[which],
                 seq[which], start_ts, start_seq,
             )  # fmt: skip
             closed += self.joiner.take(detected, link, fresh, present, self.last_row[present])
-        arrival.settle(
-            present, ts, seq, link, self.count, self.last_ts, self.last_row, self.tail_ts, self.tail
-        )  # fmt: skip
+        settle(present, ts, seq, link, words)
         if not len(which):
             return []
         a_row, b_row = at["a"][which], at["b"][which]
@@ -207,14 +202,14 @@ class PairWords:
             )
         ]
 
-    def _by_name(self, member: I64) -> tuple[I64, I64]:
-        """For detections of members: which of them, once for each name, and the pattern by its place in the file."""
-        lengths = np.array([len(names) for names in self._names], dtype=np.int64)[member]
-        times = np.repeat(np.arange(len(member)), lengths)
-        names = [self._names[number] for number in member.tolist()] if (lengths != 1).any() else None
+    def _by_name(self, runnable: I64) -> tuple[I64, I64]:
+        """For detections of runnables: which of them, once for each name, and the pattern by its place in the file."""
+        lengths = np.array([len(names) for names in self._names], dtype=np.int64)[runnable]
+        times = np.repeat(np.arange(len(runnable)), lengths)
+        names = [self._names[number] for number in runnable.tolist()] if (lengths != 1).any() else None
         if names is None:
             first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
-            return times, first[member] if len(member) else member
+            return times, first[runnable] if len(runnable) else runnable
         return times, np.concatenate(names)
 
 

@@ -19,11 +19,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import I32
 from wayeb_py.engine.saved.packing import arrays_of, pack_arrays, read_ipc, unpack_state
-from wayeb_py.engine.saved.state import Remembered, are_among, fill, gather, refuse_other_events
+from wayeb_py.engine.saved.state import RecogniserState, are_among, fill, gather, refuse_other_events
 from wayeb_py.errors import DataError
-
-I32 = npt.NDArray[np.int32]
 
 _OWN = ("entities", "held_entity", "held_ts")  # arrays that are there or not whatever the state is like
 
@@ -41,7 +40,7 @@ class Changes:
         """Notes that these entities have changed; the array is not to be written to any more."""
         self._touched.append(entities)
 
-    def settle(self, remembered: Remembered | None) -> None:
+    def settle(self, remembered: RecogniserState | None) -> None:
         """Says that the state as it is now has been kept, whole or by its changes."""
         self._touched.clear()
         self._n_before = 0 if remembered is None else len(remembered.binding.entities)
@@ -69,7 +68,7 @@ class Changes:
             changed[entities] = True
         return np.flatnonzero(changed).astype(np.int32)
 
-    def save(self, remembered: Remembered | None) -> tuple[bytes, I32] | None:
+    def save(self, remembered: RecogniserState | None) -> tuple[bytes, I32] | None:
         """The changes and whose they are; None where the whole state is to be kept: it cannot be told by changes, or
         most of it has changed."""
         if remembered is None or self._shape is None or remembered.repeats is not None:
@@ -86,13 +85,13 @@ class Changes:
         return pack_arrays({**header, "changes": counted}, {**arrays, "entities": changed}, blobs), changed
 
 
-def shape_of(remembered: Remembered) -> str:
+def shape_of(remembered: RecogniserState) -> str:
     """Tells whether changes fit a state: which arrays there are, and of what."""
     header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.binding.entities))
     return _shape(header, arrays)
 
 
-def amend(remembered: Remembered, data: bytes) -> I32:
+def amend(remembered: RecogniserState, data: bytes) -> I32:
     """Puts changes into a recogniser that is where they began; whose they are."""
     binding, joiner = remembered.binding, remembered.joiner
     header, blobs = unpack_state(data)

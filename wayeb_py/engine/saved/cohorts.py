@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import I32
 from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.engine.saved.state_checks import check_memory, check_slots, expect, misfit
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import RunStepper, TableStepper
 from wayeb_py.engine.values import NO_VALUE, Memory
-
-I32 = npt.NDArray[np.int32]
 
 
 def save_cohort(

@@ -1,16 +1,18 @@
 """The states of several operators become one file, and come back by operator and fingerprint.
 
-    magic, version, checksum of the list, list of (kind, fingerprint, bytes), the states one after the other
+    magic, version, checksum of the list, list of (kind, fingerprint, bytes, stream), the states one after the other
 
-Each state has a checksum of its own, so that the bytes of a large one are summed up once. Up to version 2 a state was
-that of the entities alone: it is read as a list of one.
+The operator of a stream is saved with the stream's name. In a file with several streams its fingerprint tells which
+stream it is; in a file with one it is empty, so that a stream may be renamed. Each state has a checksum of its own, so
+that the bytes of a large one are summed up once. Up to version 2 a state was that of the entities alone: it is read as
+a list of one.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
@@ -28,12 +30,13 @@ class OperatorState:
     kind: str
     fingerprint: str
     data: bytes
+    stream: str = ""  # whose events it reads, where they are those of one
 
 
 def pack_operators(states: Iterable[OperatorState]) -> bytes:
     """One file from the states of operators."""
     states = list(states)
-    text = json.dumps([[state.kind, state.fingerprint, len(state.data)] for state in states]).encode()
+    text = json.dumps([[one.kind, one.fingerprint, len(one.data), one.stream] for one in states]).encode()
     head, size = MAGIC + VERSION.to_bytes(2, "little"), len(text).to_bytes(8, "little")
     return b"".join([head, _checksum(head, size, text), size, text, *(state.data for state in states)])
 
@@ -59,12 +62,32 @@ def unpack_operators(data: bytes) -> list[OperatorState]:
         )
     states = []
     with telling_misfits():
-        for kind, fingerprint, length in json.loads(data[at + 40 : begin]):
-            states.append(OperatorState(kind, fingerprint, data[begin : begin + length]))
+        for kind, fingerprint, length, *stream in json.loads(data[at + 40 : begin]):
+            states.append(OperatorState(kind, fingerprint, data[begin : begin + length], *stream))
             begin += length
         if begin != len(data):
             raise misfit("its parts do not add up")
     return states
+
+
+def state_of(states: Sequence[OperatorState], kind: str, fingerprint: str, stream: str) -> bytes:
+    """The state of an operator; nothing where there is none.
+
+    A stream keeps its state where a second comes to the file, or the second leaves it.
+    """
+    own = [state for state in states if state.kind == kind]
+    exact = next((state.data for state in own if state.fingerprint == fingerprint), b"")
+    named = [state for state in own if stream and state.stream == stream]
+    return exact or next((state.data for state in named if "" in (fingerprint, state.fingerprint)), b"")
+
+
+def refuse_unnamed(states: Sequence[OperatorState], n_streams: int) -> None:
+    """Raises DataError where a state is of one stream that it does not name, and the file has several."""
+    if n_streams > 1 and any(state.kind == ENTITIES and not state.fingerprint and not state.stream for state in states):
+        raise DataError(
+            "the saved state is of one stream and does not say of which, and this file has several",
+            hint="run once more with the file that it was saved for, or remove it to start afresh",
+        )
 
 
 def entity_state(data: bytes) -> bytes:

@@ -18,10 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.compiler.hash64 import U64, mixed
-from wayeb_py.engine.reorder import Rows
-
-I64 = npt.NDArray[np.int64]
+from wayeb_py.arrays import I64, U64
+from wayeb_py.compiler.automata.hash64 import mixed
+from wayeb_py.engine.arrival.reorder import Rows
 
 REPEATED = "recognised before"
 _MISSING = np.uint64(0x9E3779B97F4A7C15)

@@ -16,25 +16,23 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.compiler.for_each import Member
+from wayeb_py.arrays import I32
+from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.pattern import automaton_digest
+from wayeb_py.engine.arrival.reorder import Rows, join_rows
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.episodes import Episode, EpisodeJoiner
-from wayeb_py.engine.reorder import Rows, join_rows
+from wayeb_py.engine.rows.episodes import Episode, EpisodeJoiner
 from wayeb_py.engine.saved.cohorts import padded, restore_cohort, rows_of, save_cohort
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.repeated_events import Repeats
 from wayeb_py.engine.saved.state_checks import check_entities, expect, misfit, telling_misfits
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.errors import DataError
-from wayeb_py.kernels import arrival
-
-I32 = npt.NDArray[np.int32]
-
+from wayeb_py.kernels.ticks import NEVER
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class RecogniserState:
     """All that an entity recogniser remembers: patterns bound to entities, open episodes, what may be repeated."""
 
     binding: Binding
@@ -43,14 +41,14 @@ class Remembered:
 
 
 # Saving.
-def save(remembered: Remembered) -> bytes:
+def save(remembered: RecogniserState) -> bytes:
     """Everything that a later recogniser needs to go on from here."""
     header, arrays, blobs = gather(remembered, slice(0, len(remembered.binding.entities)), 0)
     return pack_arrays(header, arrays, blobs)
 
 
 def gather(
-    remembered: Remembered, rows: slice | I32, n_before: int
+    remembered: RecogniserState, rows: slice | I32, n_before: int
 ) -> tuple[dict[str, Any], dict[str, npt.NDArray[Any]], dict[str, bytes]]:
     """Header, arrays and blobs of the state of some entities, with the keys of those from a number on."""
     binding, joiner = remembered.binding, remembered.joiner
@@ -60,8 +58,8 @@ def gather(
         "last_ts": binding.last_ts[rows],
         "last_seen": binding.last_seen[rows],
         "tail_ts": binding.tail_ts[: n * binding.tail].reshape(n, binding.tail)[rows].reshape(-1),
-        "greatest": rows_of(binding.reorderer.greatest, rows, n, arrival.NEVER),
-        "floor_ts": rows_of(binding.floor_ts, rows, n, arrival.NEVER),
+        "greatest": rows_of(binding.reorderer.greatest, rows, n, NEVER),
+        "floor_ts": rows_of(binding.floor_ts, rows, n, NEVER),
     }
     blobs: dict[str, bytes] = {
         "schema": bytes(binding.schema.serialize()),
@@ -122,7 +120,7 @@ def saved_schema(data: bytes) -> pa.Schema:
         return pa.ipc.read_schema(pa.py_buffer(unpack_state(data)[1]["schema"]))
 
 
-def restore(remembered: Remembered, data: bytes) -> None:
+def restore(remembered: RecogniserState, data: bytes) -> None:
     """Puts a fresh recogniser, bound to the types of its events, where the saved one was."""
     binding = remembered.binding
     header, blobs = unpack_state(data)
@@ -145,7 +143,7 @@ def _births(header: dict[str, Any]) -> dict[str, Any]:
 
 
 def fill(
-    remembered: Remembered,
+    remembered: RecogniserState,
     header: dict[str, Any],
     blobs: dict[str, bytes],
     arrays: dict[str, npt.NDArray[Any]],
@@ -158,10 +156,10 @@ def fill(
     binding.grow(n)
     for name in ("count", "last_ts", "last_seen"):
         getattr(binding, name)[rows] = arrays[name]
-    binding.floor_ts = padded(binding.floor_ts, n, arrival.NEVER)
+    binding.floor_ts = padded(binding.floor_ts, n, NEVER)
     binding.floor_ts[rows] = np.where(arrays["count"] > 0, arrays["last_ts"], arrays["floor_ts"])
     _restore_tails(binding, arrays["tail_ts"], header["tail"], rows)
-    binding.reorderer.greatest = padded(binding.reorderer.greatest, n, arrival.NEVER)
+    binding.reorderer.greatest = padded(binding.reorderer.greatest, n, NEVER)
     binding.reorderer.greatest[rows] = arrays["greatest"]
     if binding.cleaner is not None and header.get("clean") == binding.cleaner.what:
         binding.cleaner.grow(n)
@@ -219,13 +217,13 @@ def refuse_other_events(header: dict[str, Any], binding: Binding) -> None:
 def _regroup(binding: Binding, births: dict[str, Any], next_birth: int) -> list[Cohort]:
     """Cohorts of the patterns that have been reading since the same moment; what is not known starts now."""
     patterns = binding.patterns
-    members: dict[int, list[tuple[int, Member]]] = {}
-    for number, member in enumerate(patterns.members):
-        pattern = member.compiled
+    runnables: dict[int, list[tuple[int, Runnable]]] = {}
+    for number, runnable in enumerate(patterns.runnables):
+        pattern = runnable.compiled
         known = births.get(pattern.fingerprint)
         birth = known[0] if known is not None and known[1]["automaton"] == automaton_digest(pattern) else next_birth
-        members.setdefault(birth, []).append((number, member))
-    return [cohort for birth in sorted(members) for cohort in binding.make_cohorts(members[birth], birth)]
+        runnables.setdefault(birth, []).append((number, runnable))
+    return [cohort for birth in sorted(runnables) for cohort in binding.make_cohorts(runnables[birth], birth)]
 
 
 def _restore_tails(binding: Binding, saved: npt.NDArray[np.int64], tail: int, rows: I32) -> None:

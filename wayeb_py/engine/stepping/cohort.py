@@ -12,26 +12,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import floor
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from wayeb_py.arrays import I64, U8, U16
+from wayeb_py.compiler.automata.product import Group
 from wayeb_py.compiler.axes import Axis, Subject, refine
-from wayeb_py.compiler.for_each import Member
+from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.compiler.product import Group
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
-from wayeb_py.kernels import arrival
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U8 = npt.NDArray[np.uint8]
-U16 = npt.NDArray[np.uint16]
+from wayeb_py.kernels.encode import add_looked_up
+from wayeb_py.kernels.step_tables import Windows
+from wayeb_py.kernels.stepping import ChunkRows
+from wayeb_py.kernels.ticks import NEVER
 
 NO_WINDOW = 2**63 - 1
 MOST_QUESTIONS = 12  # about places, answered together: all ways to answer them are in one table
@@ -44,17 +43,17 @@ class Cohort:
 
     def __init__(
         self,
-        members: Sequence[tuple[int, Member]],
+        runnables: Sequence[tuple[int, Runnable]],
         groups: Sequence[Group],
         ticks_per_s: int,
         birth: int,
         values: Values,
     ) -> None:
         self.birth = birth
-        self.patterns = {number: member.compiled for number, member in members}
+        self.patterns = {number: runnable.compiled for number, runnable in runnables}
         self.values = values
-        simulated = [(number, m_.compiled) for number, m_ in members if m_.compiled.tracker is None]
-        placed = [(number, m_, m_.plan) for number, m_ in members if m_.plan is not None]
+        simulated = [(number, runnable.compiled) for number, runnable in runnables if runnable.compiled.tracker is None]
+        placed = [(number, runnable, runnable.plan) for number, runnable in runnables if runnable.plan is not None]
         axes = _all_axes(
             [
                 *(group.axes for group in groups),
@@ -66,7 +65,7 @@ class Cohort:
         # With a single stepper its codes are summed at once and the cells of the axes are never written down.
         self._direct = len(groups) + len(simulated) == 1 and not placed
         windows = _windows(self.patterns, ticks_per_s)
-        self.placed = [PlaceStepper(number, member, axes, windows, values) for number, member, _ in placed]
+        self.placed = [PlaceStepper(number, runnable, axes, windows, values) for number, runnable, _ in placed]
         self.steppers: list[Stepper] = [
             *(TableStepper(group, axes, self._direct, windows) for group in groups),
             *(RunStepper(number, pattern, axes, self._direct, windows) for number, pattern in simulated),
@@ -109,7 +108,7 @@ class Cohort:
         for asked in self._asked:
             answers = self.values.answers(asked.predicates, chunk)
             for line, codes in asked.codes:
-                arrival.add_looked_up(answers, codes, cells[line, :n])
+                add_looked_up(answers, codes, cells[line, :n])
         told = {number for asked in self._asked for number in asked.axes}
         for number, encoder in enumerate(self._encoders):
             if number in told:
@@ -119,9 +118,8 @@ class Cohort:
             encoder.add(column, stride, cells[0 if direct else number, :n])
         for stepper in self.placed:
             stepper.prepare(chunk)
-        steps: list[Callable[[], list[Found]]] = [
-            _bind(stepper, cells, n, chunk, tail_ts, tail) for stepper in self.steppers
-        ]
+        rows = tuple(ChunkRows(chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail))
+        steps: list[Callable[[], list[Found]]] = [_bind(stepper, cells, n, chunk, rows) for stepper in self.steppers]
         if pool is None or len(steps) == 1:
             return [found for step in steps for found in step()]
         return [found for part in pool.map(lambda step: step(), steps) for found in part]
@@ -138,7 +136,7 @@ class Cohort:
         return replace(
             chunk,
             fresh=np.where(first, np.uint8(1), chunk.fresh),
-            elapsed=np.where(first, arrival.NEVER, chunk.elapsed),
+            elapsed=np.where(first, NEVER, chunk.elapsed),
             computed={},
         )
 
@@ -179,8 +177,8 @@ def _looking_back(subject: Subject) -> Iterator[m.Value]:
             yield POSITION_BEFORE
 
 
-def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> Callable[[], list[Found]]:
-    return lambda: stepper.step(cells, n, chunk, tail_ts, tail)
+def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> Callable[[], list[Found]]:
+    return lambda: stepper.step(cells, n, chunk, rows)
 
 
 def _all_axes(lists: Sequence[tuple[Axis, ...]]) -> list[Axis]:
@@ -191,7 +189,7 @@ def _all_axes(lists: Sequence[tuple[Axis, ...]]) -> list[Axis]:
     return [refine(by_subject[subject]) for subject in sorted(by_subject, key=repr)]
 
 
-def _windows(patterns: Mapping[int, CompiledPattern], ticks_per_s: int) -> tuple[I64, I64]:
+def _windows(patterns: Mapping[int, CompiledPattern], ticks_per_s: int) -> Windows:
     """Windows in ticks and in events, by pattern number."""
     n = max(patterns, default=-1) + 1
     ticks = np.full(n, NO_WINDOW, dtype=np.int64)
@@ -201,4 +199,4 @@ def _windows(patterns: Mapping[int, CompiledPattern], ticks_per_s: int) -> tuple
             ticks[number] = min(NO_WINDOW, floor(pattern.window.seconds * ticks_per_s))
         if pattern.window is not None and pattern.window.events is not None:
             events[number] = min(NO_WINDOW, pattern.window.events)
-    return ticks, events
+    return Windows(ticks, events)

@@ -14,13 +14,12 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from wayeb_py.arrays import U16
 from wayeb_py.columns import Array, Column
 from wayeb_py.compiler.axes import Axis, Cut
-from wayeb_py.kernels import arrival
-
-U16 = npt.NDArray[np.uint16]
+from wayeb_py.kernels.encode import add_cell_of_one, add_cells, add_looked_up, add_masked_cells, add_never, find_cells
+from wayeb_py.kernels.ticks import NEVER
 
 MANY_THRESHOLDS = 24  # from here on a binary search is faster than comparing with each
 
@@ -38,10 +37,10 @@ class Encoder:
         axis = self.axis
         missing = np.uint16(stride * (axis.n_cells - 1))
         if column.kind == "text":
-            arrival.add_looked_up(column.values, self._codes_of_words(column, stride), code)
+            add_looked_up(column.values, self._codes_of_words(column, stride), code)
         elif axis.sort in ("booleans", "pairs", "flags"):
             cells = np.arange(axis.n_cells, dtype=np.uint16)
-            arrival.add_looked_up(column.values, cells * np.uint16(stride), code)
+            add_looked_up(column.values, cells * np.uint16(stride), code)
         elif axis.sort == "presence":
             self._add_presence(column, missing, code)
         elif column.values.dtype == object:
@@ -66,10 +65,10 @@ class Encoder:
 
     def _add_presence(self, column: Column, missing: np.uint16, code: U16) -> None:
         if column.kind == "bool":
-            arrival.add_looked_up(column.values, np.array([0, 0, missing], dtype=np.uint16), code)
+            add_looked_up(column.values, np.array([0, 0, missing], dtype=np.uint16), code)
             return
         if column.missing is None and column.values.dtype.kind == "f" and not column.has_never:
-            arrival.add_cells(column.values, column.values[:0].copy(), np.uint16(0), missing, code)
+            add_cells(column.values, column.values[:0].copy(), np.uint16(0), missing, code)
             return
         if column.missing is not None:
             code += column.missing.astype(np.uint16) * missing
@@ -79,22 +78,22 @@ class Encoder:
                 absent &= column.missing == 0
             code += absent.astype(np.uint16) * missing
         if column.has_never:
-            arrival.add_never(column.values, missing, code)
+            add_never(column.values, missing, code)
 
     def _add_numbers(self, column: Column, stride: int, missing: np.uint16, code: U16) -> None:
         always, thresholds = self._thresholds(column)
         if column.missing is None and not always:
             _add_passed(column.values, thresholds, np.uint16(stride), missing, code)
             if column.has_never:
-                arrival.add_never(column.values, missing, code)
+                add_never(column.values, missing, code)
             return
         absent = column.missing
         if absent is None:
             absent = np.zeros(len(column.values), dtype=np.uint8)
         if column.has_never:
-            absent = (absent | (column.values == arrival.NEVER)).astype(np.uint8)
+            absent = (absent | (column.values == NEVER)).astype(np.uint8)
         base = np.uint16(stride * always)
-        arrival.add_masked_cells(column.values, absent, _in_fours(thresholds), np.uint16(stride), base, missing, code)
+        add_masked_cells(column.values, absent, _in_fours(thresholds), np.uint16(stride), base, missing, code)
 
     def _add_slowly(self, column: Column, stride: int, missing: np.uint16, code: U16) -> None:
         cuts = self.axis.cuts
@@ -124,11 +123,11 @@ class Encoder:
 
 def _add_passed(values: Array, thresholds: Array, stride: np.uint16, missing: np.uint16, code: U16) -> None:
     if len(thresholds) == 1:
-        arrival.add_cell_of_one(values, thresholds[0], stride, missing, code)
+        add_cell_of_one(values, thresholds[0], stride, missing, code)
     elif len(thresholds) > MANY_THRESHOLDS:
-        arrival.find_cells(values, thresholds, stride, missing, code)
+        find_cells(values, thresholds, stride, missing, code)
     else:
-        arrival.add_cells(values, _in_fours(thresholds), stride, missing, code)
+        add_cells(values, _in_fours(thresholds), stride, missing, code)
 
 
 def _in_fours(thresholds: Array) -> Array:

@@ -9,20 +9,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from wayeb_py.arrays import I32, I64, U16
 from wayeb_py.columns import Column
+from wayeb_py.compiler.automata.product import lay_out_moves
 from wayeb_py.compiler.axes import Axis, Pair
-from wayeb_py.compiler.for_each import Member, PlaceLookup, depends_on_place
-from wayeb_py.compiler.product import flatten
+from wayeb_py.compiler.for_each import PlaceLookup, Runnable, depends_on_place
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.encode import Encoder
-from wayeb_py.engine.stepping.pooled_lists import Slots
-from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, Found
+from wayeb_py.engine.stepping.pooled_lists import PooledLists
+from wayeb_py.engine.stepping.steppers import OUT_ROOM, Coder, DetectionBuffer, Found
 from wayeb_py.engine.values import Chunk, Values, compare
-from wayeb_py.kernels import step
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U16 = npt.NDArray[np.uint16]
+from wayeb_py.kernels.step_places import FarBefore, NearPlaces, PlaceAutomaton, PlaceSlots, step_places
+from wayeb_py.kernels.step_tables import Windows
 
 
 class PlaceStepper:
@@ -31,17 +29,17 @@ class PlaceStepper:
     def __init__(
         self,
         number: int,
-        member: Member,
+        runnable: Runnable,
         axes: Sequence[Axis],
-        windows: tuple[I64, I64],
+        windows: Windows,
         values: Values,
     ) -> None:
-        plan, tracker, lookup = member.plan, member.compiled.tracker, member.lookup
+        plan, tracker, lookup = runnable.plan, runnable.compiled.tracker, runnable.lookup
         assert plan is not None
         assert tracker is not None
         assert lookup is not None
         self.number = number
-        self.pattern = member.compiled
+        self.pattern = runnable.compiled
         self.lookup: PlaceLookup = lookup
         self._plan = plan
         self._values = values
@@ -50,37 +48,36 @@ class PlaceStepper:
         self._placed = [_PlacedAxis(axis, lookup) for axis in plan.placed]
         sizes = [axis.n_cells for axis in plan.placed]
         self._place_strides = [prod(sizes[i + 1 :]) for i in range(len(sizes))]
-        self._symbol = np.ascontiguousarray(plan.symbol.reshape(-1), dtype=np.int32)
-        self._n_place_codes = plan.symbol.shape[1]
-        self._far = np.ascontiguousarray(plan.far_symbol, dtype=np.int32)
-        self._lost = np.ascontiguousarray(plan.lost_symbol, dtype=np.int32)
-        self._next_state = np.ascontiguousarray(tracker.next_state.reshape(-1), dtype=np.int32)
-        self._n_symbols = tracker.n_symbols
         self.n_states = tracker.n_states
-        self._moves = np.ascontiguousarray(tracker.moves.reshape(-1), dtype=np.int32)
-        self._move_lists = flatten(tracker.move_lists)
-        self._start = np.ascontiguousarray(tracker.start)
-        self._live = np.ascontiguousarray(tracker.live_registers().reshape(-1), dtype=np.uint8)
-        self._n_places = len(lookup.names)
-        self._windows = int(windows[0][number]), int(windows[1][number])
         self.n_registers = tracker.n_registers
-        self.slots = Slots(
+        self._n_places = len(lookup.names)
+        self._automaton = tuple(
+            PlaceAutomaton(
+                symbol=np.ascontiguousarray(plan.symbol.reshape(-1), dtype=np.int32),
+                n_place_codes=plan.symbol.shape[1],
+                far_symbol=np.ascontiguousarray(plan.far_symbol, dtype=np.int32),
+                lost_symbol=np.ascontiguousarray(plan.lost_symbol, dtype=np.int32),
+                next_state=np.ascontiguousarray(tracker.next_state.reshape(-1), dtype=np.int32),
+                n_symbols=tracker.n_symbols,
+                start=np.ascontiguousarray(tracker.start, dtype=np.int32),
+                live=np.ascontiguousarray(tracker.live_registers().reshape(-1), dtype=np.uint8),
+                n_registers=tracker.n_registers,
+                n_places=self._n_places,
+                pattern=number,
+                window_ticks=int(windows.ticks[number]),
+                window_events=int(windows.events[number]),
+            )
+        )
+        self._moves = tuple(lay_out_moves(tracker.moves, tracker.move_lists))
+        self.slots = PooledLists(
             place=(np.int32, 1),
             state=(np.int32, 1),
             seq=(np.int64, self.n_registers),
             ts=(np.int64, self.n_registers),
         )
-        self._scratch = self._make_scratch(256)
-        self._out = self._make_out(OUT_ROOM)
-
-    def _make_scratch(self, size: int) -> tuple[I32, I32, I64, I64]:
-        registers = np.zeros(size * self.n_registers, dtype=np.int64)
-        return np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int32), registers, registers.copy()
-
-    @staticmethod
-    def _make_out(room: int) -> tuple[I32, I32, I32, I64, I64]:
-        row, pattern, place = (np.empty(room, dtype=np.int32) for _ in range(3))
-        return row, pattern, place, np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+        registers = np.zeros(self.n_registers, dtype=np.int64)
+        self._far_before = tuple(FarBefore(registers, registers.copy()))
+        self._buffer = DetectionBuffer(OUT_ROOM, has_places=True)
 
     def grow(self, n_entities: int) -> None:
         self.slots.grow(n_entities)
@@ -96,36 +93,23 @@ class PlaceStepper:
         for subject in self.subjects():
             self._values.column(subject, chunk)
 
-    def step(self, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> list[Found]:
+    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
+        """The detections of a chunk; `rows` are its events as kernels read them."""
         code = self._coder.codes(cells, n)
         lon, lat = self._values.position(chunk)
         lost = (np.isnan(lon) | np.isnan(lat)).astype(np.uint8)
         first, place, distance_m = self.lookup.within(lon, lat, self._plan.reach_m)
-        place_code = self._place_codes(chunk, first, place, distance_m)
+        near = tuple(NearPlaces(first, place, self._place_codes(chunk, first, place, distance_m), lost))
         slots = self.slots
         found: list[Found] = []
         row = 0
         while row < n:
-            row, n_out = step.step_places(
-                row, code, chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail,
-                lost, first, place, place_code, self._symbol, self._n_place_codes, self._far, self._lost,
-                self._next_state, self._n_symbols, self._moves, *self._move_lists, self._start, self._live,
-                self._n_places, self.number, *self._windows,
-                slots.first, slots.room, slots.length,
-                slots.arrays["place"], slots.arrays["state"], slots.arrays["seq"], slots.arrays["ts"], self.n_registers,
-                *self._scratch, *self._out,
-            )  # fmt: skip
+            own = tuple(PlaceSlots(slots.first, slots.room, slots.length, **slots.arrays))
+            row, n_out = step_places(
+                row, code, rows, near, self._automaton, self._moves, own, self._far_before, self._buffer.arrays
+            )
             if n_out:
-                rows, patterns, places, start_seq, start_ts = self._out
-                found.append(
-                    Found(
-                        rows[:n_out].copy(),
-                        patterns[:n_out].copy(),
-                        start_seq[:n_out].copy(),
-                        start_ts[:n_out].copy(),
-                        places[:n_out].copy(),
-                    )
-                )
+                found.append(self._buffer.take(n_out))
             if row < 0:
                 row = -1 - row
                 self._make_room(int(chunk.entity[row]), int(first[row + 1] - first[row]))
@@ -135,10 +119,8 @@ class PlaceStepper:
         needed = int(self.slots.length[entity]) + 1 + n_near
         if needed > self.slots.room[entity]:
             self.slots.give_room(entity, needed)
-        if needed > len(self._scratch[0]):
-            self._scratch = self._make_scratch(2 * needed)
-        if needed + self._n_places > len(self._out[0]):
-            self._out = self._make_out(2 * (needed + self._n_places))
+        if needed + self._n_places > self._buffer.room:
+            self._buffer = DetectionBuffer(2 * (needed + self._n_places), has_places=True)
 
     def _place_codes(self, chunk: Chunk, first: I64, place: I32, distance_m: npt.NDArray[np.float64]) -> I32:
         """The code of the placed axes for each event and place near it."""

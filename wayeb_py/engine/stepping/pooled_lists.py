@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-I64 = npt.NDArray[np.int64]
+from wayeb_py.arrays import I64
 
 FIRST_ROOM = 4
 
 
-class Slots:
+class PooledLists:
     """An entity's slots lie together: `length[entity]` of them from `first[entity]` on, with room for `room[entity]`.
 
     `arrays[name]` holds `width` numbers a slot. An entity that needs more moves to the pool's end; what it leaves is

@@ -5,27 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from wayeb_py.arrays import I32, I64, U16
+from wayeb_py.compiler.automata.product import Group, lay_out
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.pattern import CompiledPattern
-from wayeb_py.compiler.product import Group, Tables, lay_out
-from wayeb_py.engine.stepping.pooled_lists import Slots, grown
+from wayeb_py.engine.stepping.pooled_lists import PooledLists, grown
 from wayeb_py.engine.values import Chunk
-from wayeb_py.kernels import arrival, step
-
-I32 = npt.NDArray[np.int32]
-I64 = npt.NDArray[np.int64]
-U16 = npt.NDArray[np.uint16]
+from wayeb_py.kernels.encode import combine
+from wayeb_py.kernels.step_runs import RunAutomaton, RunLists, RunScratch, step_runs
+from wayeb_py.kernels.step_tables import KeptStates, Windows, step_tables
+from wayeb_py.kernels.stepping import DetectionArrays
 
 OUT_ROOM = 1 << 16
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Detections of one chunk: row, member number, start, and the place's number where there is one."""
+    """Detections of one chunk: row, runnable number, start, and the place's number where there is one."""
 
     row: I32
     pattern: I32
@@ -64,24 +64,24 @@ class Coder:
             self._code = np.zeros(n, dtype=np.uint16)
         code = self._code[:n]
         if len(self._axes):
-            arrival.combine(cells, n, self._axes, self._first, self._maps, code)
+            combine(cells, n, self._axes, self._first, self._maps, code)
         return code
 
 
 class TableStepper:
     """Steps a group of patterns by its tables."""
 
-    def __init__(self, group: Group, axes: Sequence[Axis], direct: bool, windows: tuple[I64, I64]) -> None:
+    def __init__(self, group: Group, axes: Sequence[Axis], direct: bool, windows: Windows) -> None:
         self.group = group
-        self.tables: Tables = lay_out(group)
+        tables, moves, reports = lay_out(group)
+        self._automaton = tuple(tables), tuple(moves), tuple(reports), tuple(windows)
         self._coder = Coder(group.axes, axes, direct)
         self.strides = self._coder.strides
-        self._windows = windows
         self.state: U16 = np.zeros(0, dtype=np.uint16)  # [entity]
         self.register_seq: I64 = np.zeros(0, dtype=np.int64)  # [entity * n_registers + register]
         self.register_ts: I64 = np.zeros(0, dtype=np.int64)
-        longest_report = int(np.diff(self.tables.report_first).max(initial=0))
-        self._out = Out(max(OUT_ROOM, longest_report))
+        longest_report = int(np.diff(reports.first).max(initial=0))
+        self._buffer = DetectionBuffer(max(OUT_ROOM, longest_report))
 
     def grow(self, n_entities: int) -> None:
         if n_entities > len(self.state):
@@ -90,22 +90,16 @@ class TableStepper:
             self.register_seq = grown(self.register_seq, room * self.group.n_registers)
             self.register_ts = grown(self.register_ts, room * self.group.n_registers)
 
-    def step(self, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> list[Found]:
+    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
+        """The detections of a chunk; `rows` are its events as kernels read them."""
         code = self._coder.codes(cells, n)
-        tables, out = self.tables, self._out
+        kept = tuple(KeptStates(self.state, self.register_seq, self.register_ts, self.group.n_registers))
         found: list[Found] = []
         row = 0
         while row < n:
-            row, n_out = step.step_tables(
-                row, code, chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail,
-                tables.symbol_of_code, tables.next_state, tables.n_symbols,
-                tables.moves, tables.move_first, tables.move_register, tables.move_source,
-                tables.report, tables.report_first, tables.report_pattern, tables.report_start,
-                *self._windows, self.state, self.register_seq, self.register_ts, self.group.n_registers,
-                *out.arrays,
-            )  # fmt: skip
+            row, n_out = step_tables(row, code, rows, *self._automaton, kept, self._buffer.arrays)
             if n_out:
-                found.append(out.take(n_out))
+                found.append(self._buffer.take(n_out))
         return found
 
 
@@ -113,7 +107,7 @@ class RunStepper:
     """Steps one pattern run by run."""
 
     def __init__(
-        self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], direct: bool, windows: tuple[I64, I64]
+        self, number: int, pattern: CompiledPattern, axes: Sequence[Axis], direct: bool, windows: Windows
     ) -> None:
         assert pattern.nfa is not None
         self.number = number
@@ -121,65 +115,66 @@ class RunStepper:
         self._coder = Coder(pattern.axes, axes, direct)
         self.strides = self._coder.strides
         nfa = pattern.nfa
-        self._symbols = np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1), dtype=np.uint16)
-        self._first = np.ascontiguousarray(nfa.first.reshape(-1))
-        self._successors = np.ascontiguousarray(nfa.successors)
-        self._accepting = nfa.accepting.astype(np.uint8)
-        self._window_ticks = int(windows[0][number])
-        self._window_events = int(windows[1][number])
-        # Of runs in the same state only the preferred one matters, unless it can fall out of a window before the
-        # others.
         self.n_states = nfa.n_states
-        self._joined = not (pattern.longest and pattern.window is not None)
-        self.slots = Slots(state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1))
-        self._seen = np.zeros(nfa.n_states, dtype=np.int64)
-        self._epoch = np.zeros(1, dtype=np.int64)
-        self._scratch = _runs(64)
-        self._out = Out(OUT_ROOM)
+        self._automaton = tuple(
+            RunAutomaton(
+                symbol_of_code=np.ascontiguousarray(pattern.symbol_of_cell.reshape(-1), dtype=np.uint16),
+                first=np.ascontiguousarray(nfa.first.reshape(-1)),
+                successors=np.ascontiguousarray(nfa.successors),
+                accepting=nfa.accepting.astype(np.uint8),
+                n_symbols=pattern.n_symbols,
+                pattern=number,
+                longest=pattern.longest,
+                # Of runs in the same state only the preferred one matters, unless it can fall out of a window before
+                # the others.
+                joined=not (pattern.longest and pattern.window is not None),
+                window_ticks=int(windows.ticks[number]),
+                window_events=int(windows.events[number]),
+            )
+        )
+        self.slots = PooledLists(state=(np.int32, 1), seq=(np.int64, 1), ts=(np.int64, 1))
+        self._scratch = self._make_scratch(64)
+        self._buffer = DetectionBuffer(OUT_ROOM)
+
+    def _make_scratch(self, size: int) -> RunScratch:
+        state, seq, ts = np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        return RunScratch(state, seq, ts, np.zeros(self.n_states, dtype=np.int64), np.zeros(1, dtype=np.int64))
 
     def grow(self, n_entities: int) -> None:
         self.slots.grow(n_entities)
 
-    def step(self, cells: U16, n: int, chunk: Chunk, tail_ts: I64, tail: int) -> list[Found]:
+    def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
+        """The detections of a chunk; `rows` are its events as kernels read them."""
         code = self._coder.codes(cells, n)
-        out, slots = self._out, self.slots
+        slots = self.slots
         found: list[Found] = []
         row = 0
         while row < n:
-            row, n_out = step.step_runs(
-                row, code, chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail,
-                self._symbols, self._first, self._successors, self._accepting,
-                self.pattern.n_symbols, self.number, self.pattern.longest, self._joined,
-                self._window_ticks, self._window_events, slots.first, slots.room, slots.length,
-                slots.arrays["state"], slots.arrays["seq"], slots.arrays["ts"],
-                self._seen, *self._scratch, self._epoch, *out.arrays,
-            )  # fmt: skip
+            runs = tuple(RunLists(slots.first, slots.room, slots.length, **slots.arrays))
+            row, n_out = step_runs(row, code, rows, self._automaton, runs, tuple(self._scratch), self._buffer.arrays)
             if n_out:
-                found.append(out.take(n_out))
+                found.append(self._buffer.take(n_out))
             if row < 0:
                 row = -1 - row
                 entity = int(chunk.entity[row])
                 slots.give_room(entity, 0)
-                if slots.room[entity] > len(self._scratch[0]):
-                    self._scratch = _runs(2 * int(slots.room[entity]))
+                if slots.room[entity] > len(self._scratch.state):
+                    self._scratch = self._make_scratch(2 * int(slots.room[entity]))
         return found
 
 
-def _runs(size: int) -> tuple[I32, I64, I64]:
-    return np.zeros(size, dtype=np.int32), np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+class DetectionBuffer:
+    """Room for what a kernel detects; `arrays` is what the kernel gets."""
 
-
-class Out:
-    """Arrays that a kernel writes detections to."""
-
-    def __init__(self, room: int) -> None:
-        self.arrays: tuple[I32, I32, I64, I64] = (
-            np.empty(room, dtype=np.int32),
-            np.empty(room, dtype=np.int32),
-            np.empty(room, dtype=np.int64),
-            np.empty(room, dtype=np.int64),
-        )
+    def __init__(self, room: int, has_places: bool = False) -> None:
+        self.room = room
+        self._has_places = has_places
+        row, pattern = np.empty(room, dtype=np.int32), np.empty(room, dtype=np.int32)
+        place = np.empty(room if has_places else 0, dtype=np.int32)
+        start_seq, start_ts = np.empty(room, dtype=np.int64), np.empty(room, dtype=np.int64)
+        self.arrays: tuple[Any, ...] = tuple(DetectionArrays(row, pattern, place, start_seq, start_ts))
 
     def take(self, n: int) -> Found:
-        row, pattern, start_seq, start_ts = self.arrays
-        return Found(row[:n].copy(), pattern[:n].copy(), start_seq[:n].copy(), start_ts[:n].copy())
+        """The first n detections."""
+        row, pattern, place, start_seq, start_ts = (array[:n].copy() for array in self.arrays)
+        return Found(row, pattern, start_seq, start_ts, place if self._has_places else None)

@@ -12,61 +12,59 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
-from wayeb_py.compiler.for_each import Member, at_place, read_by
+from wayeb_py.arrays import U8
+from wayeb_py.compiler.for_each import Runnable, at_place, read_by
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.stepping.steppers import Found
-
-U8 = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A member that a later tier reads, at one of the places that it steps, or at any."""
+    """A runnable that a later tier reads, at one of the places that it steps, or at any."""
 
-    member: int
+    runnable: int
     place: int | None
 
 
 class Tiers:
-    """The tier of every member, and which members each `detected(…)` of a later tier is about."""
+    """The tier of every runnable, and which runnables each `detected(…)` of a later tier is about."""
 
     def __init__(self, patterns: CompiledPatterns) -> None:
-        members, file = patterns.members, patterns.meaning.patterns
-        self.of_member = [file[member.patterns[0]].tier for member in members]
-        self.n = len(set(self.of_member))
+        runnables, file = patterns.runnables, patterns.meaning.patterns
+        self.of_runnable = [file[runnable.patterns[0]].tier for runnable in runnables]
+        self.n = len(set(self.of_runnable))
         self._read: dict[str, list[_Read]] = {}
-        for name in dict.fromkeys(name for member in members for name in read_by(member.compiled)):
-            self._read[name] = list(_members_read(name, members, [pattern.name for pattern in file]))
+        for name in dict.fromkeys(name for runnable in runnables for name in read_by(runnable.compiled)):
+            self._read[name] = list(_runnables_read(name, runnables, [pattern.name for pattern in file]))
 
-    def parted(self, numbered: Sequence[tuple[int, Member]]) -> list[list[tuple[int, Member]]]:
+    def parted(self, numbered: Sequence[tuple[int, Runnable]]) -> list[list[tuple[int, Runnable]]]:
         """Members by tier, the first tier first."""
-        tiers: dict[int, list[tuple[int, Member]]] = {}
-        for number, member in numbered:
-            tiers.setdefault(self.of_member[number], []).append((number, member))
+        tiers: dict[int, list[tuple[int, Runnable]]] = {}
+        for number, runnable in numbered:
+            tiers.setdefault(self.of_runnable[number], []).append((number, runnable))
         return [tiers[tier] for tier in sorted(tiers)]
 
     def mark(self, found: Sequence[Found], detected: dict[str, U8], n: int) -> None:
-        """detected[name][row] is 1 where one of the members that the name stands for was found."""
-        for name, members in self._read.items():
-            for read in members:
+        """detected[name][row] is 1 where one of the runnables that the name stands for was found."""
+        for name, runnables in self._read.items():
+            for read in runnables:
                 for part in found:
-                    at = part.pattern == read.member
+                    at = part.pattern == read.runnable
                     if read.place is not None and part.place is not None:
                         at &= part.place == read.place
                     if at.any():
                         detected.setdefault(name, np.zeros(n, dtype=np.uint8))[part.row[at]] = 1
 
 
-def _members_read(name: str, members: Sequence[Member], names: Sequence[str]) -> list[_Read]:
+def _runnables_read(name: str, runnables: Sequence[Runnable], names: Sequence[str]) -> list[_Read]:
     read = []
-    for number, member in enumerate(members):
-        for own in (names[pattern] for pattern in member.patterns):
-            if own == name or (member.place is not None and at_place(own, member.place) == name):
+    for number, runnable in enumerate(runnables):
+        for own in (names[pattern] for pattern in runnable.patterns):
+            if own == name or (runnable.place is not None and at_place(own, runnable.place) == name):
                 read.append(_Read(number, None))
-            elif member.lookup is not None and name.startswith(at_place(own, "")):
-                places = list(member.lookup.names)
+            elif runnable.lookup is not None and name.startswith(at_place(own, "")):
+                places = list(runnable.lookup.names)
                 if name.removeprefix(at_place(own, "")) in places:
                     read.append(_Read(number, places.index(name.removeprefix(at_place(own, "")))))
     return read

@@ -36,8 +36,18 @@ function attributeText(attribute, row) {
   return attribute.unit ? `${text} ${attribute.unit}` : text;
 }
 
+// An episode is on the track of one entity, or of two: [entity, its first row, the row after the last] for each.
+const spansOf = Array.from({ length: nEpisodes }, (_, e) => {
+  const spans = [[episodes.entity[e], episodes.firstRow[e], episodes.endRow[e]]];
+  if (episodes.other?.[e] >= 0) spans.push([episodes.other[e], episodes.otherFirstRow[e], episodes.otherEndRow[e]]);
+  return spans;
+});
+const isPair = (e) => spansOf[e].length === 2;
+const isSilence = (e) => (episodes.decided?.[e] ?? null) !== null;
+const untilOf = (e) => episodes.decided?.[e] ?? episodes.end[e]; // a silence lasts beyond the last event
+
 const episodesOf = Array.from({ length: nEntities }, () => []);
-for (let e = 0; e < nEpisodes; e++) episodesOf[episodes.entity[e]].push(e);
+for (let e = 0; e < nEpisodes; e++) for (const [entity] of spansOf[e]) episodesOf[entity].push(e);
 
 let earliest = Infinity;
 let latest = -Infinity;
@@ -45,6 +55,7 @@ for (let row = 0; row < nPoints; row++) {
   if (time[row] < earliest) earliest = time[row];
   if (time[row] > latest) latest = time[row];
 }
+for (let e = 0; e < nEpisodes; e++) if (isSilence(e)) latest = Math.max(latest, untilOf(e));
 if (!(earliest <= latest)) { earliest = 0; latest = 1; }
 if (earliest === latest) latest = earliest + 1;
 
@@ -63,6 +74,8 @@ const colourOf = scene.patterns.map((_, i) =>
 const entityText = (entity) =>
   scene.labels?.[entity] ? `${scene.labels[entity]} (${scene.entities[entity]})` : scene.entities[entity];
 const shortText = (entity) => scene.labels?.[entity] ?? scene.entities[entity];
+// Whose an episode is: one entity, or both of a pair.
+const whoText = (e, text = shortText) => spansOf[e].map(([entity]) => text(entity)).join(" – ");
 
 function timeText(seconds, parts = "full") {
   const text = new Date(seconds * 1000).toISOString();
@@ -92,5 +105,5 @@ const chosen = {
 
 const isEntityShown = (entity) => chosen.entities.size === 0 || chosen.entities.has(entity);
 const isEpisodeShown = (e) =>
-  chosen.patterns.has(episodes.pattern[e]) && isEntityShown(episodes.entity[e]) &&
-  episodes.end[e] >= chosen.from && episodes.start[e] <= chosen.until;
+  chosen.patterns.has(episodes.pattern[e]) && spansOf[e].some(([entity]) => isEntityShown(entity)) &&
+  untilOf(e) >= chosen.from && episodes.start[e] <= chosen.until;

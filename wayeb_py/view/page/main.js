@@ -32,11 +32,12 @@ function chooseEpisode(e) {
   try { history.replaceState(null, "", e < 0 ? location.pathname + location.search : `#episode=${e}`); } catch { /* as it is */ }
   showDetail();
   if (e >= 0) {
-    const bounds = boundsOf(episodes.firstRow[e], episodes.endRow[e]);
+    let bounds;
+    for (const [, begin, end] of spansOf[e]) bounds = boundsOf(begin, end, bounds);
     showBounds(bounds, 90);
     view.scale = Math.min(view.scale, 2 ** 24); // some surroundings, however short it is
-    const row = line.rows.indexOf(episodes.entity[e]);
-    if (row >= 0) timelineScroll.scrollTop = Math.max(0, row * ROW - timelineScroll.clientHeight / 2 + AXIS);
+    const row = Math.min(...spansOf[e].map(([entity]) => line.rows.indexOf(entity)).filter((at) => at >= 0));
+    if (Number.isFinite(row)) timelineScroll.scrollTop = Math.max(0, row * ROW - timelineScroll.clientHeight / 2 + AXIS);
     document.querySelector("aside").scrollTop = 0;
   }
   for (const button of document.querySelectorAll("#episodes button")) {
@@ -131,8 +132,8 @@ timelineCanvas.addEventListener("pointermove", (event) => {
   const box = timelineCanvas.getBoundingClientRect();
   const e = episodeOnTimeline(event.clientX - box.left, event.clientY - box.top);
   timelineCanvas.style.cursor = e >= 0 ? "pointer" : "";
-  timelineCanvas.title = e < 0 ? "" : `${scene.patterns[episodes.pattern[e]].name} · ${entityText(episodes.entity[e])}\n` +
-    `${timeText(episodes.start[e])} – ${timeText(episodes.end[e])}`;
+  timelineCanvas.title = e < 0 ? "" : `${scene.patterns[episodes.pattern[e]].name} · ${whoText(e, entityText)}\n` +
+    `${timeText(episodes.start[e])} – ${timeText(untilOf(e))}`;
 });
 timelineScroll.addEventListener("scroll", redraw);
 
@@ -267,4 +268,4 @@ addEventListener("hashchange", follow);
 follow();
 
 // What a test or a curious reader may look at.
-window.wayebMap = { timelineHits: () => line.hits, scene, view, chosen, colourOf, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };
+window.wayebMap = { timelineHits: () => line.hits, links, scene, view, chosen, colourOf, drawNow, chooseEpisode, findUnder, pixelX, pixelY, worldX, worldY };

@@ -74,7 +74,7 @@ function drawMap() {
   const labels = drawPlaces(pen);
   drawTracks(pen);
   drawEpisodes(pen);
-  drawLabels(pen, labels); // above the tracks, which would hide them
+  drawLabels(pen, [...labelsOfChosen(), ...labels]); // above the tracks, which would hide them
   drawScaleBar(pen);
 }
 
@@ -180,7 +180,7 @@ function drawLabels(pen, labels) {
   for (const [x, y, text, align] of labels) {
     if (!text || x < -200 || y < 0 || x > view.width + 200 || y > view.height) continue;
     const width = text.length * 6.2;
-    const left = align ? x - width / 2 : x;
+    const left = align === "center" ? x - width / 2 : align === "right" ? x - width : x;
     if (taken.some((t) => left < t[1] && left + width > t[0] && Math.abs(y - t[2]) < 13)) continue;
     taken.push([left, left + width, y]);
     pen.textAlign = align ?? "left";
@@ -204,11 +204,12 @@ function drawTracks(pen) {
   }
   pen.stroke();
   if (dimmed) {
-    const entity = episodes.entity[chosen.episode];
-    const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
     pen.globalAlpha = 1;
     pen.beginPath();
-    addLine(pen, begin, end, 1, true);
+    for (const [entity] of spansOf[chosen.episode]) {
+      const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
+      addLine(pen, begin, end, 1, true);
+    }
     pen.stroke();
   }
   pen.globalAlpha = 1;
@@ -221,44 +222,77 @@ function lastPosition(begin, end) {
 
 function drawEpisodes(pen) {
   pen.lineJoin = "bevel"; // rounding the corners of wide lines takes much longer
+  const near = links();
   for (let p = 0; p < scene.patterns.length; p++) {
     if (!chosen.patterns.has(p)) continue;
     pen.strokeStyle = pen.fillStyle = colourOf[p];
     pen.globalAlpha = chosen.episode >= 0 ? 0.25 : 0.9;
     pen.lineWidth = 3;
     const shown = episodesOfPattern[p].filter((e) => isEpisodeShown(e) && e !== chosen.episode);
-    pen.beginPath();
-    for (const e of shown) addLine(pen, episodes.firstRow[e], episodes.endRow[e], 2.5);
-    pen.stroke();
-    const dot = dotOf(colourOf[p]);
-    for (const e of shown) {
-      const row = lastPosition(episodes.firstRow[e], episodes.endRow[e]);
-      if (row >= 0) pen.drawImage(dot, pixelX(worldX[row]) - DOT, pixelY(worldY[row]) - DOT, 2 * DOT, 2 * DOT);
-    }
+    drawWays(pen, shown);
+    drawLinks(pen, near, p);
+    pen.globalAlpha = chosen.episode >= 0 ? 0.25 : 0.9;
+    const ends = new Set(); // episodes that end at one event have one dot
+    for (const e of shown) for (const [, begin, end] of spansOf[e]) ends.add(lastPosition(begin, end));
+    for (const row of ends) stamp(pen, row, DOT, "dot", colourOf[p]);
+    drawRings(pen, shown, colourOf[p]);
   }
   pen.globalAlpha = 1;
   pen.lineJoin = "round";
   if (chosen.episode >= 0) drawChosen(pen, chosen.episode);
 }
 
-const DOT = 3.5;
-const dots = new Map();
+const isInEpisode = new Uint8Array(nPoints); // [row] -> the way to it from the row before is drawn
 
-// A round dot as a picture: stamping it is several times faster than drawing circles.
-function dotOf(colour) {
-  const ratio = window.devicePixelRatio || 1;
-  const key = `${colour} ${ratio}`;
-  if (!dots.has(key)) {
-    const canvas = document.createElement("canvas");
-    canvas.width = canvas.height = Math.ceil(2 * DOT * ratio);
-    const pen = canvas.getContext("2d");
-    pen.fillStyle = colour;
-    pen.beginPath();
-    pen.arc(canvas.width / 2, canvas.width / 2, canvas.width / 2, 0, 2 * Math.PI);
-    pen.fill();
-    dots.set(key, canvas);
+// The ways of some episodes. However many lie over each other, as in a harbour, each part of a track is drawn once.
+function drawWays(pen, shown) {
+  isInEpisode.fill(0);
+  for (const e of shown) for (const [, begin, end] of spansOf[e]) isInEpisode.fill(1, begin + 1, end);
+  pen.beginPath();
+  for (let entity = 0; entity < nEntities; entity++) {
+    const end = first[entity + 1];
+    for (let row = first[entity] + 1; row < end; row++) {
+      if (!isInEpisode[row]) continue;
+      const begin = row - 1;
+      while (row < end && isInEpisode[row]) row++;
+      addLine(pen, begin, row, 2.5);
+    }
   }
-  return dots.get(key);
+  pen.stroke();
+}
+
+const DOT = 3.5;
+const RING = 9;
+const stamps = new Map();
+
+// Round marks as pictures: stamping one is several times faster than drawing circles.
+const MARKS = {
+  dot(pen, middle) {
+    pen.arc(middle, middle, middle, 0, 2 * Math.PI);
+    pen.fill();
+  },
+  ring(pen, middle, ratio) {
+    pen.lineWidth = 1.5 * ratio;
+    pen.setLineDash([3 * ratio, 3 * ratio]);
+    pen.arc(middle, middle, middle - ratio, 0, 2 * Math.PI);
+    pen.stroke();
+  },
+};
+
+function stamp(pen, row, radius, mark, colour) {
+  if (row < 0) return;
+  const ratio = window.devicePixelRatio || 1;
+  const key = `${mark} ${colour} ${ratio}`;
+  if (!stamps.has(key)) {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = Math.ceil(2 * radius * ratio);
+    const own = canvas.getContext("2d");
+    own.fillStyle = own.strokeStyle = colour;
+    own.beginPath();
+    MARKS[mark](own, canvas.width / 2, ratio);
+    stamps.set(key, canvas);
+  }
+  pen.drawImage(stamps.get(key), pixelX(worldX[row]) - radius, pixelY(worldY[row]) - radius, 2 * radius, 2 * radius);
 }
 
 function addDot(path, row, radius) {
@@ -271,28 +305,31 @@ function addDot(path, row, radius) {
 }
 
 function drawChosen(pen, e) {
-  const [begin, end] = [episodes.firstRow[e], episodes.endRow[e]];
   for (const [width, colour] of [[8, colours.halo], [4, colourOf[episodes.pattern[e]]]]) {
     pen.lineWidth = width;
     pen.strokeStyle = colour;
     pen.beginPath();
-    addLine(pen, begin, end);
+    for (const [, begin, end] of spansOf[e]) addLine(pen, begin, end);
     pen.stroke();
   }
+  if (isPair(e)) drawLadder(pen, e);
   const dots = new Path2D();
-  let [lastX, lastY] = [Infinity, Infinity];
-  for (let row = begin; row < end; row++) {
-    const [x, y] = [pixelX(worldX[row]), pixelY(worldY[row])];
-    if (x !== x || Math.abs(x - lastX) + Math.abs(y - lastY) < 12) continue; // dots side by side would hide the line
-    addDot(dots, row, 3);
-    [lastX, lastY] = [x, y];
+  for (const [, begin, end] of spansOf[e]) {
+    let [lastX, lastY] = [Infinity, Infinity];
+    for (let row = begin; row < end; row++) {
+      const [x, y] = [pixelX(worldX[row]), pixelY(worldY[row])];
+      if (x !== x || Math.abs(x - lastX) + Math.abs(y - lastY) < 12) continue; // dots side by side would hide the line
+      addDot(dots, row, 3);
+      [lastX, lastY] = [x, y];
+    }
+    addDot(dots, lastPosition(begin, end), 6);
   }
-  addDot(dots, lastPosition(begin, end), 6);
   pen.fillStyle = colourOf[episodes.pattern[e]];
   pen.strokeStyle = colours.halo;
   pen.lineWidth = 1.5;
   pen.fill(dots);
   pen.stroke(dots);
+  drawRings(pen, [e], colourOf[episodes.pattern[e]]);
 }
 
 const episodesOfPattern = scene.patterns.map(() => []);
@@ -324,27 +361,24 @@ function drawScaleBar(pen) {
   pen.fillText(text, 20, y - 6);
 }
 
-// The nearest shown point within reach of a pixel: {row, entity, episode}; episodes come before bare tracks.
+// The nearest shown point within reach of a pixel: {row, entity, episode}; episodes come before bare tracks, the chosen
+// one before the others. Each point is looked at once, however many episodes it is in.
 function findUnder(px, py, reach = 9) {
   let best = null;
-  const consider = (row, entity, episode, bonus) => {
-    const dx = pixelX(worldX[row]) - px;
-    const dy = pixelY(worldY[row]) - py;
-    const distance = Math.sqrt(dx * dx + dy * dy);
-    if (distance <= reach && (!best || distance - bonus < best.distance)) {
-      best = { row, entity, episode, distance: distance - bonus };
-    }
-  };
-  for (let e = 0; e < nEpisodes; e++) {
-    if (!isEpisodeShown(e)) continue;
-    for (let row = episodes.firstRow[e]; row < episodes.endRow[e]; row++) {
-      consider(row, episodes.entity[e], e, e === chosen.episode ? 7 : 5);
-    }
-  }
   for (let entity = 0; entity < nEntities; entity++) {
-    if (!isEntityShown(entity) || !isInView(boundsOfEntity[entity])) continue;
-    const [begin, end] = rowsBetween(first[entity], first[entity + 1], chosen.from, chosen.until);
-    for (let row = begin; row < end; row++) consider(row, entity, -1, 0);
+    if (!isInView(boundsOfEntity[entity])) continue;
+    const shown = episodesOf[entity].filter(isEpisodeShown);
+    if (!shown.length && !isEntityShown(entity)) continue;
+    for (let row = first[entity]; row < first[entity + 1]; row++) {
+      const dx = pixelX(worldX[row]) - px;
+      const dy = pixelY(worldY[row]) - py;
+      if (!(dx * dx + dy * dy <= reach * reach)) continue; // nor where there is no position
+      const isHere = (e) => spansOf[e].some(([, begin, end]) => begin <= row && row < end);
+      const episode = shown.includes(chosen.episode) && isHere(chosen.episode) ? chosen.episode : shown.find(isHere) ?? -1;
+      if (episode < 0 && !(isEntityShown(entity) && chosen.from <= time[row] && time[row] <= chosen.until)) continue;
+      const distance = Math.sqrt(dx * dx + dy * dy) - (episode < 0 ? 0 : episode === chosen.episode ? 7 : 5);
+      if (!best || distance < best.distance) best = { row, entity, episode, distance };
+    }
   }
   return best;
 }

@@ -1,6 +1,7 @@
 // The panel: filters, the list of episodes, and one episode with its events and the reason for it.
 
 const MOST_LISTED = 100;
+const MOST_TOLD = 6; // names under the pointer: in a harbour there may be dozens
 
 function element(tag, properties = {}, ...children) {
   const made = Object.assign(document.createElement(tag), properties);
@@ -94,10 +95,11 @@ function listEpisodes() {
 function episodeButton(e) {
   const swatch = element("span", { className: "swatch" });
   swatch.style.background = colourOf[episodes.pattern[e]];
-  const name = `${scene.patterns[episodes.pattern[e]].name} · ${shortText(episodes.entity[e])}`;
-  const button = element("button", { type: "button", title: `${name}\n${entityText(episodes.entity[e])}` }, swatch,
-    element("span", { className: "name", textContent: name }),
-    element("span", { className: "when", textContent: timeText(episodes.start[e], "minute") }));
+  const pattern = scene.patterns[episodes.pattern[e]].name;
+  const button = element("button", { type: "button", title: `${pattern} · ${whoText(e)}\n${whoText(e, entityText)}` }, swatch,
+    element("span", { className: "name", textContent: isPair(e) ? pattern : `${pattern} · ${whoText(e)}` }),
+    element("span", { className: "when", textContent: timeText(episodes.start[e], "minute") }),
+    isPair(e) ? element("span", { className: "who", textContent: whoText(e) }) : null); // two names need a line
   button.dataset.episode = e;
   if (e === chosen.episode) button.setAttribute("aria-current", "true");
   button.addEventListener("click", () => chooseEpisode(e));
@@ -116,13 +118,17 @@ function showDetail() {
   swatch.style.background = colourOf[episodes.pattern[e]];
   const close = element("button", { type: "button", textContent: "Close" });
   close.addEventListener("click", () => chooseEpisode(-1));
+  const other = isPair(e) ? episodes.other[e] : -1;
   const facts = [
     ["entity", scene.entities[episodes.entity[e]]],
     ["name", scene.labels?.[episodes.entity[e]] ?? null],
+    ["other", scene.entities[other] ?? null],
+    ["its name", scene.labels?.[other] ?? null],
     ["place", episodes.place[e] < 0 ? null : scene.placeNames[episodes.place[e]]],
     ["from", timeText(episodes.start[e])],
     ["until", timeText(episodes.end[e])],
-    ["lasting", durationText(episodes.end[e] - episodes.start[e])],
+    ["silent until", isSilence(e) ? timeText(untilOf(e)) : null],
+    ["lasting", durationText(untilOf(e) - episodes.start[e])],
     ["detections", episodes.detections[e].toLocaleString("en")],
   ];
   const list = element("dl");
@@ -157,32 +163,42 @@ function whyList(why) {
     list.append(element("li", { className: event.quiet ? "quiet" : "" },
       element("span", { className: "when", textContent: event.time }),
       element("span", { className: "letter", textContent: event.letter }),
+      event.of ? element("span", { className: "of", textContent: shortText(entityOfKey.get(event.of)) }) : null,
       event.values ? element("span", { className: "values", textContent: event.values }) : null));
   }
   return list;
 }
 
+const entityOfKey = new Map(scene.entities.map((key, entity) => [key, entity]));
+
+// The events of an episode in the order of time: those of both tracks of a pair, each with whose it is.
 function eventTable(e) {
-  const [begin, end] = [episodes.firstRow[e], episodes.endRow[e]];
-  const head = [{ name: "time" }, ...attributes.map((a) => ({ name: a.name, kind: a.words ? "" : "number" }))];
-  const rows = [];
   const isOneDay = timeText(episodes.start[e], "day") === timeText(episodes.end[e], "day");
-  for (let row = begin; row < Math.min(end, begin + MOST_LISTED); row++) {
-    rows.push([isOneDay ? timeText(time[row]).slice(11) : timeText(time[row]), ...attributes.map((a) => attributeText(a, row))]);
-  }
-  const shown = rows.length < episodes.events[e] ? `, ${rows.length} of them here` : "";
-  const noun = episodes.events[e] === 1 ? "event" : "events";
-  return [element("h3", { textContent: `${episodes.events[e].toLocaleString("en")} ${noun}${shown}` }), table(head, rows)];
+  const clock = (row) => (isOneDay ? timeText(time[row]).slice(11) : timeText(time[row]));
+  const listed = spansOf[e].flatMap(([entity, begin, end]) => Array.from({ length: end - begin }, (_, i) => [begin + i, entity]));
+  listed.sort((a, b) => time[a[0]] - time[b[0]]);
+  const head = [{ name: "time" }, ...(isPair(e) ? [{ name: "of" }] : []),
+    ...attributes.map((a) => ({ name: a.name, kind: a.words ? "" : "number" }))];
+  const rows = listed.slice(0, MOST_LISTED).map(([row, entity]) =>
+    [clock(row), ...(isPair(e) ? [shortText(entity)] : []), ...attributes.map((a) => attributeText(a, row))]);
+  const n = episodes.events[e] + (isPair(e) ? episodes.otherEvents[e] : 0);
+  const shown = rows.length < n ? `, ${rows.length} of them here` : "";
+  const noun = n === 1 ? "event" : "events";
+  return [element("h3", { textContent: `${n.toLocaleString("en")} ${noun}${isPair(e) ? " of both" : ""}${shown}` }), table(head, rows)];
 }
 
 function tipFor(found) {
   const lines = [];
   const strong = (text) => element("b", { textContent: text });
   if (found.episode >= 0) {
-    const names = episodesOf[found.entity]
-      .filter((e) => isEpisodeShown(e) && episodes.firstRow[e] <= found.row && found.row < episodes.endRow[e])
-      .map((e) => scene.patterns[episodes.pattern[e]].name);
-    lines.push(strong([...new Set(names)].join(", ")), document.createElement("br"));
+    const isHere = ([, begin, end]) => begin <= found.row && found.row < end;
+    const names = episodesOf[found.entity].filter((e) => isEpisodeShown(e) && spansOf[e].some(isHere)).map((e) => {
+      const other = spansOf[e].find(([entity]) => entity !== found.entity);
+      return scene.patterns[episodes.pattern[e]].name + (other ? ` with ${shortText(other[0])}` : "");
+    });
+    const told = [...new Set(names)];
+    const more = told.length > MOST_TOLD ? `, and ${told.length - MOST_TOLD} more` : "";
+    lines.push(strong(told.slice(0, MOST_TOLD).join(", ") + more), document.createElement("br"));
   }
   lines.push(`${entityText(found.entity)} · ${timeText(time[found.row])}`);
   for (const attribute of attributes.slice(0, 8)) {

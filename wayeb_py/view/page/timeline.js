@@ -1,4 +1,5 @@
-// The timeline: a row an entity, a bar an episode. Only the rows in view are drawn, so their number does not matter.
+// The timeline: a row an entity, a bar an episode, which stands in the rows of both of a pair; a silence is hatched. Only
+// the rows in view are drawn, so their number does not matter.
 
 const timelineCanvas = document.getElementById("timeline");
 const timelineScroll = document.getElementById("timeline-scroll");
@@ -10,7 +11,7 @@ const line = { left: 132, right: 12, rows: [], hits: [] };
 // Entities with shown episodes first, the busiest on top.
 function arrangeRows() {
   const counts = new Array(nEntities).fill(0);
-  for (let e = 0; e < nEpisodes; e++) if (isEpisodeShown(e)) counts[episodes.entity[e]]++;
+  for (let e = 0; e < nEpisodes; e++) if (isEpisodeShown(e)) for (const [entity] of spansOf[e]) counts[entity]++;
   line.rows = [];
   for (let entity = 0; entity < nEntities; entity++) if (isEntityShown(entity)) line.rows.push(entity);
   line.rows.sort((a, b) => counts[b] - counts[a] || a - b);
@@ -89,13 +90,19 @@ function drawRow(pen, entity, y, width) {
     const from = timeX(time[first[entity]], width);
     pen.fillRect(from, middle - 0.5, Math.max(1, timeX(time[first[entity + 1] - 1], width) - from), 1);
   }
-  for (const e of episodesOf[entity]) {
-    if (!isEpisodeShown(e)) continue;
+  const shown = episodesOf[entity].filter((e) => isEpisodeShown(e) && e !== chosen.episode);
+  if (chosen.episode >= 0 && episodesOf[entity].includes(chosen.episode)) shown.push(chosen.episode); // above the others
+  for (const e of shown) {
     const x = Math.max(line.left, timeX(episodes.start[e], width)); // what is shown may begin within an episode
-    const length = Math.max(4, Math.min(timeX(episodes.end[e], width), width - line.right) - x);
+    const solid = Math.max(4, Math.min(timeX(episodes.end[e], width), width - line.right) - x);
+    const length = Math.max(solid, Math.min(timeX(untilOf(e), width), width - line.right) - x);
     pen.fillStyle = colourOf[episodes.pattern[e]];
     pen.globalAlpha = chosen.episode >= 0 && chosen.episode !== e ? 0.45 : 0.95;
-    pen.fillRect(x, middle - 5, length, 10);
+    pen.fillRect(x, middle - 5, solid, 10);
+    if (length > solid) {
+      pen.fillStyle = hatchOf(colourOf[episodes.pattern[e]]);
+      pen.fillRect(x + solid, middle - 5, length - solid, 10);
+    }
     pen.globalAlpha = 1;
     if (chosen.episode === e) {
       pen.strokeStyle = colours.ink;
@@ -104,6 +111,27 @@ function drawRow(pen, entity, y, width) {
     }
     line.hits.push([x - 2, middle - 7, x + length + 2, middle + 7, e]);
   }
+}
+
+const hatches = new Map();
+
+// Diagonal lines of a colour, to fill with: something that did not happen.
+function hatchOf(colour) {
+  if (!hatches.has(colour)) {
+    const canvas = document.createElement("canvas");
+    canvas.width = canvas.height = 6;
+    const pen = canvas.getContext("2d");
+    pen.strokeStyle = colour;
+    pen.lineWidth = 1.5;
+    pen.beginPath();
+    for (const x of [-6, 0, 6]) {
+      pen.moveTo(x - 1, 7);
+      pen.lineTo(x + 7, -1);
+    }
+    pen.stroke();
+    hatches.set(colour, timelinePen.createPattern(canvas, "repeat"));
+  }
+  return hatches.get(colour);
 }
 
 function episodeOnTimeline(px, py) {

@@ -1,0 +1,81 @@
+"""The texts of `--data` become the paths of each stream that patterns read, those of `--lateness` what each may lag.
+
+--data night.parquet                          of a file with one stream
+--data vessels=ais/ --data radar=radar.csv    of a file with several, each named
+"""
+
+from __future__ import annotations
+
+import os
+from difflib import get_close_matches
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from wayeb_py.cli.exit_codes import misuse
+from wayeb_py.cli.option_values import read_duration
+
+if TYPE_CHECKING:
+    from wayeb_py.patterns import Patterns
+
+
+def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
+    """The paths of each stream that patterns read; what is wrong with them is an error of usage."""
+    names = [stream.name or "" for stream in patterns.meaning.streams]
+    if len(names) == 1:
+        return {names[0]: [_without_name(text, names[0]) for text in data]}
+    paths: dict[str, list[str]] = {}
+    for text in data:
+        name, sign, path = text.partition("=")
+        if not sign or (name not in names and os.path.exists(text)):
+            misuse(
+                f"--data {text} does not say of which stream: the file has {_listed(names)}; "
+                f"write --data {names[0]}={text}"
+            )
+        if name not in names:
+            close = get_close_matches(name, names, n=1)
+            told = f"did you mean `{close[0]}`?" if close else f"the file has {_listed(names)}"
+            misuse(f"--data {text}: no stream is called `{name}`; {told}")
+        if not path:
+            misuse(f"--data {text} names no path after the `=`")
+        paths.setdefault(name, []).append(path)
+    for name in patterns.by_stream:
+        if name not in paths:
+            readers = [p for p in patterns.names if name in patterns.select([p]).by_stream]
+            misuse(f"there are no events of the stream `{name}`, which `{readers[0]}` reads; add --data {name}=PATH")
+    if sum(path == "-" for own in paths.values() for path in own) > 1:
+        misuse("standard input is that of one stream: keep the events of the others in files")
+    return {name: paths[name] for name in patterns.by_stream}
+
+
+def _without_name(text: str, name: str) -> str:
+    """A path that is named as if there were several streams; a path that is there is meant as it stands."""
+    if name and text.startswith(f"{name}=") and not os.path.exists(text):
+        return text.removeprefix(f"{name}=")
+    return text
+
+
+def _listed(names: list[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names[:-1]) + f" and `{names[-1]}`"
+
+
+def read_lateness(texts: list[str] | None) -> Fraction | dict[str, Fraction] | None:
+    """`10min` of every stream, or `vessels=10min` of one."""
+    if not texts:
+        return None
+    named: dict[str, Fraction] = {}
+    for text in texts:
+        name, sign, duration = text.partition("=")
+        if not sign and len(texts) > 1:
+            misuse(f"--lateness {text}: of several, each says of which stream it is: --lateness vessels=10min")
+        late_s = read_duration(duration if sign else text)
+        assert late_s is not None
+        if not sign:
+            return late_s
+        named[name] = late_s
+    return named
+
+
+def time_unit_of(patterns: Patterns) -> str | None:
+    """The unit of a time that is given as a number: that of all streams; None where they differ."""
+    units = {part.stream.time_unit for part in patterns.by_stream.values()}
+    return units.pop() if len(units) == 1 else None

@@ -1,0 +1,1 @@
+"""Regular expressions over minterms become automata: derivatives, minimal automata, tracked starts, products."""

@@ -1,0 +1,1 @@
+"""What a caller has becomes events in order: tables, types, entity numbers, lateness, the clock, cleaning."""

@@ -1,0 +1,136 @@
+"""The clock of one stream: events that it has not passed are held, those that are too late for it told apart.
+
+    as they arrive ──▶ late for the clock: told ──▶ held until the clock is past them ──▶ by time, key, arrival
+
+The clock is the greatest time that has arrived, less the lateness. An event is late for the clock iff it is older than
+the clock when it arrives; it counts for the patterns of its own entity all the same. What is held goes on once the
+file's clock (`event_clock`) is past it: an event at the clock's own time may still be followed by one with a smaller
+key.
+
+Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
+not, and the caller sorts. Then nothing is late, but for what is older than the state that a run goes on from.
+
+*Not taken*: a clock for each entity, by which no two of them could be compared.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil, floor
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.arrays import I32, I64, Bool
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.reorder import Rows, join_rows, ranks_of_ties
+from wayeb_py.engine.arrival.tie_order import Disorder
+from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.pairs.geometry_kernels import order_ties
+
+
+@dataclass(slots=True)
+class StreamClock:
+    """The clock of one stream, bound to its entities, and what it holds, in the order of arrival."""
+
+    entities: Entities
+    ticks_per_s: int
+    lateness: int  # in ticks
+    in_order: bool  # events are promised to be in the order of time
+    order_column: str | None
+    columns: tuple[str, ...]  # of the events that are held; none where only their times count
+    greatest: int = int(NEVER)  # of the times that have arrived
+    held: Rows | None = None
+    floor: int = int(NEVER)  # the clock that an earlier run has left, or was told: what is older is late
+
+    @property
+    def now(self) -> int:
+        """The clock in ticks: no event that counts is older from here on; NEVER while there has been none."""
+        late_by = 0 if self.in_order else self.lateness
+        return self.floor if self.greatest < int(NEVER) + late_by else max(self.floor, self.greatest - late_by)
+
+    @property
+    def now_s(self) -> Fraction | None:
+        """The same in seconds; None while there has been none."""
+        return None if self.now == int(NEVER) else Fraction(self.now, self.ticks_per_s)
+
+    @property
+    def greatest_s(self) -> Fraction | None:
+        return None if self.greatest == int(NEVER) else Fraction(self.greatest, self.ticks_per_s)
+
+    def take(self, rows: Rows) -> Bool:
+        """Holds events, all but the late ones, which are told."""
+        never, late_by = int(NEVER), 0 if self.in_order else self.lateness
+        if not self.columns:
+            self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
+            return np.zeros(len(rows), dtype=bool)
+        before = np.maximum.accumulate(np.concatenate([[self.greatest], rows.ts]))[:-1]
+        past = rows.ts < self.floor
+        late = (before > never + late_by) & (rows.ts < np.maximum(before, never + late_by) - late_by)
+        if self.in_order and (late & ~past).any():
+            row = int(np.flatnonzero(late & ~past)[0])
+            raise Disorder(self.entities.keys(rows.entity[row : row + 1])[0].as_py(), row)
+        late |= past
+        self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
+        kept = Rows(rows.batch.select(self.columns), rows.entity, rows.ts).where(~late)
+        self.held = kept if self.held is None else join_rows(self.held, kept)
+        return late
+
+    def advance(self, clock_s: Fraction) -> None:
+        """Moves the clock on to what others say of it."""
+        self.floor = max(self.floor, floor(clock_s * self.ticks_per_s))
+
+    def release(self, clock_s: Fraction | None) -> Rows | None:
+        """The events before a time (all of them if it is None), in order."""
+        held = self.held
+        if held is None or not len(held):
+            return None
+        if clock_s is None:
+            self.held, ready = None, held
+        else:
+            before = held.ts < ceil(clock_s * self.ticks_per_s)
+            ready = held.where(before)
+            self.held = held.where(~before) if not before.all() else None
+        return _in_order(ready, self.entities, self.order_column) if len(ready) else None
+
+    def rebind(self, entities: Entities, key: str) -> None:
+        """Numbers what is held anew, as the entities are numbered from here on."""
+        self.entities = entities
+        if self.held is not None:
+            self.held = Rows(self.held.batch, entities.number(self.held.batch.column(key)), self.held.ts)
+
+
+def _in_order(rows: Rows, entities: Entities, order_column: str | None) -> Rows:
+    """The rows by time, key, order column and arrival."""
+    if order_column is None and (rows.ts[1:] > rows.ts[:-1]).all():
+        return rows
+    rank = _ranks(rows.entity, entities)
+    if order_column is not None:
+        order = np.lexsort((ranks_of_ties(rows.batch.column(order_column)), rank, rows.ts))
+    elif (rows.ts[1:] >= rows.ts[:-1]).all():
+        order = np.empty(len(rows), dtype=np.int64)
+        order_ties(np.ascontiguousarray(rows.ts), rank, order)
+    else:
+        order = np.lexsort((rank, rows.ts))
+    return rows if (order[1:] > order[:-1]).all() else rows.take(order)
+
+
+def _ranks(entity: I32, entities: Entities) -> I64:
+    """[row]: numbers that compare as the keys of these entities do."""
+    if not entities.is_text:
+        return ranks_of_keys(entities.keys(entity))
+    some, at = np.unique(entity, return_inverse=True)
+    return ranks_of_keys(entities.keys(some))[at.reshape(-1)]
+
+
+def ranks_of_keys(keys: pa.Array) -> I64:
+    """Numbers that compare as these keys do: as numbers, or by the code points of their text."""
+    if pa.types.is_uint64(keys.type):
+        return np.asarray((keys.to_numpy() ^ np.uint64(1 << 63)).view(np.int64))
+    if pa.types.is_integer(keys.type):
+        return np.asarray(keys.cast(pa.int64()).to_numpy())
+    # The bytes of UTF-8 are in the order of code points.
+    ranked = pc.rank(keys.cast(pa.large_binary()), tiebreaker="dense").to_numpy()
+    return np.asarray(ranked.astype(np.int64))

@@ -1,0 +1,1 @@
+"""What was found becomes rows: their columns, the table of detections, episodes."""

@@ -1,0 +1,203 @@
+"""What the steppers found becomes rows: names of patterns and places, keys, times, emitted values.
+
+    runnables and rows of the batch ──▶ patterns by name, in the order of events and of the file ──▶ Arrow tables
+
+Patterns that mean the same are stepped once, and give a row each.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from decimal import Decimal
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.arrays import I64
+from wayeb_py.columns import TICKS_PER_S
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.engine.arrow_values import plain
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.episodes import Episode
+from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.kernels.order import are_in_order
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDetections:
+    """Some detections: row of the batch, runnable (or pattern by its place in the file), place, seq and start."""
+
+    row: I64
+    pattern: npt.NDArray[Any]
+    place: I64
+    seq: I64
+    start_seq: I64
+    start_ts: I64
+
+
+class DetectionRows:
+    """Makes rows of detections and episodes, for the patterns of one file and events of one schema."""
+
+    def __init__(
+        self,
+        patterns: CompiledPatterns,
+        schema: DetectionSchema,
+        entities: Entities,
+        time_unit: str | None,
+        ticks_per_s: int,
+    ) -> None:
+        self.schema = schema
+        self._runnables = patterns.runnables
+        self._entities, self._time_unit, self._ticks_per_s = entities, time_unit, ticks_per_s
+        # name_of[first_name[pattern] : + n_names[pattern]] are the names, by their place in the file, of a distinct
+        # pattern.
+        runnables = self._runnables
+        named = [[number for number in runnable.patterns if number < patterns.n_reported] for runnable in runnables]
+        self._n_names = np.array([len(numbers) for numbers in named], dtype=np.int64)
+        self._first_name = np.cumsum(self._n_names) - self._n_names
+        self._name_of = np.array([number for numbers in named for number in numbers], dtype=np.int64)
+        self._are_named_once = bool((self._n_names == 1).all())
+        # Places by number: those that runnables were written out for, then those that each runnable steps.
+        self._places: list[str] = [runnable.place for runnable in runnables if runnable.place is not None]
+        written_out = iter(range(len(self._places)))
+        self._first_place = np.full(len(runnables), -1, dtype=np.int64)
+        for number, runnable in enumerate(runnables):
+            if runnable.place is not None:
+                self._first_place[number] = next(written_out)
+            elif runnable.lookup is not None:
+                self._first_place[number] = len(self._places)
+                self._places += runnable.lookup.names
+        self._no_episodes = schema.episodes.empty_table()
+        self._names = pa.array([pattern.name for pattern in patterns.compiled], type=pa.string())
+        self._emits = {
+            column: np.array([column in p.emit and p.pair is None for p in patterns.meaning.patterns], dtype=bool)
+            for column in schema.emitted
+        }
+
+    def places_of(self, found: Found) -> I64:
+        """The number of each detection's place; -1 where its pattern knows none."""
+        first = self._first_place[found.pattern]
+        return first if found.place is None else first + found.place
+
+    def place_name(self, place: int) -> str | None:
+        return None if place < 0 else self._places[place]
+
+    def place_number(self, pattern: int, name: str | None) -> int | None:
+        """The number of a pattern's place by its name, -1 for none; None where it has no such place any more."""
+        if name is None:
+            return -1
+        for number, runnable in enumerate(self._runnables):
+            if pattern in runnable.patterns and runnable.place == name:
+                return int(self._first_place[number])
+            if pattern in runnable.patterns and runnable.lookup is not None and name in runnable.lookup.names:
+                return int(self._first_place[number]) + list(runnable.lookup.names).index(name)
+        return None
+
+    def place_names(self, places: I64) -> pa.Array:
+        if not self._places:
+            return pa.nulls(len(places), pa.string())
+        return pa.array(self._places).take(pa.array(places, mask=places < 0))
+
+    def by_name(self, distinct: npt.NDArray[Any]) -> tuple[I64 | None, I64]:
+        """For detections of distinct patterns: which of them, once for each name, and the pattern by its place in the
+        file; None for all of them, once each."""
+        if self._are_named_once:
+            return None, self._name_of[distinct]
+        repeats = self._n_names[distinct]
+        at = np.repeat(np.arange(len(distinct)), repeats)
+        nth = np.arange(len(at)) - np.repeat(np.cumsum(repeats) - repeats, repeats)
+        return at, self._name_of[self._first_name[distinct[at]] + nth]
+
+    def join(self, parts: list[BatchDetections]) -> BatchDetections:
+        """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
+        row, distinct, place, seq, start_seq, start_ts = (
+            np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(BatchDetections)
+        )
+        at, pattern = self.by_name(distinct)
+        if at is not None:
+            row, place, seq, start_seq, start_ts = row[at], place[at], seq[at], start_seq[at], start_ts[at]
+        if not are_in_order(row, pattern, place):
+            order = np.lexsort((place, pattern, row))
+            row, pattern, place = row[order], pattern[order], place[order]
+            seq, start_seq, start_ts = seq[order], start_seq[order], start_ts[order]
+        return BatchDetections(row, pattern, place, seq, start_seq, start_ts)
+
+    def times(self, ticks: I64) -> pa.Array:
+        """Ticks as values of the time column's type."""
+        type_ = self.schema.time_type
+        if pa.types.is_timestamp(type_):
+            return pa.array(ticks, type=pa.int64()).cast(type_)
+        if pa.types.is_date(type_):
+            return pa.array(ticks, type=pa.int64()).cast(pa.timestamp("s")).cast(type_)
+        if pa.types.is_floating(type_):
+            assert self._time_unit is not None
+            return pa.array(ticks / (self._ticks_per_s // TICKS_PER_S[self._time_unit])).cast(type_)
+        if pa.types.is_decimal(type_):
+            return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
+        return pa.array(ticks).cast(type_)
+
+    def detection_table(self, found: BatchDetections, rows: Rows) -> pa.Table:
+        """Detections of a batch."""
+        row = found.row
+        arrays = [
+            pa.DictionaryArray.from_arrays(pa.array(found.pattern.astype(np.int32)), self._names),
+            self.place_names(found.place),
+            self._entities.keys(rows.entity[row]),
+            *self._others(len(row)),
+            self.times(rows.ts[row]),
+            pa.array(found.seq),
+            self.times(found.start_ts),
+            pa.array(found.start_seq),
+        ]
+        if self.schema.has_silences:
+            arrays.append(pa.nulls(len(row), self.schema.time_type))
+        at = pa.array(row)
+        masks: dict[bytes, pa.Array] = {}  # columns that the same patterns emit are missing in the same detections
+        for column in self.schema.emitted:
+            who = self._emits[column]
+            emits = masks.get(who.tobytes())
+            if emits is None:
+                emits = masks[who.tobytes()] = pa.array(who[found.pattern])
+            if not who.any():  # only patterns over pairs emit it
+                arrays.append(pa.nulls(len(row), self.schema.emitted[column]))
+                continue
+            emitted = _where(plain(rows.batch.column(column).take(at)), emits)
+            arrays.append(emitted.cast(self.schema.detections.field(column).type))
+        return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+
+    def _others(self, n: int) -> list[pa.Array]:
+        """Where patterns over pairs have their second entity."""
+        return [pa.nulls(n, self.schema.key_type)] if self.schema.has_pairs else []
+
+    def episode_table(self, episodes: list[Episode]) -> pa.Table:
+        if not episodes:  # as after most batches of a stream that sends events one by one
+            return self._no_episodes
+        pattern, place, entity, start_ts, start_seq, end_ts, end_seq, n_detections = (
+            np.array([getattr(episode, field.name) for episode in episodes], dtype=np.int64)
+            for field in fields(Episode)
+        )
+        arrays = [
+            pa.DictionaryArray.from_arrays(pa.array(pattern.astype(np.int32)), self._names),
+            self.place_names(place),
+            self._entities.keys(entity.astype(np.int32)),
+            *self._others(len(entity)),
+            self.times(start_ts),
+            pa.array(start_seq),
+            self.times(end_ts),
+            pa.array(end_seq),
+            pa.array(n_detections),
+        ]
+        return pa.Table.from_arrays(arrays, schema=self.schema.episodes)
+
+
+def _where(array: pa.Array, mask: pa.Array) -> pa.Array:
+    """The values where the mask is true, null elsewhere."""
+    if array.null_count or array.offset or not pa.types.is_primitive(array.type):
+        return pc.if_else(mask, array, pa.scalar(None, array.type))
+    # Bits of truth and bits of presence are laid out alike.
+    return pa.Array.from_buffers(array.type, len(array), [mask.buffers()[1], *array.buffers()[1:]])

@@ -1,0 +1,1 @@
+"""Tables become files that appear whole or not at all, and rows that are no events a file of their own."""

@@ -1,0 +1,110 @@
+"""Bytes become a file that appears whole or not at all.
+
+What is written goes to a temporary file beside the target, which takes the target's name once everything is on the
+disk: a reader sees the old file or the new one, and a process that fails leaves nothing behind. Everything that
+wayeb writes as a whole goes through `write_whole` or `whole_file`.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.output.leftovers import hold
+
+
+@contextlib.contextmanager
+def telling_faults(path: Path | None) -> Iterator[None]:
+    """Makes a failing disk or a closed pipe an error of one line; a pipe that nobody reads any more passes as it is."""
+    try:
+        yield
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        where = "standard output" if path is None else f"`{path}`"
+        raise DataError(f"cannot write {where}: {error.strerror or error}") from error
+
+
+def sync(path: Path) -> None:
+    """What a file, or a folder's list of files, holds is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def make_folder(path: Path) -> None:
+    """Makes a folder and those that it lies in, their names on the disk: a file in them could vanish with them."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    path.mkdir(parents=True, exist_ok=True)
+    for folder in reversed(missing):
+        sync(folder.parent)
+
+
+class WholeFile:
+    """A file that takes its name only when it is complete.
+
+    Its temporary name is settled before there is anything on the disk, so that a signal at any moment leaves
+    something to discard by name, or nothing at all.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        self._file: IO[bytes] | None = None
+
+    def open(self) -> IO[bytes]:
+        """The file to write to, made if it is not there yet."""
+        if self._file is None:
+            with telling_faults(self.path):
+                self.path.parent.mkdir(exist_ok=True)
+                self._file = open(self._temporary, "xb")  # noqa: SIM115 (closed by commit or discard)
+                hold(self._file.fileno())
+        return self._file
+
+    def write(self, data: bytes) -> None:
+        with telling_faults(self.path):
+            self.open().write(data)
+
+    def commit(self, durable: bool = True) -> None:
+        """Puts the file in its place; if it is to be `durable`, on the disk before its name is."""
+        with telling_faults(self.path):
+            file = self.open()
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+            os.replace(self._temporary, self.path)  # while the file is held: nobody may take it for left behind
+            file.close()
+            if durable:
+                sync(self.path.parent)
+
+    def discard(self) -> None:
+        """Leaves nothing behind; after `commit` there is nothing to discard."""
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+        self._temporary.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def whole_file(path: Path, durable: bool = True) -> Iterator[WholeFile]:
+    """A file that takes its name at the end of the block; where the block fails it leaves nothing behind."""
+    whole = WholeFile(path)
+    try:
+        yield whole
+        whole.commit(durable)
+    finally:
+        whole.discard()
+
+
+def write_whole(path: Path, *content: bytes, durable: bool = True) -> None:
+    """Replaces a file as a whole; one that is worth nothing after a crash need not be `durable`."""
+    with whole_file(path, durable) as whole:
+        for piece in content:
+            whole.write(piece)

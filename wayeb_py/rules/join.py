@@ -1,0 +1,60 @@
+"""A join: tuples of two nodes that match become tuples of all their members."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wayeb_py.rules.lifetime import Lifetime
+from wayeb_py.rules.lookup import Lookup, On
+from wayeb_py.rules.memory import Memory, Moment
+from wayeb_py.rules.node import Node, Step, together, too_many
+from wayeb_py.rules.table import I64
+from wayeb_py.rules.tuples import Delta, Tuples
+
+
+class Join(Node):
+    """Every left tuple with every right one that it matches. Members of the right come after those of the left."""
+
+    kind = "join"
+
+    def __init__(self, left: Node, right: Node, on: On, name: str) -> None:
+        super().__init__((left, right), left.tables + right.tables, name)
+        self._in_right = Lookup(on, left.tables, right.tables, stored_right=True)
+        self._in_left = Lookup(on, left.tables, right.tables, stored_right=False)
+
+    def keep(self, left: Lifetime, right: Lifetime) -> None:
+        """Says how long the tuples of both sides are needed; of what several say the longest counts."""
+        self.inputs[0].use(self._in_left.entries, left)
+        self.inputs[1].use(self._in_right.entries, right)
+
+    def change(self, step: Step) -> Delta:
+        left, right = self.inputs
+        assert left.memory is not None
+        assert right.memory is not None
+        right_before = (right.memory, self._in_right, left, Moment.BEFORE)
+        right_stayed = (right.memory, self._in_right, left, Moment.STAYED)
+        left_stayed = (left.memory, self._in_left, right, Moment.STAYED)
+        left_after = (left.memory, self._in_left, right, Moment.AFTER)
+        removed = [
+            *self._joined(*right_before, left.delta.removed, step),
+            *self._joined(*left_stayed, right.delta.removed, step),
+        ]
+        added = [
+            *self._joined(*right_stayed, left.delta.added, step),
+            *self._joined(*left_after, right.delta.added, step),
+        ]
+        return Delta(together(added, len(self.tables)), together(removed, len(self.tables)))
+
+    def _joined(
+        self, memory: Memory, lookup: Lookup, prober: Node, moment: Moment, rows: I64, step: Step
+    ) -> Iterator[I64]:
+        if not rows.shape[1]:
+            return
+        probing = Tuples(rows, prober.tables)
+        n_found = 0
+        for found in self.matches(memory, lookup, probing, moment, step):
+            n_found += len(found.left_at)
+            if n_found > step.most_tuples:
+                needed = memory.count(lookup, probing) if lookup.is_exact else f"at least {n_found}"
+                raise too_many(self, needed, step)
+            yield found.joined()

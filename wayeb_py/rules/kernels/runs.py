@@ -1,0 +1,265 @@
+"""The compiled loops of sorted runs: a batch is sorted and merged in, and probes find what has their key and time.
+
+The entries of an index lie in three arrays, key, time and slot, as runs one after the other, the largest first, each in
+the order of (key, time). A batch becomes the last run; two neighbours are merged while the first is at most `WIDER`
+times as long as the second, so that there are few runs and every entry is moved few times. Sorting is by digits of 11
+bits, those in which all values agree passed over: codes and times that lie close together cost three rounds or four.
+
+Probes that come in the order of their keys go through a run once, by steps that double; others search it by halves.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+from wayeb_py.kernels.compiled import allocating_kernel as _kernel
+from wayeb_py.kernels.compiled import i64
+from wayeb_py.kernels.compiled import read_only as _read_only
+from wayeb_py.kernels.ticks import FOREVER, NEVER
+
+WIDER = 4
+FEW = 48  # so many are sorted by insertion
+DIGIT = np.uint64(11)
+MASK = np.uint64(2047)
+SIGN = np.uint64(1 << 63)
+
+_READ = _read_only(i64)
+longs = i64[::1]
+four_i64: Any = nb.types.UniTuple(i64, 4)  # type: ignore[no-untyped-call]
+
+
+@nb.njit(nogil=True)
+def _order(values, order):  # type: ignore[no-untyped-def]
+    """Puts `order` into the order of the values; what is equal stays as it is."""
+    n = order.shape[0]
+    if n <= FEW:
+        for nth in range(1, n):
+            row = order[nth]
+            value = values[row]
+            at = nth
+            while at > 0 and values[order[at - 1]] > value:
+                order[at] = order[at - 1]
+                at -= 1
+            order[at] = row
+        return
+    digits, others = np.empty(n, np.uint64), np.empty(n, np.uint64)
+    rows = np.empty(n, np.int64)
+    vary = np.uint64(0)
+    is_sorted = True
+    for nth in range(n):
+        digits[nth] = np.uint64(values[order[nth]]) ^ SIGN
+        vary |= digits[nth] ^ digits[0]
+        is_sorted = is_sorted and (nth == 0 or digits[nth - 1] <= digits[nth])
+    if is_sorted:
+        return
+    count = np.empty(2048, np.int64)
+    rounds = 0
+    for place in range(6):
+        shift = np.uint64(place) * DIGIT
+        if (vary >> shift) & MASK == np.uint64(0):
+            continue
+        count[:] = 0
+        for nth in range(n):
+            count[np.int64((digits[nth] >> shift) & MASK)] += 1
+        total = 0
+        for value in range(2048):
+            here = count[value]
+            count[value] = total
+            total += here
+        for nth in range(n):
+            digit = np.int64((digits[nth] >> shift) & MASK)
+            at = count[digit]
+            count[digit] = at + 1
+            others[at] = digits[nth]
+            rows[at] = order[nth]
+        digits, others = others, digits
+        order, rows = rows, order
+        rounds += 1
+    if rounds & 1:
+        rows[:] = order  # after an odd number of rounds the caller's array is the other one
+
+
+@_kernel(nb.void(_READ, longs))
+def order_by(values, order):  # type: ignore[no-untyped-def]
+    """Puts `order`, rows of `values`, into the order of the values; what is equal stays as it is."""
+    _order(values, order)
+
+
+@nb.njit(nogil=True)
+def _merge(key, time, slot, begin, middle, end):  # type: ignore[no-untyped-def]
+    """Two runs that lie beside each other become one; of equal entries those of the first come first."""
+    n_last = end - middle
+    other_key, other_time, other_slot = key[middle:end].copy(), time[middle:end].copy(), slot[middle:end].copy()
+    first, last, at = middle - 1, n_last - 1, end - 1
+    while last >= 0:
+        if first >= begin and (
+            key[first] > other_key[last] or (key[first] == other_key[last] and time[first] > other_time[last])
+        ):
+            key[at], time[at], slot[at] = key[first], time[first], slot[first]
+            first -= 1
+        else:
+            key[at], time[at], slot[at] = other_key[last], other_time[last], other_slot[last]
+            last -= 1
+        at -= 1
+
+
+@_kernel(i64(longs, longs, longs, longs, i64, _READ, _READ, _READ))
+def insert(key, time, slot, bounds, n_runs, more_key, more_time, more_slot):  # type: ignore[no-untyped-def]
+    """Sorts entries and merges them in; the arrays have room. Run r is from bounds[r] to bounds[r + 1].
+
+    Returns the number of runs.
+    """
+    n = more_key.shape[0]
+    order = np.arange(n)
+    _order(more_time, order)
+    _order(more_key, order)
+    begin = bounds[n_runs]
+    for nth in range(n):
+        key[begin + nth], time[begin + nth] = more_key[order[nth]], more_time[order[nth]]
+        slot[begin + nth] = more_slot[order[nth]]
+    n_runs += 1
+    bounds[n_runs] = begin + n
+    while n_runs > 1:
+        begin, middle, end = bounds[n_runs - 2], bounds[n_runs - 1], bounds[n_runs]
+        if middle - begin > WIDER * (end - middle):
+            break
+        _merge(key, time, slot, begin, middle, end)
+        n_runs -= 1
+        bounds[n_runs] = end
+    return n_runs
+
+
+@_kernel(i64(longs, longs, longs, longs, i64, _READ))
+def renumber(key, time, slot, bounds, n_runs, slot_now):  # type: ignore[no-untyped-def]
+    """Gives entries the numbers that their slots have now, and drops those whose slot is gone (-1).
+
+    Returns the number of runs that are left.
+    """
+    at, run_now, end = 0, 0, 0
+    for run in range(n_runs):
+        begin, end = end, bounds[run + 1]
+        first = at
+        for entry in range(begin, end):
+            now = slot_now[slot[entry]]
+            if now >= 0:
+                key[at], time[at], slot[at] = key[entry], time[entry], now
+                at += 1
+        if at > first:
+            run_now += 1
+            bounds[run_now] = at
+    return run_now
+
+
+@nb.njit(nogil=True, inline="always")
+def _first(key, time, begin, end, wanted, low):  # type: ignore[no-untyped-def]
+    """The first entry of a run from (wanted, low) on."""
+    while begin < end:
+        middle = (begin + end) >> 1
+        if key[middle] < wanted or (key[middle] == wanted and time[middle] < low):
+            begin = middle + 1
+        else:
+            end = middle
+    return begin
+
+
+@nb.njit(nogil=True, inline="always")
+def _first_from(key, time, begin, end, cursor, wanted, low):  # type: ignore[no-untyped-def]
+    """As `_first`; the search before ended at `cursor`, and goes on from there unless it has to go back."""
+    if cursor < 0:
+        return _first(key, time, begin, end, wanted, low)
+    if cursor > begin and (key[cursor - 1] > wanted or (key[cursor - 1] == wanted and time[cursor - 1] >= low)):
+        return _first(key, time, begin, cursor, wanted, low)
+    begin, reach, step = cursor, cursor, 1
+    while reach < end and (key[reach] < wanted or (key[reach] == wanted and time[reach] < low)):
+        begin = reach + 1
+        reach += step
+        step *= 2
+    return _first(key, time, begin, min(reach, end), wanted, low)
+
+
+@_kernel(
+    four_i64(
+        longs, longs, longs, longs, i64, _READ, _READ, _READ, _READ, _READ, i64, i64, i64, i64, i64, longs, longs
+    )
+)  # fmt: skip
+def probe(  # type: ignore[no-untyped-def]
+    key, time, slot, bounds, n_runs, order, probe_key, low, high, died, limit, when, nth, run, at, out_probe, out_slot
+):
+    """Writes (probe, slot) for every entry with the key of a probe and its time from `low` to `high`.
+
+    It looks only at slots below `limit` that died after `when`. Probes are taken in `order`, or as they are if that is
+    empty; so are times if `low` is. The kernel stops where there is no room. Returns how many it has written, and the
+    probe, run and entry to go on from: 0, 0, -1 at first.
+    """
+    n_out, room = 0, out_probe.shape[0]
+    cursor = np.full(n_runs, -1)
+    has_order, has_times = order.shape[0] > 0, low.shape[0] > 0
+    earliest, latest = NEVER, FOREVER
+    while nth < probe_key.shape[0]:
+        this = order[nth] if has_order else nth
+        wanted = probe_key[this]
+        if has_times:
+            earliest, latest = low[this], high[this]
+        while run < n_runs:
+            end = bounds[run + 1]
+            if at < 0:
+                at = _first_from(key, time, bounds[run], end, cursor[run], wanted, earliest)
+                cursor[run] = at
+            while at < end and key[at] == wanted and time[at] <= latest:
+                here = slot[at]
+                if here < limit and died[here] > when:
+                    if n_out == room:
+                        return n_out, nth, run, at
+                    out_probe[n_out], out_slot[n_out] = this, here
+                    n_out += 1
+                at += 1
+            run += 1
+            at = -1
+        run = 0
+        nth += 1
+    return n_out, nth, run, at
+
+
+@_kernel(i64(longs, longs, longs, i64, _READ, _READ, _READ))
+def count(key, time, bounds, n_runs, probe_key, low, high):  # type: ignore[no-untyped-def]
+    """How many entries all probes together would find, those of dead slots included; no entry is looked at."""
+    total = 0
+    earliest, latest = NEVER, FOREVER
+    for this in range(probe_key.shape[0]):
+        wanted = probe_key[this]
+        if low.shape[0] > 0:
+            earliest, latest = low[this], high[this]
+        for run in range(n_runs):
+            begin, end = bounds[run], bounds[run + 1]
+            first = _first(key, time, begin, end, wanted, earliest)
+            if latest == FOREVER:
+                total += (_first(key, time, first, end, wanted + 1, NEVER) if wanted < FOREVER else end) - first
+            elif latest >= earliest:
+                total += _first(key, time, first, end, wanted, latest + 1) - first
+    return total
+
+
+@_kernel(nb.void(_READ, i64, longs))
+def shift(values, by, out):  # type: ignore[no-untyped-def]
+    """out = values + by, held at the ends of what a whole number can be."""
+    for row in range(values.shape[0]):
+        value = values[row]
+        if by > 0 and value > FOREVER - by:
+            out[row] = FOREVER
+        elif by < 0 and value < NEVER - by:
+            out[row] = NEVER
+        else:
+            out[row] = value + by
+
+
+@_kernel(nb.void(_READ, longs))
+def mix(values, key):  # type: ignore[no-untyped-def]
+    """Mixes values into the keys of their rows; different values may meet in one key of 32 bits."""
+    for row in range(values.shape[0]):
+        mixed = np.uint64(key[row]) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(values[row])
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        mixed = (mixed ^ (mixed >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
+        key[row] = np.int64(mixed >> np.uint64(32))

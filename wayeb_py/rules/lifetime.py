@@ -1,0 +1,67 @@
+"""How long a tuple is needed: until the clocks of what could still join it have passed all that it can meet.
+
+Every input has a clock: all its rows to come are at that time or later. A tuple *awaits* an input while a row of it
+that could belong with the tuple may still come: the latest such row is at the least of some columns, each so many ticks
+later. A tuple is dead once it awaits nothing; one that waits for an absence is decided then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.rules.conditions import Column, shifted
+from wayeb_py.rules.table import I64, Bools
+from wayeb_py.rules.tuples import Tuples
+
+Clocks = Mapping[str, int]
+"""The time of each input's clock; `FOREVER` where no row comes any more, `NEVER` where nothing is known yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Awaits:
+    """The input of a clock, and until when a tuple can meet its rows: the least of (column + ticks), for all given.
+
+    Without any, a tuple can always meet one.
+    """
+
+    clock: str
+    until: tuple[tuple[Column, int], ...]
+
+    def moved(self, to: Callable[[int], int]) -> Awaits:
+        """The same where members have other numbers."""
+        return Awaits(self.clock, tuple((column.moved(to), ticks) for column, ticks in self.until))
+
+    def last(self, tuples: Tuples) -> I64:
+        """The latest time of a row that each tuple can meet."""
+        last: I64 = np.full(len(tuples), FOREVER)
+        for column, ticks in self.until:
+            np.minimum(last, shifted(tuples.values(column), ticks), out=last)
+        return last
+
+    def is_over(self, tuples: Tuples, clocks: Clocks) -> Bools:
+        """Which tuples await no row of this input any more."""
+        clock = clocks.get(self.clock, int(NEVER))
+        if clock == FOREVER:
+            return np.ones(len(tuples), dtype=bool)
+        return self.last(tuples) < clock
+
+
+Lifetime = tuple[Awaits, ...] | None
+"""What a tuple awaits; None where it is needed until it is removed."""
+
+
+def is_dead(lifetime: Lifetime, tuples: Tuples, clocks: Clocks) -> Bools:
+    """Which tuples nothing to come can join."""
+    dead: Bools = np.full(len(tuples), lifetime is not None)
+    for awaits in lifetime or ():
+        dead &= awaits.is_over(tuples, clocks)
+    return dead
+
+
+def longer(one: Lifetime, other: Lifetime) -> Lifetime:
+    """The lifetime of a tuple that two use: dead for both."""
+    return None if one is None or other is None else tuple(dict.fromkeys(one + other))

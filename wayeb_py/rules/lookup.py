@@ -1,0 +1,210 @@
+"""How a join finds the partners of a tuple: the conditions between two sides become keys, ranges of time and checks.
+
+`On` are the conditions between a left and a right side. For each direction they become a `Lookup`: `Entries`, by which
+the stored side is indexed, and what a tuple of the other side probes with. A probe finds candidates; what the index
+does not decide is checked on their columns.
+
+Equal values make the key: one column is its own key, several are mixed into 32 bits and compared again. Of equalities
+with a choice of columns (`p.entity in {r.entity, r.other}`) one takes part: a tuple has an entry, or a probe, for each
+of its values. Where nothing is equal, a distance makes the key: an entry lies in one cell of a grid, a probe asks the
+cells around. Where neither is there, all have one key. The time of the index is the column of the stored side that is
+bounded most narrowly, of those that do not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, shifted
+from wayeb_py.rules.grid import grid_of
+from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.sorted_runs import NONE
+from wayeb_py.rules.table import I64, MISSING
+from wayeb_py.rules.tuples import Candidates, Tables, Tuples
+
+
+@dataclass(frozen=True, slots=True)
+class On:
+    """The conditions of a join: `links` from columns of the left to columns of the right side, each with members
+    numbered within its side; `where` on the joined tuple."""
+
+    links: tuple[Link, ...] = ()
+    where: tuple[AnyCondition, ...] = ()
+
+    @property
+    def is_cartesian(self) -> bool:
+        """Whether every left tuple meets every right one."""
+        return not self.links
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """What one side of a join is looked up by: all `columns` together, one of `any_of`, or a position."""
+
+    columns: tuple[Column, ...] = ()
+    any_of: tuple[Column, ...] = ()
+    position: tuple[Column, Column] | None = None
+    reach_m: float = 0.0
+
+    def of(self, tuples: Tuples, *, around: bool = False) -> tuple[I64 | None, I64]:
+        """The tuples that have a key, one as often as it has keys, and these; None if every tuple has one.
+
+        `around` asks for the cells within reach of a position; otherwise for the one that it lies in.
+        """
+        if self.position is not None:
+            grid = grid_of(self.reach_m)
+            lon, lat = (np.ascontiguousarray(tuples.values(c), dtype=np.float64) for c in self.position)
+            return grid.cells_around(lon, lat) if around else grid.cells(lon, lat)
+        if len(self.any_of) > 1:
+            return self._alternatives(tuples)
+        key, has_key = self._key(tuples, self.columns + self.any_of)
+        return (None, key) if has_key is None else (has_key, key[has_key])
+
+    def _key(self, tuples: Tuples, columns: tuple[Column, ...]) -> tuple[I64, I64 | None]:
+        """The key of every tuple, and those that have one, None if all do."""
+        key: I64 = np.zeros(len(tuples), dtype=np.int64) if len(columns) != 1 else tuples.values(columns[0])
+        missing = key == MISSING
+        for column in columns if len(columns) > 1 else ():
+            values = tuples.values(column)
+            missing |= values == MISSING
+            runs.mix(values, key)
+        return key, np.flatnonzero(~missing) if missing.any() else None
+
+    def _alternatives(self, tuples: Tuples) -> tuple[I64, I64]:
+        found: list[I64] = []
+        keys: list[I64] = []
+        for column in self.any_of:
+            key, has_key = self._key(tuples, (*self.columns, column))
+            counts = np.zeros(len(tuples), dtype=bool)
+            counts[slice(None) if has_key is None else has_key] = True
+            for earlier, at in zip(keys, found, strict=True):  # a tuple is found once, though two of its values agree
+                counts[at] &= key[at] != earlier[at]
+            found.append(np.flatnonzero(counts))
+            keys.append(key)
+        return np.concatenate(found), np.concatenate([key[at] for key, at in zip(keys, found, strict=True)])
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """What an index of tuples is ordered by: keys, and a column of times or none."""
+
+    keys: Keys = Keys()
+    time: Column | None = None
+
+    def of(self, tuples: Tuples) -> tuple[I64 | None, I64, I64]:
+        """The tuples that have an entry, None if each has one; the keys and times of the entries."""
+        at, key = self.keys.of(tuples)
+        if self.time is None:
+            return at, key, np.zeros(len(key), dtype=np.int64)
+        times = tuples.values(self.time)
+        return at, key, times if at is None else times[at]
+
+
+class Lookup:
+    """One direction of a join: how the stored side is indexed, and how tuples of the other side probe it.
+
+    `stored_right` says which side is stored.
+    """
+
+    def __init__(self, on: On, left: Tables, right: Tables, *, stored_right: bool) -> None:
+        stored, n_left = right if stored_right else left, len(left)
+        links = tuple(link if stored_right else link.flipped() for link in on.links)  # from prober to stored
+        equal = [link for link in links if isinstance(link, Equal)]
+        several = [link for link in equal if len(link.first) + len(link.second) > 2]
+        # Equalities with a choice of columns come last on both sides; only the first of them takes part.
+        taking_part = [link for link in equal if link not in several] + several[:1]
+        near = next((link for link in links if isinstance(link, Near)), None)
+        if taking_part:
+            probe_keys, keys = (_keys(sides) for sides in zip(*((e.first, e.second) for e in taking_part), strict=True))
+        elif near is not None:
+            probe_keys, keys = (Keys(position=p, reach_m=near.reach_m) for p in (near.first, near.second))
+        else:
+            probe_keys, keys = Keys(), Keys()
+        bounds = [link for link in links if isinstance(link, Within)]
+        steady = [bound for bound in bounds if bound.second.name not in stored[bound.second.member].changing]
+        time = min(steady, key=_width).second if steady else None
+        self.entries = Entries(keys, time)
+        self._probe_keys = probe_keys
+        self._times = [bound for bound in bounds if bound.second == time]
+        self._stored_right = stored_right
+        checks: list[Link] = [bound for bound in bounds if bound.second != time]
+        checks += several[1:] + (taking_part if len(taking_part) > 1 else [])
+        checks += [link for link in links if isinstance(link, Near)]
+        self._checks: tuple[AnyCondition, ...] = (
+            *(_on_joined(check, n_left, flipped=not stored_right) for check in checks),
+            *on.where,
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether every candidate matches."""
+        return not self._checks
+
+    def probes(self, tuples: Tuples) -> tuple[I64 | None, I64, I64, I64]:
+        """The tuples that probe, None if each does once; the key, and the earliest and latest time of each probe.
+
+        Where no time is bounded there are none.
+        """
+        at, key = self._probe_keys.of(tuples, around=True)
+        if not self._times:
+            return at, key, NONE, NONE
+        low: I64 = np.full(len(key), NEVER)
+        high: I64 = np.full(len(key), FOREVER)
+        for bound in self._times:
+            times = tuples.values(bound.first)
+            times = times if at is None else times[at]
+            if bound.least != NEVER:
+                np.maximum(low, shifted(times, bound.least), out=low)
+            if bound.most != FOREVER:
+                np.minimum(high, shifted(times, bound.most), out=high)
+        return at, key, low, high
+
+    def candidates(self, probing: Tuples, at: I64, stored: Tuples, slots: I64) -> Candidates:
+        """Pairs of probing tuples and stored ones, as left and right."""
+        if self._stored_right:
+            return Candidates(probing.rows, at, stored.rows, slots, probing.tables + stored.tables)
+        return Candidates(stored.rows, slots, probing.rows, at, stored.tables + probing.tables)
+
+    def matching(self, found: Candidates) -> Candidates:
+        """Those of the candidates that match."""
+        for check in self._checks:
+            if not len(found.left_at):
+                break
+            holds = check.holds(found.values)
+            if not holds.all():
+                found = Candidates(found.left, found.left_at[holds], found.right, found.right_at[holds], found.tables)
+        return found
+
+    def partners(self, found: Candidates) -> tuple[I64, I64]:
+        """The probing tuples and the slots of candidates."""
+        return (found.left_at, found.right_at) if self._stored_right else (found.right_at, found.left_at)
+
+
+def _keys(sides: tuple[tuple[Column, ...], ...]) -> Keys:
+    """One side of equalities, of which the last may have a choice of columns."""
+    *single, last = sides
+    return Keys(tuple(side[0] for side in single), last)
+
+
+def _width(bound: Within) -> int:
+    open_ended = bound.least == NEVER or bound.most == FOREVER
+    return int(FOREVER) if open_ended else bound.most - bound.least
+
+
+def _on_joined(link: Link, n_left: int, *, flipped: bool) -> Link:
+    """A link between two sides as a condition on the joined tuple."""
+    if flipped:
+        link = link.flipped()
+
+    def moved(columns: tuple[Column, ...]) -> tuple[Column, ...]:
+        return tuple(column.moved(lambda member: n_left + member) for column in columns)
+
+    if isinstance(link, Equal):
+        return Equal(link.first, moved(link.second))
+    if isinstance(link, Near):
+        lon, lat = moved(link.second)
+        return Near(link.first, (lon, lat), link.reach_m, link.less)
+    return Within(link.first, moved((link.second,))[0], link.least, link.most)

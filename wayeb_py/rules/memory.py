@@ -1,0 +1,218 @@
+"""The tuples of a node that others look up, with the indexes that they ask for.
+
+A tuple has a slot, a number that grows; one that goes is marked with the step in which it went, and its slot is given
+away only when the memory is compacted, between steps. So a memory can be seen at three moments of a step: `BEFORE` it,
+with those that `STAYED` (without what went and what came), and `AFTER` it. With these a join derives every change once:
+what went is left⁻ ⋈ right BEFORE and left STAYED ⋈ right⁻, what came left⁺ ⋈ right STAYED and left AFTER ⋈ right⁺.
+
+*Not taken*: memories of each join by itself, as two joins of one input would then hold its tuples twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import Enum
+
+import numpy as np
+
+from wayeb_py.kernels.ticks import FOREVER
+from wayeb_py.rules.conditions import Column
+from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer
+from wayeb_py.rules.lookup import Entries, Lookup
+from wayeb_py.rules.sorted_runs import NONE, SortedRuns
+from wayeb_py.rules.table import I64, ID
+from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples
+
+ALIVE = FOREVER
+
+
+class Moment(Enum):
+    """When in a step a memory is looked at."""
+
+    BEFORE = "before"
+    STAYED = "stayed"
+    AFTER = "after"
+
+
+class Memory:
+    """Tuples of some tables' rows; dead ones stay until `compact`, and no look-up finds them.
+
+    `note[slot]` is a whole number that the owner keeps with a tuple.
+    """
+
+    def __init__(self, tables: Tables) -> None:
+        self.tables = tables
+        self._rows: I64 = np.empty((len(tables), 16), dtype=np.int64)
+        self.died: I64 = np.empty(16, dtype=np.int64)  # died[slot] = the step in which its tuple went, or ALIVE
+        self.note: I64 = np.empty(16, dtype=np.int64)
+        self.n_slots = 0
+        self.n_alive = 0
+        self.lifetime: Lifetime = ()
+        self._indexes: dict[Entries, SortedRuns] = {}
+        self._identities: SortedRuns | None = None  # made when a tuple is first asked for by its rows
+        self._step, self._n_before = -1, 0
+
+    @property
+    def tuples(self) -> Tuples:
+        """The tuples of all slots, dead ones included."""
+        return Tuples(self._rows[:, : self.n_slots], self.tables)
+
+    def rows_of(self, slots: I64) -> I64:
+        """The tuples of slots."""
+        return np.ascontiguousarray(self._rows[:, slots])
+
+    def alive(self) -> I64:
+        """The slots of the tuples that are there."""
+        return np.flatnonzero(self.died[: self.n_slots] == ALIVE)
+
+    def use(self, entries: Entries, lifetime: Lifetime) -> None:
+        """Prepares for look-ups by these entries, of tuples that are needed so long."""
+        self.lifetime = longer(self.lifetime, lifetime)
+        if entries not in self._indexes:
+            self._indexes[entries] = index = SortedRuns()
+            _enter(index, entries, self.tuples, np.arange(self.n_slots))
+
+    # Changes.
+
+    def _begin(self, step: int) -> None:
+        if self._step != step:
+            self._step, self._n_before = step, self.n_slots
+
+    def apply(self, delta: Delta, step: int) -> None:
+        """Takes out what went and takes in what came."""
+        if delta.removed.shape[1]:
+            self.remove(delta.removed, step)
+        if delta.added.shape[1]:
+            self.add(delta.added, step)
+
+    def add(self, rows: I64, step: int, note: I64 | int = 0) -> I64:
+        """The slots of tuples that come."""
+        self._begin(step)
+        begin, end = self.n_slots, self.n_slots + rows.shape[1]
+        if end > self._rows.shape[1]:
+            room = max(end, 2 * self._rows.shape[1])
+            grown: I64 = np.empty((len(self.tables), room), dtype=np.int64)
+            grown[:, :begin] = self._rows[:, :begin]
+            more: I64 = np.empty(room - begin, dtype=np.int64)
+            self._rows = grown
+            self.died, self.note = (np.concatenate([old[:begin], more]) for old in (self.died, self.note))
+        self._rows[:, begin:end] = rows
+        self.died[begin:end] = ALIVE
+        self.note[begin:end] = note
+        self.n_slots = end
+        self.n_alive += end - begin
+        slots: I64 = np.arange(begin, end, dtype=np.int64)
+        came = Tuples(np.ascontiguousarray(rows), self.tables)
+        for entries, index in self._indexes.items():
+            _enter(index, entries, came, slots)
+        if self._identities is not None:
+            self._identities.insert(self._identity(came), np.zeros(len(came), dtype=np.int64), slots)
+        return slots
+
+    def remove(self, rows: I64, step: int) -> I64:
+        """The slots of tuples that go; those that are not there are passed over."""
+        _, slots = self.find(rows)
+        self.kill(slots, step)
+        return slots
+
+    def kill(self, slots: I64, step: int) -> None:
+        """Marks the tuples of slots, each given once, as gone in this step."""
+        self._begin(step)
+        self.died[slots] = step
+        self.n_alive -= len(slots)
+
+    # Look-ups.
+
+    def _seen(self, moment: Moment, step: int) -> tuple[int, int]:
+        """Slots below the first number whose tuple went after the second are there at that moment."""
+        if self._step != step:
+            return self.n_slots, step
+        limit = self.n_slots if moment is Moment.AFTER else self._n_before
+        return limit, step - 1 if moment is Moment.BEFORE else step
+
+    def matches(self, lookup: Lookup, probing: Tuples, moment: Moment, step: int) -> Iterator[tuple[int, Candidates]]:
+        """How many candidates there were and which of them match, some at a time; indexes by `lookup.entries`."""
+        limit, when = self._seen(moment, step)
+        if not limit or not len(probing):
+            return
+        at, key, low, high = lookup.probes(probing)
+        index, stored = self._indexes[lookup.entries], self.tuples
+        for probes, slots in index.probe(key, low, high, self.died, limit, when):
+            found = lookup.candidates(probing, probes if at is None else at[probes], stored, slots)
+            yield len(slots), found if lookup.is_exact else lookup.matching(found)
+
+    def count(self, lookup: Lookup, probing: Tuples) -> int:
+        """How many candidates a look-up has, without a look at them; those of dead tuples count as well."""
+        _, key, low, high = lookup.probes(probing)
+        return self._indexes[lookup.entries].count(key, low, high)
+
+    def find(self, rows: I64) -> tuple[I64, I64]:
+        """Which of these tuples are there, and their slots."""
+        if self._identities is None:
+            self._identities = SortedRuns()
+            alive = self.alive()
+            there = Tuples(self.rows_of(alive), self.tables)
+            self._identities.insert(self._identity(there), np.zeros(len(there), dtype=np.int64), alive)
+        wanted = Tuples(np.ascontiguousarray(rows), self.tables)
+        found, slots = [NONE], [NONE]
+        key = self._identity(wanted)
+        for probes, there_slots in self._identities.probe(key, NONE, NONE, self.died, self.n_slots, int(ALIVE) - 1):
+            same = (self._rows[:, there_slots] == rows[:, probes]).all(axis=0)
+            found.append(probes[same])
+            slots.append(there_slots[same])
+        return np.concatenate(found), np.concatenate(slots)
+
+    def _identity(self, tuples: Tuples) -> I64:
+        """A key by the numbers of arrival, which stay when rows move."""
+        if len(self.tables) == 1:
+            return tuples.values(Column(0, ID))
+        key: I64 = np.zeros(len(tuples), dtype=np.int64)
+        for member in range(len(self.tables)):
+            runs.mix(tuples.values(Column(member, ID)), key)
+        return key
+
+    # What goes by itself.
+
+    def expire(self, clocks: Clocks, step: int) -> None:
+        """Marks the tuples that nothing to come can join."""
+        if self.lifetime is None or not self.n_alive:
+            return
+        alive = self.alive()
+        dead = is_dead(self.lifetime, Tuples(self.rows_of(alive), self.tables), clocks)
+        self.kill(alive[dead], step)
+
+    def compact(self) -> None:
+        """Gives away the slots of dead tuples; those that are left stay in order."""
+        alive = self.alive()
+        if len(alive) < self.n_slots:
+            slot_now: I64 = np.full(self.n_slots, -1, dtype=np.int64)
+            slot_now[alive] = np.arange(len(alive))
+            for index in self._every_index():
+                index.renumber(slot_now)
+            self._rows, self.died, self.note = self.rows_of(alive), self.died[alive], self.note[alive]
+            self.n_slots = len(alive)
+        self._step = -1
+
+    def renumber(self, position: dict[str, I64]) -> None:
+        """Follows rows to the positions that they have from here on, by table."""
+        for member, table in enumerate(self.tables):
+            if table.name in position:
+                self._rows[member, : self.n_slots] = position[table.name][self._rows[member, : self.n_slots]]
+
+    def save(self) -> I64:
+        """The tuples, after `compact`, and their notes below them."""
+        return np.concatenate([self._rows[:, : self.n_slots], self.note[None, : self.n_slots]])
+
+    def restore(self, saved: I64) -> None:
+        """Takes up what was saved; the memory is empty."""
+        self.add(saved[:-1], -1, saved[-1])
+        self._step = -1
+
+    def _every_index(self) -> list[SortedRuns]:
+        return [*self._indexes.values(), *([] if self._identities is None else [self._identities])]
+
+
+def _enter(index: SortedRuns, entries: Entries, tuples: Tuples, slots: I64) -> None:
+    at, key, time = entries.of(tuples)
+    index.insert(key, time, slots if at is None else slots[at])

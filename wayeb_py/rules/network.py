@@ -1,0 +1,265 @@
+"""A network of nodes: tables, selections, joins, antijoins and outputs, which runs what changed through them in steps.
+
+A step takes a batch of rows that come and rows that go, and the clocks of the inputs: it costs in proportion to what
+changes, not to what is kept. Nodes that ask the same of the same nodes are one node. What nothing can use any more is
+swept away once there is as much of it as of the rest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter
+from typing import Any, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.rules.antijoin import Counting, Waiting
+from wayeb_py.rules.conditions import AnyCondition, Expression
+from wayeb_py.rules.join import Join
+from wayeb_py.rules.lifetime import Awaits, Lifetime
+from wayeb_py.rules.lookup import On
+from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
+from wayeb_py.rules.output import Matches, Output
+from wayeb_py.rules.select import Select
+from wayeb_py.rules.table import I64, Array, Table
+
+NONE: I64 = np.empty(0, dtype=np.int64)
+SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept
+
+AnyNode = TypeVar("AnyNode", bound=Node)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeReport:
+    """A node for those who look at a network: the nodes that it reads, how many tuples the planner expected, how many
+    are alive, and what it has done."""
+
+    number: int
+    kind: str
+    name: str
+    inputs: tuple[int, ...]
+    estimate: float | None
+    n_alive: int
+    counters: Counters
+
+
+class Network:
+    """Nodes in the order in which they run. All are made before the first step."""
+
+    def __init__(self, most_tuples: int = MOST_TUPLES) -> None:
+        self.most_tuples = most_tuples
+        self.tables: dict[str, Table] = {}
+        self.nodes: list[Node] = []
+        self.outputs: dict[str, Output] = {}
+        self.clocks: dict[str, int] = {}
+        self._known: dict[Hashable, Any] = {}
+        self._number = 0
+        self._n_swept = 0
+
+    # Nodes.
+
+    def table(self, name: str, columns: Mapping[str, npt.DTypeLike], changing: Collection[str] = ()) -> Table:
+        """A table of rows that are given to steps under this name; `changing` columns may be set later."""
+        table = self.tables[name] = Table(name, columns, changing)
+        return table
+
+    def select(self, table: str, where: Sequence[AnyCondition] = (), name: str = "") -> Select:
+        """The rows of a table for which conditions on member 0 hold."""
+        asked = tuple(where)
+        return self._add(("select", table, asked), lambda: Select(self.tables[table], asked, name or table))
+
+    def join(
+        self, left: Node, right: Node, on: On, name: str = "", left_kept: Lifetime = None, right_kept: Lifetime = None
+    ) -> Join:
+        """Tuples of two nodes that match; the tuples of both sides are kept as long as they are needed."""
+        name = name or f"{left.name} {right.name}"
+        node = self._add(("join", left.number, right.number, on), lambda: Join(left, right, on, name))
+        node.keep(left_kept, right_kept)
+        return node
+
+    def without(
+        self, left: Node, rights: Sequence[tuple[Node, On]], name: str = "", kept: Sequence[Lifetime] | None = None
+    ) -> Counting:
+        """The tuples of the left that match none of the rights, while that is so."""
+        name = name or " ".join((left.name, "without", *(node.name for node, _ in rights)))
+        key = ("without", left.number, *((node.number, on) for node, on in rights))
+        node = self._add(key, lambda: Counting(left, rights, name))
+        node.keep([None] * len(rights) if kept is None else kept)
+        return node
+
+    def wait_without(
+        self,
+        left: Node,
+        rights: Sequence[tuple[Node, On]],
+        awaits: Sequence[Awaits],
+        name: str = "",
+        kept: Sequence[Lifetime] | None = None,
+    ) -> Waiting:
+        """The tuples of the left that match none of the rights, once nothing that they await can come."""
+        name = name or " ".join((left.name, "without", *(node.name for node, _ in rights)))
+        key = ("wait", left.number, *((node.number, on) for node, on in rights), tuple(awaits))
+        node = self._add(key, lambda: Waiting(left, rights, awaits, name))
+        node.keep([None] * len(rights) if kept is None else kept)
+        return node
+
+    def output(
+        self,
+        name: str,
+        node: Node,
+        members: Sequence[int] | None = None,
+        decided: Expression | None = None,
+        once_for: Sequence[int] = (),
+        kept: Lifetime = None,
+    ) -> Output:
+        """The tuples of a node under a name, with their members in the given order."""
+        order = tuple(range(len(node.tables))) if members is None else tuple(members)
+        key = ("output", name, node.number, order, decided, tuple(once_for))
+        output = self._add(key, lambda: Output(node, order, name, decided, once_for))
+        output.keep(kept)
+        self.outputs[name] = output
+        return output
+
+    def _add(self, key: Hashable, make: Callable[[], AnyNode]) -> AnyNode:
+        if key not in self._known:
+            if self._number:
+                raise ValueError("a network takes no node after its first step")
+            node = self._known[key] = make()
+            node.number = len(self.nodes)
+            self.nodes.append(node)
+        found: AnyNode = self._known[key]
+        return found
+
+    @property
+    def fingerprint(self) -> str:
+        """A digest of the nodes: a state fits a network with the same."""
+        text = "\n".join([*map(repr, self._known), *(f"{t.name} {t.names}" for t in self.tables.values())])
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    # Steps.
+
+    def step(
+        self,
+        added: Mapping[str, Mapping[str, Array]] | None = None,
+        removed: Mapping[str, I64] | None = None,
+        clocks: Mapping[str, int] | None = None,
+    ) -> dict[str, I64]:
+        """Runs rows that come, as columns by table, and rows that go, as positions, through the network.
+
+        `clocks` are the times that inputs have reached; a clock that is not given stays. Returns the positions of the
+        rows that came, -1 for those that no node wants.
+        """
+        positions = self._give(added or {}, removed or {})
+        before, self.clocks = self.clocks, {**self.clocks, **(clocks or {})}
+        for name, clock in self.clocks.items():
+            if clock < before.get(name, int(NEVER)):
+                raise ValueError(f"the clock {name} goes back from {before[name]} to {clock}")
+        self._number += 1
+        step = Step(self._number, self.clocks, before, self.most_tuples)
+        for node in self.nodes:
+            if node.is_due(step):
+                begin = perf_counter()
+                node.run(step)
+                node.counters.seconds += perf_counter() - begin
+        for node in self.nodes:
+            node.rest()
+        return positions
+
+    def _give(self, added: Mapping[str, Mapping[str, Array]], removed: Mapping[str, I64]) -> dict[str, I64]:
+        positions = {}
+        for name in {**added, **removed}:
+            table, columns = self.tables[name], added.get(name, {})
+            n_rows = len(next(iter(columns.values()))) if columns else 0
+            readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
+            if all(not node.where for node in readers):  # and every row is wanted by all
+                position = table.append(columns) if n_rows else NONE
+                selected = [position] * len(readers)
+            else:
+                rows = [node.selected(columns, n_rows) if n_rows else NONE for node in readers]
+                wanted = np.zeros(n_rows, dtype=bool)
+                for some in rows:
+                    wanted[some] = True
+                position = np.full(n_rows, -1, dtype=np.int64)
+                position[wanted] = table.append(columns, np.flatnonzero(wanted)) if n_rows else NONE
+                selected = [position[some] for some in rows]
+            for node, added_rows in zip(readers, selected, strict=True):
+                node.give(added_rows, removed.get(name, NONE))
+            if n_rows:
+                positions[name] = position
+        return positions
+
+    def take(self, name: str) -> Matches:
+        """The matches of an output since they were last taken. Their positions hold until the next sweep."""
+        return self.outputs[name].take(self._number)
+
+    # What is kept.
+
+    def sweep(self, *, at_once: bool = False) -> None:
+        """Drops tuples and rows that nothing to come can use; costs little a row unless `at_once`.
+
+        Positions of rows change. Outputs have been taken.
+        """
+        n_now = sum(table.n_rows for table in self.tables.values())
+        n_now += sum(memory.n_slots for node in self.nodes for memory in node.memories())
+        if not at_once and n_now < max(SWEEP_FROM, 2 * self._n_swept):
+            return
+        if any(output.is_pending for output in self.outputs.values()):
+            raise ValueError("matches are taken before a sweep, since the positions of their rows change")
+        self._number += 1
+        for node in self.nodes:
+            for memory in node.memories():
+                memory.expire(self.clocks, self._number)
+            node.compact()
+        memories = [memory for node in self.nodes for memory in node.memories()]
+        held = {name: np.zeros(table.n_rows, dtype=bool) for name, table in self.tables.items()}
+        for memory in memories:
+            for table, rows in zip(memory.tables, memory.tuples.rows, strict=True):
+                held[table.name][rows] = True
+        position = {name: self.tables[name].keep(mask) for name, mask in held.items() if not mask.all()}
+        for memory in memories:
+            memory.renumber(position)
+        self._n_swept = sum(table.n_rows for table in self.tables.values())
+        self._n_swept += sum(memory.n_slots for memory in memories)
+
+    def report(self) -> list[NodeReport]:
+        """What each node is, and what it has done, in the order in which they run.
+
+        What is alive is counted to the tick; outputs have been taken.
+        """
+        self.sweep(at_once=True)
+        return [
+            NodeReport(
+                node.number, node.kind, node.name, tuple(n.number for n in node.inputs), node.estimate, node.n_alive,
+                replace(node.counters),
+            )
+            for node in self.nodes
+        ]  # fmt: skip
+
+    def save(self) -> dict[str, Array]:
+        """All that is kept, as arrays; sweeps first."""
+        self.sweep(at_once=True)
+        saved: dict[str, Array] = {f"clock/{name}": np.array([time]) for name, time in self.clocks.items()}
+        for name, table in self.tables.items():
+            saved |= {f"table/{name}/{column}": values for column, values in table.save().items()}
+        for node in self.nodes:
+            saved |= {f"node/{node.number}/{part}": values for part, values in node.save().items()}
+        return saved
+
+    def restore(self, saved: Mapping[str, Array]) -> None:
+        """Takes up what a network with the same fingerprint saved; this one has not run yet."""
+        if self._number:
+            raise ValueError("a state is restored before the first step")
+        clocks = {name.removeprefix("clock/"): values for name, values in saved.items() if name.startswith("clock/")}
+        self.clocks = {name: int(values[0]) for name, values in clocks.items()}
+        for name, table in self.tables.items():
+            table.restore(_below(saved, f"table/{name}/"))
+        for node in self.nodes:
+            node.restore(_below(saved, f"node/{node.number}/"))
+        self._number = 1
+
+
+def _below(saved: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    return {name.removeprefix(prefix): values for name, values in saved.items() if name.startswith(prefix)}

@@ -1,0 +1,137 @@
+"""A node of a network: it makes tuples out of those of other nodes, and says what changed, step by step.
+
+In a step every node runs after those that it reads. Its `delta` is what changed; a node that others look up keeps its
+tuples in a memory, which has taken in the delta by the time that they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wayeb_py.errors import LimitError
+from wayeb_py.rules.lifetime import Clocks, Lifetime
+from wayeb_py.rules.lookup import Entries, Lookup
+from wayeb_py.rules.memory import Memory, Moment
+from wayeb_py.rules.table import I64, Array
+from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples, no_rows
+
+MOST_TUPLES = 10_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What nodes know of the step that they run in: its number, and the clocks of the inputs after it and before."""
+
+    number: int
+    clocks: Clocks
+    clocks_before: Clocks
+    most_tuples: int = MOST_TUPLES
+
+
+@dataclass(slots=True)
+class Counters:
+    """What a node has done since it was made, or restored."""
+
+    n_in: int = 0  # tuples that came or went at the nodes that it reads
+    n_candidates: int = 0  # pairs that an index found
+    n_out: int = 0  # tuples that came or went at the node itself
+    n_most: int = 0  # the most tuples that it kept at once
+    seconds: float = 0.0
+
+
+class Node:
+    """What all nodes have. `number` is its place in the network, `name` what reports call it."""
+
+    kind = "node"
+
+    def __init__(self, inputs: Sequence[Node], tables: Tables, name: str) -> None:
+        self.inputs, self.tables, self.name = tuple(inputs), tables, name
+        self.number = -1
+        self.estimate: float | None = None  # how many tuples the planner expects
+        self.memory: Memory | None = None
+        self.counters = Counters()
+        self._nothing = Delta(no_rows(len(tables)), no_rows(len(tables)))
+        self.delta = self._nothing
+        self.n_changed = 0  # tuples of the delta
+
+    def use(self, entries: Entries, lifetime: Lifetime) -> Memory:
+        """The node's memory, prepared for look-ups by these entries, of tuples that are needed so long."""
+        if self.memory is None:
+            self.memory = Memory(self.tables)
+        self.memory.use(entries, lifetime)
+        return self.memory
+
+    def memories(self) -> list[Memory]:
+        """All that holds tuples here."""
+        return [] if self.memory is None else [self.memory]
+
+    @property
+    def n_alive(self) -> int:
+        """How many tuples are kept here."""
+        return sum(memory.n_alive for memory in self.memories())
+
+    def is_due(self, step: Step) -> bool:
+        """Whether there is something to do."""
+        return any(node.n_changed for node in self.inputs)
+
+    def run(self, step: Step) -> None:
+        """Takes what changed at the inputs, and sets `delta`."""
+        self.counters.n_in += sum(node.n_changed for node in self.inputs)
+        self.delta = self.change(step)
+        self.n_changed = len(self.delta)
+        self.counters.n_out += self.n_changed
+        if self.memory is not None and self.n_changed:
+            n_kept = self.memory.n_alive + self.delta.added.shape[1]
+            if n_kept > step.most_tuples:
+                raise too_many(self, n_kept, step)
+            self.memory.apply(self.delta, step.number)
+        self.counters.n_most = max(self.counters.n_most, self.n_alive)
+
+    def change(self, step: Step) -> Delta:
+        """What changes here, of what changed at the inputs."""
+        raise NotImplementedError
+
+    def rest(self) -> None:
+        """Ends a step."""
+        self.delta, self.n_changed = self._nothing, 0
+
+    def compact(self) -> None:
+        """Gives up what is kept of tuples that are dead."""
+        for memory in self.memories():
+            memory.compact()
+
+    def save(self) -> dict[str, Array]:
+        """What the node keeps, after `compact`."""
+        return {str(nth): memory.save() for nth, memory in enumerate(self.memories())}
+
+    def restore(self, saved: dict[str, Array]) -> None:
+        """Takes up what was saved; the node is as it was made."""
+        for nth, memory in enumerate(self.memories()):
+            memory.restore(saved[str(nth)])
+
+    def matches(
+        self, memory: Memory, lookup: Lookup, probing: Tuples, moment: Moment, step: Step
+    ) -> Iterator[Candidates]:
+        """The pairs of tuples that match, some at a time; what an index found is counted."""
+        for n_candidates, found in memory.matches(lookup, probing, moment, step.number):
+            self.counters.n_candidates += n_candidates
+            yield found
+
+
+def together(pieces: Iterable[I64], n_members: int) -> I64:
+    """Pieces of a matrix of tuples as one."""
+    given = [piece for piece in pieces if piece.shape[1]]
+    return given[0] if len(given) == 1 else np.concatenate(given, axis=1) if given else no_rows(n_members)
+
+
+def too_many(node: Node, needed: int | str, step: Step) -> LimitError:
+    """The error of a node that would make more tuples than the memory of a machine should be spent on."""
+    return LimitError(
+        f"{node.kind} {node.name}: too many combinations of rows",
+        needed,
+        step.most_tuples,
+        "join what has a condition in common first, or add a condition that ties these rows closer together",
+    )

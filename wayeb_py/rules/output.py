@@ -1,0 +1,112 @@
+"""What comes out of a network: the matches of a rule, in the order in which they are decided.
+
+`once for` keeps of the matches with the same rows of some members the first that is decided; matches of one step are
+compared when they are taken, and the rows that had their match are remembered until nothing to come can join them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from wayeb_py.rules.conditions import Column, Expression
+from wayeb_py.rules.kernels import runs
+from wayeb_py.rules.lifetime import Lifetime
+from wayeb_py.rules.lookup import Entries
+from wayeb_py.rules.memory import Memory
+from wayeb_py.rules.node import Node, Step, together
+from wayeb_py.rules.table import I64, ID
+from wayeb_py.rules.tuples import Delta, Tuples
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """Matches in the order of their decision: rows[member, match], as positions in the members' tables.
+
+    `decided` is when; of matches that are removed nothing decides an order but their rows.
+    """
+
+    added: Tuples
+    decided: I64
+    removed: Tuples
+
+
+class Output(Node):
+    """The tuples of a node with their members in the order of a rule.
+
+    `members[nth]` is the number that the rule's nth member has in the node's tuples; `decided` gives the time by which
+    matches are ordered, the rows' own order where they agree. `once_for` are members by the rule's numbers.
+    """
+
+    kind = "output"
+
+    def __init__(
+        self, node: Node, members: Sequence[int], name: str, decided: Expression | None, once_for: Sequence[int] = ()
+    ) -> None:
+        super().__init__((node,), tuple(node.tables[member] for member in members), name)
+        self.members, self.decided, self.once_for = tuple(members), decided, tuple(once_for)
+        self._as_they_are = self.members == tuple(range(len(node.tables)))
+        self._pending: list[Delta] = []
+        self._had = Memory(tuple(self.tables[member] for member in self.once_for)) if once_for else None
+
+    def keep(self, lifetime: Lifetime) -> None:
+        """Says how long rows that had their match are remembered; members are numbered as in `once_for`."""
+        if self._had is not None:
+            self._had.use(Entries(), lifetime)
+
+    def memories(self) -> list[Memory]:
+        return [] if self._had is None else [self._had]
+
+    @property
+    def is_pending(self) -> bool:
+        """Whether there are matches that have not been taken."""
+        return bool(self._pending)
+
+    def change(self, step: Step) -> Delta:
+        given = self.inputs[0].delta
+        if not self._as_they_are:
+            members = list(self.members)
+            given = Delta(given.added[members], given.removed[members])
+        self._pending.append(given)
+        return given
+
+    def take(self, step: int) -> Matches:
+        """The matches of the steps since they were last taken."""
+        pending, self._pending = self._pending, []
+        n_members = len(self.tables)
+        removed = self._in_order(together((delta.removed for delta in pending), n_members), None)[0]
+        rows = together((delta.added for delta in pending), n_members)
+        decided = None if self.decided is None else self.decided.of(Tuples(rows, self.tables).values)
+        rows, order = self._in_order(rows, decided)
+        decided = np.zeros(len(order), dtype=np.int64) if decided is None else decided[order]
+        if self._had is not None:
+            if removed.shape[1]:
+                raise ValueError(f"{self.name}: `once for` is for matches that happen, and these end")
+            first = self._first(rows, step)
+            rows, decided = np.ascontiguousarray(rows[:, first]), decided[first]
+        return Matches(Tuples(rows, self.tables), decided, Tuples(removed, self.tables))
+
+    def _in_order(self, rows: I64, decided: I64 | None) -> tuple[I64, I64]:
+        """Tuples by their decision, then by the arrival of their rows; and the order."""
+        order: I64 = np.arange(rows.shape[1], dtype=np.int64)
+        if len(order) < 2:
+            return rows, order
+        tuples = Tuples(rows, self.tables)
+        for member in reversed(range(len(self.tables))):
+            runs.order_by(tuples.values(Column(member, ID)), order)
+        if decided is not None:
+            runs.order_by(np.ascontiguousarray(decided, dtype=np.int64), order)
+        return np.ascontiguousarray(rows[:, order]), order
+
+    def _first(self, rows: I64, step: int) -> I64:
+        """The matches that are the first with their rows of `once_for`, which have had their match from here on."""
+        assert self._had is not None
+        asked = np.ascontiguousarray(rows[list(self.once_for)])
+        _, first = np.unique(asked, axis=1, return_index=True)
+        first.sort()
+        had, _ = self._had.find(asked[:, first])
+        first = np.delete(first, had)
+        self._had.add(asked[:, first], step)
+        return first

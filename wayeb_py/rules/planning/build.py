@@ -1,0 +1,153 @@
+"""A query and its tree become nodes of a network: what each joins on, and how long it keeps its tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, members_of
+from wayeb_py.rules.lifetime import Awaits, Lifetime
+from wayeb_py.rules.lookup import On
+from wayeb_py.rules.network import Network
+from wayeb_py.rules.node import Node
+from wayeb_py.rules.output import Output
+from wayeb_py.rules.planning.planner import Estimates
+from wayeb_py.rules.planning.query import Query, linking
+from wayeb_py.rules.planning.statistics import Statistics
+from wayeb_py.rules.planning.tree import Leaf, Pair, Tree, Without
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A node, and the query's members in the order of its tuples."""
+
+    node: Node
+    members: tuple[int, ...]
+
+    @property
+    def group(self) -> frozenset[int]:
+        return frozenset(self.members)
+
+    def local(self, member: int) -> int:
+        return self.members.index(member)
+
+
+def build(network: Network, query: Query, tree: Tree, statistics: Statistics | None = None) -> Output:
+    """Adds the nodes of a query to a network that has its tables; nodes that are there already are shared."""
+    return _Builder(network, query, statistics).output(tree)
+
+
+class _Builder:
+    def __init__(self, network: Network, query: Query, statistics: Statistics | None) -> None:
+        self.network, self.query = network, query
+        self.estimates = None if statistics is None else Estimates(query, statistics)
+
+    def output(self, tree: Tree) -> Output:
+        query = self.query
+        made = self._make(tree)
+        others = frozenset(range(len(query.members))) - set(query.once_for)
+        had = _Made(made.node, query.once_for)
+        return self.network.output(
+            query.name,
+            made.node,
+            [made.local(member) for member in range(query.n_own)],
+            query.decided,
+            query.once_for,
+            self._lifetime(had, others),
+        )
+
+    def _make(self, tree: Tree) -> _Made:
+        if isinstance(tree, Leaf):
+            member = self.query.members[tree.member]
+            where = [condition.moved(lambda _: 0) for condition in self.query.own_conditions(tree.member)]
+            made = _Made(self.network.select(member.table, where, member.name), (tree.member,))
+        elif isinstance(tree, Pair):
+            made = self._join(self._make(tree.left), self._make(tree.right))
+        else:
+            made = self._without(tree)
+        if self.estimates is not None and made.node.estimate is None:
+            made.node.estimate = self.estimates.size(made.group)
+        return made
+
+    def _join(self, left: _Made, right: _Made) -> _Made:
+        links, conditions = self.query.crossing(left.group, right.group)
+        group = next(group for group in self._groups() if left.group <= group)
+        lifetimes = (self._lifetime(side, group - side.group) for side in (left, right))
+        node = self.network.join(left.node, right.node, _on(left, right, links, conditions), "", *lifetimes)
+        return _Made(node, left.members + right.members)
+
+    def _groups(self) -> Iterable[frozenset[int]]:
+        yield self.query.own
+        yield from (frozenset(absence.members) for absence in self.query.unless)
+
+    def _without(self, tree: Without) -> _Made:
+        """The absences that stand side by side become one node."""
+        query = self.query
+        numbers: list[tuple[int, Tree]] = []
+        rest: Tree = tree
+        while isinstance(rest, Without):
+            numbers.append((rest.absence, rest.right))
+            rest = rest.left
+        left = self._make(rest)
+        rights, kept = [], []
+        for number, right_tree in reversed(numbers):
+            right = self._make(right_tree)
+            links, conditions = [], []
+            for condition in query.unless[number].conditions:
+                if members_of(condition) <= right.group:
+                    continue
+                link = linking(condition, left.group, right.group)
+                links += [] if link is None else [link]
+                conditions += [condition] if link is None else []
+            if not any(isinstance(link, Within) for link in links):
+                implied = query.times_between(left.group, right.group)
+                links += [] if implied is None else [implied]
+            rights.append((right.node, _on(left, right, links, conditions)))
+            kept.append(self._lifetime(right, query.own))
+        if query.kept:
+            return _Made(self.network.without(left.node, rights, "", kept), left.members)
+        absent = [member for number, _ in numbers for member in query.unless[number].members]
+        awaits = self._lifetime(left, absent) or ()
+        return _Made(self.network.wait_without(left.node, rights, awaits, "", kept), left.members)
+
+    def _lifetime(self, made: _Made, others: Iterable[int]) -> Lifetime:
+        """What tuples await of other members."""
+        if self.query.kept:
+            return None
+        found = []
+        for other in sorted(others):
+            clock = self.query.members[other].clock
+            if clock is not None:
+                until = tuple(
+                    (Column(made.local(reach.column.member), reach.column.name), reach.most)
+                    for reach in self.query.reaches
+                    if reach.other == other and reach.column.member in made.members
+                )
+                found.append(Awaits(clock, until))
+        return tuple(found)
+
+
+def _on(left: _Made, right: _Made, links: Sequence[Link], conditions: Sequence[AnyCondition]) -> On:
+    """Conditions by the query's members as conditions by the tuples of two nodes, in an order of their own."""
+    local = [_between(link, left, right) for link in links]
+    joined = left.members + right.members
+    where = [condition.moved(joined.index) for condition in conditions]
+    return On(tuple(sorted(local, key=repr)), tuple(sorted(where, key=repr)))
+
+
+def _between(link: Link, left: _Made, right: _Made) -> Link:
+    if isinstance(link, Equal):
+        first, second = (
+            tuple(column.moved(side.local) for column in columns)
+            for columns, side in zip(link.sides, (left, right), strict=True)
+        )
+        return Equal(first, second)
+    if isinstance(link, Within):
+        return Within(link.first.moved(left.local), link.second.moved(right.local), link.least, link.most)
+    (lon, lat), (other_lon, other_lat) = link.sides
+    return Near(
+        (lon.moved(left.local), lat.moved(left.local)),
+        (other_lon.moved(right.local), other_lat.moved(right.local)),
+        link.reach_m,
+        link.less,
+    )

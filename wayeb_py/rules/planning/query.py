@@ -1,0 +1,162 @@
+"""What a rule asks of rows, without a word of how it is computed: members, conditions, and what must be absent.
+
+Members are numbers: the rule's own come first, those of each `unless` after them. Conditions name columns of members by
+these numbers. What follows from the conditions is worked out here: values that must be equal because both are equal to
+a third, and bounds of time between members that are bounded through others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Link, Within, members_of
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Rows of a table. `clock` is that of its rows to come, None if none come any more; `time` the column of it."""
+
+    name: str
+    table: str
+    clock: str | None = None
+    time: str = "ts"
+
+
+@dataclass(frozen=True, slots=True)
+class Absence:
+    """`unless`: no rows of these members fulfil these conditions."""
+
+    members: tuple[int, ...]
+    conditions: tuple[AnyCondition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A row of `other` that is in one match with a row is no later than its column and so many ticks.
+
+    It is the tightest bound that follows, right to the tick: between the rule's own members from the rule's conditions,
+    with those of an `unless` from both.
+    """
+
+    column: Column
+    other: int
+    most: int
+
+
+@dataclass(frozen=True)
+class Query:
+    """A choice of one row for each of the first `n_own` members for which the conditions hold and no `unless` does.
+
+    Of a `kept` query all rows stand until they are removed: its matches come and go. Otherwise rows happen, `reaches`
+    say how long they are needed, and an absence waits for the clocks. `decided` is when a match is decided; of matches
+    with the same rows of `once_for` the first counts.
+    """
+
+    name: str
+    members: tuple[Member, ...]
+    n_own: int
+    conditions: tuple[AnyCondition, ...] = ()
+    unless: tuple[Absence, ...] = ()
+    reaches: tuple[Reach, ...] = ()
+    kept: bool = False
+    once_for: tuple[int, ...] = ()
+    decided: Expression | None = None
+
+    @property
+    def own(self) -> frozenset[int]:
+        """The rule's own members."""
+        return frozenset(range(self.n_own))
+
+    def referred(self, absence: Absence) -> frozenset[int]:
+        """The rule's own members that an absence asks for."""
+        return frozenset(members_of(*absence.conditions)) & self.own
+
+    def conditions_among(self, members: frozenset[int]) -> list[AnyCondition]:
+        """The conditions on these members alone, which are the rule's own or those of an `unless`."""
+        asked = self.conditions
+        if not members <= self.own:
+            asked = tuple(condition for absence in self.unless for condition in absence.conditions)
+        return [condition for condition in asked if members_of(condition) <= members]
+
+    def own_conditions(self, member: int) -> list[AnyCondition]:
+        """The conditions on a member alone, and that its columns are equal which are equal to a third."""
+        found = self.conditions_among(frozenset({member}))
+        for columns in self.equal_columns:
+            here = sorted(column for column in columns if column.member == member)
+            found += [Equal((one,), (other,)) for one, other in pairwise(here)]
+        return list(dict.fromkeys(found))
+
+    @cached_property
+    def equal_columns(self) -> tuple[frozenset[Column], ...]:
+        """Columns that are all equal in every match; of each `unless` by itself, those of its own members.
+
+        At most one class of columns has a column of a given member and name, of the rule's own or of an `unless`.
+        """
+        found = list(_classes(self.conditions))
+        for absence in self.unless:
+            for columns in _classes((*self.conditions, *absence.conditions)):
+                found.append(frozenset(column for column in columns if column.member in absence.members))
+        return tuple(columns for columns in found if len(columns) > 1)
+
+    def times_between(self, some: Iterable[int], others: Iterable[int]) -> Within | None:
+        """The narrowest bound of time between two groups of members, of those that follow from all conditions."""
+        most = {(reach.column, reach.other): reach.most for reach in self.reaches}
+        found = []
+        for x in sorted(some):
+            for y in sorted(others):
+                x_time, y_time = (Column(member, self.members[member].time) for member in (x, y))
+                after, before = most.get((x_time, y)), most.get((y_time, x))
+                if after is not None and before is not None:
+                    found.append(Within(x_time, y_time, -before, after))
+        return min(found, key=lambda bound: bound.most - bound.least, default=None)
+
+    def crossing(self, left: frozenset[int], right: frozenset[int]) -> tuple[list[Link], list[AnyCondition]]:
+        """What joins two groups of members: links from left to right, and the other conditions on both.
+
+        Both groups are the rule's own members, or of one `unless`. Of columns that are all equal one of each group is
+        enough, since those within a group are equal already.
+        """
+        links: list[Link] = []
+        for columns in self.equal_columns:
+            one, other = (min((c for c in columns if c.member in side), default=None) for side in (left, right))
+            if one is not None and other is not None:
+                links.append(Equal((one,), (other,)))
+        conditions = []
+        for condition in self.conditions_among(left | right):
+            if members_of(condition) <= left or members_of(condition) <= right:
+                continue
+            if isinstance(condition, Equal) and condition.is_simple:
+                continue
+            link = linking(condition, left, right)
+            if link is None:
+                conditions.append(condition)
+            else:
+                links.append(link)
+        if not any(isinstance(link, Within) for link in links):
+            implied = self.times_between(left, right)
+            links += [] if implied is None else [implied]
+        return links, conditions
+
+
+def linking(condition: AnyCondition, left: frozenset[int], right: frozenset[int]) -> Link | None:
+    """The condition as a link from one group of members to another, None if an index cannot look it up."""
+    if not isinstance(condition, Link):
+        return None
+    first, second = ({column.member for column in side} for side in condition.sides)
+    if first <= left and second <= right:
+        return condition
+    return condition.flipped() if first <= right and second <= left else None
+
+
+def _classes(conditions: Iterable[AnyCondition]) -> tuple[frozenset[Column], ...]:
+    """Columns that equalities of one column with another tie together."""
+    class_of: dict[Column, frozenset[Column]] = {}
+    for condition in conditions:
+        if isinstance(condition, Equal) and condition.is_simple:
+            first, second = condition.columns
+            merged = class_of.get(first, frozenset({first})) | class_of.get(second, frozenset({second}))
+            class_of |= dict.fromkeys(merged, merged)
+    return tuple(dict.fromkeys(class_of.values()))

@@ -1,0 +1,95 @@
+"""What is known of the rows of a rule's members: how many there are, and how often a condition holds.
+
+It comes from a sample of rows, or from what a network has seen; where nothing is known, guesses that are usual in
+databases stand in. Shares are taken condition by condition, as if they had nothing to do with each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import prod
+
+import numpy as np
+
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, members_of
+from wayeb_py.rules.planning.query import Query
+from wayeb_py.rules.table import MISSING, Array
+
+UNKNOWN_ROWS = 1000.0
+GUESSED_WITHIN, GUESSED_NEAR, GUESSED_OTHER = 0.1, 0.01, 1 / 3
+MOST_COMBINATIONS = 100_000  # of sampled rows, by which a share is measured
+
+
+@dataclass(frozen=True)
+class Statistics:
+    """rows[member] = how many rows there are at a time; share[condition] = of how many combinations it holds."""
+
+    rows: tuple[float, ...] = ()
+    share: Mapping[AnyCondition, float] = field(default_factory=dict)
+
+    def n_rows(self, member: int) -> float:
+        """How many rows of a member there are at a time."""
+        return self.rows[member] if member < len(self.rows) else UNKNOWN_ROWS
+
+    def of(self, condition: AnyCondition) -> float:
+        """The share of combinations for which a condition holds, either way round."""
+        if condition in self.share:
+            return self.share[condition]
+        if isinstance(condition, Link) and condition.flipped() in self.share:
+            return self.share[condition.flipped()]
+        if isinstance(condition, Equal):
+            most = max(self.n_rows(member) for member in members_of(condition))
+            return min(1.0, (len(condition.columns) - 1) / max(most, 1.0))
+        if isinstance(condition, Within):
+            return GUESSED_WITHIN
+        return GUESSED_NEAR if isinstance(condition, Near) else GUESSED_OTHER
+
+
+def sampled(query: Query, samples: Sequence[Mapping[str, Array]], n_rows: Sequence[float] | None = None) -> Statistics:
+    """Statistics by samples of the rows of each member; `n_rows` if there are more of them than in the sample."""
+    sizes = [len(next(iter(sample.values()), ())) for sample in samples]
+    every = frozenset(range(len(query.members)))
+    conditions = (*query.conditions, *(condition for absence in query.unless for condition in absence.conditions))
+    asked = {condition for condition in conditions if len(members_of(condition)) > 1}
+    for columns in query.equal_columns:
+        asked |= {Equal((one,), (other,)) for one, other in combinations(sorted(columns), 2)}
+    implied = (query.times_between({one}, {other}) for one, other in combinations(sorted(every), 2))
+    asked |= {bound for bound in implied if bound is not None}
+    share = {
+        condition: _share(condition, samples, sizes)
+        for condition in asked
+        if all(sizes[member] for member in members_of(condition))
+    }
+    return Statistics(tuple(float(n) for n in (n_rows or sizes)), share)
+
+
+def _share(condition: AnyCondition, samples: Sequence[Mapping[str, Array]], sizes: Sequence[int]) -> float:
+    if isinstance(condition, Equal) and condition.is_simple:
+        first, second = (samples[column.member][column.name] for column in condition.columns)
+        return _meeting(first, second)
+    rng = np.random.default_rng(0)
+    members = sorted(members_of(condition))
+    n_combinations = int(min(MOST_COMBINATIONS, prod(float(sizes[member]) for member in members)))
+    picked = {member: rng.integers(0, sizes[member], n_combinations) for member in members}
+
+    def values(column: Column) -> Array:
+        taken: Array = samples[column.member][column.name][picked[column.member]]
+        return taken
+
+    return max(float(condition.holds(values).sum()), 0.5) / n_combinations
+
+
+def _meeting(first: Array, second: Array) -> float:
+    """The share of pairs with equal values, which knows that some values are frequent."""
+    first, second = first[first != MISSING], second[second != MISSING]
+    if not len(first) or not len(second):
+        return 1e-9
+    values, of_first = np.unique(first, return_counts=True)
+    others, of_second = np.unique(second, return_counts=True)
+    _, at, at_other = np.intersect1d(values, others, assume_unique=True, return_indices=True)
+    n_equal = float((of_first[at].astype(float) * of_second[at_other]).sum())
+    if n_equal:
+        return n_equal / (len(first) * len(second))
+    return 1 / max(len(values), len(others))

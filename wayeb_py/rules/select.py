@@ -1,0 +1,74 @@
+"""Rows of a table enter the network: those for which a member's own conditions hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from wayeb_py.kernels.ticks import FOREVER
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal
+from wayeb_py.rules.lifetime import Lifetime
+from wayeb_py.rules.lookup import Lookup, On
+from wayeb_py.rules.memory import Moment
+from wayeb_py.rules.node import Node, Step
+from wayeb_py.rules.table import I64, Array, Table
+from wayeb_py.rules.tuples import Delta, Tuples
+
+
+class Select(Node):
+    """The rows of a table for which all conditions hold, as tuples of one member."""
+
+    kind = "select"
+
+    def __init__(self, table: Table, where: tuple[AnyCondition, ...], name: str) -> None:
+        super().__init__((), (table,), name)
+        self.where = where
+        self._given = self._nothing
+        self._finders: dict[tuple[str, ...], Lookup] = {}
+
+    def selected(self, columns: Mapping[str, Array], n_rows: int) -> I64:
+        """Which rows of a batch belong here."""
+        rows: I64 = np.arange(n_rows, dtype=np.int64)
+        for condition in self.where:
+            asked = {column: columns[column.name][rows] for column in condition.columns}
+            rows = rows[condition.holds(asked.__getitem__)]
+        return rows
+
+    def give(self, added: I64, removed: I64) -> None:
+        """Rows that come and rows that go, for the step that follows."""
+        going = removed.reshape(1, -1)
+        for condition in self.where if removed.size else ():
+            going = going[:, condition.holds(Tuples(going, self.tables).values)]
+        self._given = Delta(added.reshape(1, -1), np.ascontiguousarray(going))
+
+    def is_due(self, step: Step) -> bool:
+        return self._given is not self._nothing
+
+    def change(self, step: Step) -> Delta:
+        given, self._given = self._given, self._nothing
+        self.counters.n_in += len(given)
+        return given
+
+    def find_by(self, *names: str, kept: Lifetime = None) -> None:
+        """Prepares for `find` by these columns, of rows that are kept so long."""
+        if names not in self._finders:
+            links = tuple(Equal((Column(0, name),), (Column(0, name),)) for name in names)
+            lookup = self._finders[names] = Lookup(On(links), self.tables, self.tables, stored_right=True)
+            self.use(lookup.entries, kept)
+
+    def find(self, columns: Mapping[str, I64]) -> tuple[I64, I64]:
+        """Of rows that are given by some of their values, those that are there, and their positions.
+
+        A row that is there twice is found twice.
+        """
+        wanted = Table("", dict.fromkeys(columns, np.int64))
+        rows = wanted.append(columns).reshape(1, -1)
+        found, positions = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        if self.memory is not None:
+            lookup = self._finders[tuple(columns)]
+            between_steps = int(FOREVER) - 1
+            for _, pairs in self.memory.matches(lookup, Tuples(rows, (wanted,)), Moment.AFTER, between_steps):
+                found.append(pairs.left_at)
+                positions.append(pairs.right[0][pairs.right_at])
+        return np.concatenate(found), np.concatenate(positions)

@@ -1,0 +1,109 @@
+"""How far a run is, and what it did: numbers for those who watch it and for those who read about it later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from wayeb_py.files.output.set_aside import Aside
+from wayeb_py.tally import LATE_FOR_CLOCK
+
+if TYPE_CHECKING:
+    from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.tally import Tally
+
+Phase = Literal["starting Spark", "recognising", "sorting", "recognising, sorted"]
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a run is; `n_bytes` of `total_bytes` are read in this phase, where the total is known (else 0)."""
+
+    phase: Phase
+    n_events: int
+    n_bytes: int
+    total_bytes: int
+
+
+@dataclass(slots=True)
+class Summary:
+    """What a run did."""
+
+    events: int = 0
+    entities: int = 0
+    streams: dict[str, dict[str, int]] = field(default_factory=dict)  # events and entities of each, of several
+    detections: dict[str, int] = field(default_factory=dict)  # by pattern, in the order of the file
+    episodes: int | None = None
+    aside: dict[str, int] = field(default_factory=dict)  # rows, by reason
+    aside_twice: int = 0  # of these, rows that have two reasons
+    unreadable: dict[str, dict[str, Any]] = field(default_factory=dict)  # values, by column
+    duplicates: int = 0
+    cleaned: dict[str, int] = field(default_factory=dict)  # values taken as missing, by what was wrong with them
+    warnings: list[str] = field(default_factory=list)  # sentences, each to be said on a line of its own
+    notes: list[str] = field(default_factory=list)  # on places, and on what no event satisfies
+    left_out: dict[str, tuple[str, ...]] = field(default_factory=dict)  # patterns, and the columns that they lack
+    sorted_on_disk: bool = False
+    seconds: float = 0.0
+    recognition_s: float | None = None  # of a processor, all tasks together; on Spark
+    out: str | None = None
+    aside_file: str | None = None
+    engine: str | None = None  # where it ran and why, if there was a choice
+
+    @property
+    def read_nothing(self) -> bool:
+        """Whether there was not one row to read: neither an event nor one to set aside."""
+        return self.events == 0 and not self.aside
+
+    @property
+    def aside_rows(self) -> int:
+        """Rows that were set aside, each counted once."""
+        return sum(self.aside.values()) - self.aside_twice
+
+    @property
+    def events_per_s(self) -> float:
+        return self.events / self.seconds if self.seconds > 0 else 0.0
+
+    def to_json(self) -> dict[str, Any]:
+        """The summary as JSON can hold it."""
+        return asdict(self) | {"events_per_s": round(self.events_per_s)}
+
+
+def summarise(
+    tally: Tally,
+    patterns: CompiledPatterns,
+    aside: Aside,
+    out: Path | None,
+    episodes: bool,
+    by_stream: Mapping[str, Tally] | None = None,
+) -> Summary:
+    """What was counted, by whichever engine, as a summary; `by_stream` where patterns read several."""
+    from wayeb_py.engine.arrival.clean import losses  # for start-up time
+
+    tallies = dict(by_stream or {}) or dict.fromkeys(patterns.by_stream, tally)
+    reasons = dict(aside.reasons)
+    if tally.late_for_clock:  # also those that were late for their own entity, and set aside for that
+        reasons[LATE_FOR_CLOCK] = tally.late_for_clock
+    return Summary(
+        events=tally.events,
+        entities=tally.entities,
+        streams={name: {"events": own.events, "entities": own.entities} for name, own in tallies.items()}
+        if len(tallies) > 1
+        else {},
+        detections={name: tally.detections[name] for name in patterns.names},
+        episodes=tally.episodes if episodes else None,
+        aside=reasons,
+        aside_twice=sum(reasons.values()) - aside.reasons.total(),
+        unreadable={name: asdict(unreadable) for name, unreadable in aside.unreadable.items()},
+        duplicates=tally.duplicates,
+        cleaned=dict(tally.cleaned),
+        warnings=[
+            warning
+            for name, own in tallies.items()
+            for warning in losses(own.cleaned, own.events, patterns.by_stream[name].stream.clean)
+        ],
+        notes=list(patterns.knowledge.notes),
+        out=None if out is None else str(out),
+        aside_file=str(aside.path) if aside.path is not None and aside.reasons else None,
+    )

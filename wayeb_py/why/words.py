@@ -1,0 +1,60 @@
+"""Words as an explanation looks at them: any letter at any event, back and forth, and times as their file says them.
+
+The recogniser never needs that: it takes events as they come and forgets them. Both evaluate values by the same code.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
+from wayeb_py.engine.values import Chunk, Values
+
+
+@dataclass(frozen=True, slots=True)
+class Words(ABC):
+    """Events in one chunk; those of one word lie together, in order."""
+
+    chunk: Chunk
+    values: Values
+    is_timestamp: bool
+    time_unit: str | None
+
+    @abstractmethod
+    def who(self, row: int) -> tuple[str, str | None]:
+        """Whose word an event is of: an entity, and the other one of a pair."""
+
+    def sender(self, row: int) -> str | None:
+        """The one of a pair that sent the event; None where a word is of one entity."""
+        return None
+
+    def word_begin(self, row: int) -> int:
+        """The row at which the word of an event begins."""
+        return row - int(self.chunk.seq[row])
+
+    def time_text(self, row: int) -> str:
+        """The event's time as its file says it."""
+        return self.instant_text(int(self.chunk.ts[row]))
+
+    def instant_text(self, ticks: int) -> str:
+        """A time as the file would say it."""
+        if self.is_timestamp:
+            text = np.datetime_as_string(np.datetime64(ticks * (10**9 // self.chunk.ticks_per_s), "ns"), timezone="UTC")
+            whole, _, fraction = str(text).rstrip("Z").partition(".")
+            fraction = fraction.rstrip("0")
+            return f"{whole}.{fraction}Z" if fraction else f"{whole}Z"
+        per_unit = self.chunk.ticks_per_s // TICKS_PER_S[self.time_unit or "s"]
+        return f"{ticks / per_unit:.10g}"
+
+    def instant_of(self, time: pa.ChunkedArray) -> int:
+        """A time, in a column of one, as it stands in the chunk."""
+        ticks = ticks_of(column_of(one_array(time), "time"), self.time_unit, "time")
+        return int(ticks.values[0]) * self.chunk.ticks_per_s // ticks.per_unit
+
+
+def one_array(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
