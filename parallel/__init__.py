@@ -6,13 +6,17 @@
 Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. What travels through Spark does so
 as parcels: whole Arrow tables as bytes, a few rows in all.
 
-    spark/    the session and everything below it: Java, the JVM, workers, what is shipped to them, how a task fails
+Each folder knows those above it:
+
     wire/     the form in which events and detections travel: parcels, shards, the order of arrival, a detection's id
-    batch/    files or a data frame become an output folder, by a plan
-    logs/     sources that can be read again from any offset: folders, Kafka topics, replays
-    stream/   a log becomes a running stream: the source that plans, the tasks that recognise, sinks
-    recovery/ what a restart goes on with: checkpoint, snapshots, versions of patterns, a ledger of batches
+    spark/    the session and everything below it: Java, the JVM, workers, what is shipped to them, how a task fails
+    durable/  what keeps a stream whole over a crash: sealed files, and places to test a crash at
+    logs/     sources that can be read again from any offset: folders, Kafka topics, replays; when they have to wait
+    sinks/    where detections of a stream go
     health/   what a running stream shows: rates, lag, back-pressure, metrics, why it died
+    recovery/ what a restart goes on with: checkpoint, snapshots, versions of patterns, a ledger of batches
+    batch/    files or a data frame become an output folder, by a plan
+    stream/   a log becomes a running stream: the source that plans, the tasks that recognise
     replay/   recorded events are sent again by their own time
 """
 

@@ -1,7 +1,7 @@
 """A data frame of events becomes a data frame of detections, inside a Spark user's own job.
 
     from wayeb_py.parallel import recognise
-    found = recognise(events, wayeb_py.compile("patterns/fleet.sre"))
+    found = recognise(events, wayeb_py.compile("patterns/fleet/driving.sre"))
 
 Rows are packed into parcels by shard, which are shuffled and recognised as those of files are, and what is found
 becomes rows at the very end. Everything is lazy, as Spark's own transformations are. Events of one entity and time keep
@@ -20,20 +20,20 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 import pyarrow as pa
 
 from wayeb_py.errors import EventsError
-from wayeb_py.files.arrow_types import TEXT, conform, is_text, plain, served_type
-from wayeb_py.files.block import TimeRange
+from wayeb_py.files.formats.arrow_types import TEXT, conform, is_text, plain, served_type
+from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted, absent
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, finish, recognise_events
-from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.task_errors import Raised
 from wayeb_py.parallel.spark.task_slots import count_task_slots
 from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch, unpack
 from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route_by_hash, route_to_groups
-from wayeb_py.parallel.wire.spool import Replayed
+from wayeb_py.parallel.wire.spool import Rereadable
 from wayeb_py.patterns import Patterns
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def recognise(
     if what not in get_args(Wish):
         raise ValueError(f"`{what}` is nothing to ask for; there are {', '.join(get_args(Wish))}")
     spark = events.sparkSession
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     for column in wanted.columns:
         if column.name not in events.columns:
             raise absent(column, "the data frame", events.columns)
@@ -153,7 +153,7 @@ def _packed(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> Dat
 def _recognised_in_place(taken: DataFrame, shared: Broadcast[JobSpec]) -> DataFrame:
     def parcels(batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         spec = shared.value
-        events = Replayed(pack(_conformed(batch, spec.schema)) for batch in batches)
+        events = Rereadable(pack(_conformed(batch, spec.schema)) for batch in batches)
         output, aside = spec.output(0, None), AsideLog()
         try:
             tally = recognise_events(spec, None, lambda: open_events(events), output, aside)

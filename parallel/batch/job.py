@@ -22,26 +22,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block
 from wayeb_py.files.discover import STDIN
-from wayeb_py.files.projection import Wanted
+from wayeb_py.files.formats.block import Block
+from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.read import EventReader, open_events
-from wayeb_py.files.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plan import Plan, make_plan
 from wayeb_py.parallel.batch.task import JobSpec, SetAside, TaskTally
 from wayeb_py.parallel.batch.task_output import By
-from wayeb_py.parallel.spark.bundle import pack_patterns
 from wayeb_py.parallel.spark.interruption import Interruption
 from wayeb_py.parallel.spark.launch import hush
+from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.found_schema import refuse_what_does_not_run, schema_of_found
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
-from wayeb_py.run.hindsight import FirstEvents, is_worth_looking_back, look_back
-from wayeb_py.run.runner import Positions, Progress, Summary, refuse_own_input, summarise
+from wayeb_py.run.sources import Positions, paths_by_stream, refuse_own_input
+from wayeb_py.run.summary import Progress, Summary, summarise
+from wayeb_py.run.unmatched import FirstEvents, is_worth_looking_back, look_back
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -79,8 +79,10 @@ def run(
     told in one line what was chosen and why.
     """
     began_s = time.perf_counter()
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    refuse_what_does_not_run(patterns)
+    wanted = patterns.wanted
     target, folder = find_place(out, by, "episodes" if episodes else "detections", csv_safe)
+    by_stream = paths_by_stream(patterns, paths)
     refuse_own_input(target, paths)
     if any(os.fspath(path) == STDIN for path in paths):
         raise DataError(
@@ -88,7 +90,7 @@ def run(
         )
     reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
     found = schema_of_found(patterns, reader.schema, episodes)
-    positions = Positions(patterns, paths, since_s, until_s) if target.format in ("geojson", "kml") else None
+    positions = Positions(patterns, by_stream, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:
             spark = _session(stack, master, workers, on_progress)
@@ -254,7 +256,8 @@ class _Job:
             return []
         first = FirstEvents()
         first.take(self.reader)
-        return look_back(self.patterns, first, tally.events, tally.detections)
+        (stream,) = self.patterns.by_stream  # more are refused on Spark
+        return look_back(self.patterns, {stream: first}, tally.events, tally.detections)
 
     def _tell(self, job_context: schemes.JobContext) -> None:
         if self.on_progress is not None:

@@ -15,33 +15,34 @@ import pyarrow as pa
 
 from wayeb_py import __version__
 from wayeb_py.errors import DataError
-from wayeb_py.files.render import plain_table
+from wayeb_py.files.output.table_text import plain_table
+from wayeb_py.files.output.write import STDOUT, Output, OutputFile, find_output_file, means_folder, open_output
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.write import STDOUT, Output, Target, find_target, means_folder, open_output
 from wayeb_py.parallel.batch.output_folder import OutputFolder
 from wayeb_py.parallel.batch.task import JobSpec, TaskTally
 from wayeb_py.parallel.batch.task_output import By
-from wayeb_py.run.runner import Positions, Summary
+from wayeb_py.run.sources import Positions
+from wayeb_py.run.summary import Summary
 
 
 def find_place(
     out: str | os.PathLike[str], by: Sequence[By], stem: str, csv_safe: bool = False
-) -> tuple[Target, OutputFolder | None]:
+) -> tuple[OutputFile, OutputFolder | None]:
     """The file that is meant, or the folder: one that is there, a name without an extension, any name for `by`."""
     text = os.fspath(out)
     if by and (text == STDOUT or Path(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
     if text == STDOUT or not (means_folder(text) or by):
-        return find_target(text, stem, csv_safe), None
+        return find_output_file(text, stem, csv_safe), None
     path = Path(os.path.abspath(text))
-    return Target(path, "parquet"), OutputFolder(path)
+    return OutputFile(path, "parquet"), OutputFolder(path)
 
 
-def open_single(target: Target, positions: Positions | None) -> Output:
+def open_single(target: OutputFile, positions: Positions | None) -> Output:
     """The writer of a single file, held back until it is complete."""
     if positions is None:
         return open_output(target, held=True)
-    from wayeb_py.view.geojson_kml import GeoOutput
+    from wayeb_py.view.geojson_kml import GeoOutput  # for start-up time
 
     assert target.path is not None
     return GeoOutput(target.path, target.format, positions.layout, positions.read)

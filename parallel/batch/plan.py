@@ -67,9 +67,9 @@ def make_plan(
     return _by_partition(patterns, reader, choice, n_workers)
 
 
-def _asked_for(patterns: Patterns, scheme: Scheme) -> scheme_choice.Choice:
+def _asked_for(patterns: Patterns, scheme: Scheme) -> scheme_choice.SchemeChoice:
     schemes.require_known(scheme)
-    return scheme_choice.Choice(scheme, "as asked for", len(patterns.distinct))
+    return scheme_choice.SchemeChoice(scheme, "as asked for", len(patterns.distinct))
 
 
 def _n_tasks(reader: EventReader, n_workers: int) -> int:
@@ -89,7 +89,7 @@ def _by_pattern(patterns: Patterns, reader: EventReader, why: str, n_workers: in
     return Plan("pattern", f"{why}: {counted(len(groups), 'group')} of patterns", (whole(reader.files),), None, groups)
 
 
-def _by_partition(patterns: Patterns, reader: EventReader, choice: scheme_choice.Choice, n_workers: int) -> Plan:
+def _by_partition(patterns: Patterns, reader: EventReader, choice: scheme_choice.SchemeChoice, n_workers: int) -> Plan:
     routing, n_groups = route(sample_keys(reader), n_workers, choice.most_groups, SHARDS_A_WORKER * n_workers)
     groups: tuple[tuple[str, ...], ...] = ()
     if n_groups > 1:

@@ -58,7 +58,7 @@ def measure_costs(patterns: Patterns, sample: pa.Table) -> dict[str, float]:
 
     With more patterns than can be measured one by one, sets of neighbours are, and share what they took.
     """
-    events = put_in_order(patterns, sample).slice(0, COSTED_ROWS)
+    events = put_in_order(patterns.meaning.stream, sample).slice(0, COSTED_ROWS)
     sets = [tuple(patterns.compiled[number].name for number in same) for same in patterns.numbers_of_distinct]
     size = -(-len(sets) // MOST_MEASURED)
     costs: dict[str, float] = {}

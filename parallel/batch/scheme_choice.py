@@ -39,7 +39,7 @@ A_BYTE_IN_ROWS = 1 / 60  # of text, where no footer counts rows
 
 
 @dataclass(frozen=True, slots=True)
-class Facts:
+class JobFacts:
     """What is known of a job without reading an event."""
 
     n_patterns: int  # that differ
@@ -64,7 +64,7 @@ class Costs:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SchemeChoice:
     """A scheme, why it, and into how many groups the patterns may be split for entities that are too heavy."""
 
     scheme: Scheme
@@ -73,13 +73,13 @@ class Choice:
     seconds: dict[Scheme, float] = field(default_factory=dict)  # estimated
 
 
-def choose(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: int) -> Choice:
+def choose(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: int) -> SchemeChoice:
     """The scheme for a job."""
     facts = survey(patterns, reader, layout, n_workers)
     return settled(facts) or decide(facts, measure(patterns, reader))
 
 
-def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: int) -> Facts:
+def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: int) -> JobFacts:
     """What can be told from names, sizes and footers."""
     total = max(1, sum(split.n_bytes for split in layout.splits))
     packed = pack_splits(layout.splits, n_workers)
@@ -87,7 +87,7 @@ def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: i
         opened.n_rows if opened.n_rows is not None else ceil(opened.file.n_bytes * A_BYTE_IN_ROWS)
         for opened in reader.files
     ]
-    return Facts(
+    return JobFacts(
         n_patterns=len(patterns.distinct),
         n_files=len(reader.files),
         n_events=sum(rows),
@@ -99,10 +99,10 @@ def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: i
     )
 
 
-def settled(facts: Facts) -> Choice | None:
+def settled(facts: JobFacts) -> SchemeChoice | None:
     """The choice where costs cannot change it: read once, shuffled never, and all workers busy."""
     if facts.promise is not None and facts.fullest * facts.n_workers <= BALANCED:
-        return Choice("source", f"{_describe(facts)}; nothing needs to be shuffled")
+        return SchemeChoice("source", f"{_describe(facts)}; nothing needs to be shuffled")
     return None
 
 
@@ -114,7 +114,7 @@ def measure(patterns: Patterns, reader: EventReader) -> Costs | None:
     if not sample.num_rows:
         return None
     heaviest = share_of_heaviest(sample.column(reader.wanted.key.name))
-    few = put_in_order(patterns, sample).slice(0, COSTED_ROWS)
+    few = put_in_order(patterns.meaning.stream, sample).slice(0, COSTED_ROWS)
     n_few = few.num_rows
     began = time.perf_counter()
     unpack(pack(few.take(np.random.default_rng(0).permutation(n_few))))
@@ -137,10 +137,10 @@ def share_of_heaviest(keys: pa.ChunkedArray) -> float:
     return float(pc.max(counts).as_py() or 0) / max(1, len(keys))
 
 
-def decide(facts: Facts, costs: Costs | None) -> Choice:
+def decide(facts: JobFacts, costs: Costs | None) -> SchemeChoice:
     """The scheme whose last task ends first; of schemes that take about as long, the one that reads least."""
     if costs is None:  # the scheme that no input is wrong for
-        return Choice("partition", f"{_describe(facts)}; no event in a sample")
+        return SchemeChoice("partition", f"{_describe(facts)}; no event in a sample")
     most_groups = _most_groups(facts, costs)
     seconds: dict[Scheme, float] = {}
     if facts.promise is not None:
@@ -154,10 +154,10 @@ def decide(facts: Facts, costs: Costs | None) -> Choice:
     shares = " and ".join(f"{seconds[scheme] / max(seconds[other], 1e-9):.0%} of that of {other}" for other in others)
     heavy = f", one entity has {costs.heaviest:.0%} of the events" if costs.heaviest * facts.n_workers > 1 else ""
     why = f"{_describe(facts)}{heavy}; by a sample its work takes {shares}"
-    return Choice(scheme, why, most_groups, seconds)
+    return SchemeChoice(scheme, why, most_groups, seconds)
 
 
-def _partition_s(facts: Facts, costs: Costs, most_groups: int) -> float:
+def _partition_s(facts: JobFacts, costs: Costs, most_groups: int) -> float:
     readers = min(facts.n_workers, facts.n_even_splits)
     moved_s = costs.pack_s * MOVED
     copies = _copies(facts, costs, most_groups)
@@ -167,17 +167,17 @@ def _partition_s(facts: Facts, costs: Costs, most_groups: int) -> float:
     return STAGE_S + facts.n_events * (first + second)
 
 
-def _pattern_s(facts: Facts, costs: Costs) -> float:
+def _pattern_s(facts: JobFacts, costs: Costs) -> float:
     n_groups = min(facts.n_workers, facts.n_patterns)
     return facts.n_events * (costs.read_s + _share_of_largest(costs, n_groups) * costs.recognise_s)
 
 
-def _most_groups(facts: Facts, costs: Costs) -> int:
+def _most_groups(facts: JobFacts, costs: Costs) -> int:
     """How many groups may share a heavy entity: it is sent to each, which pays only where recognising costs more."""
     return max(1, facts.n_patterns) if costs.recognise_s > costs.pack_s * MOVED else 1
 
 
-def _copies(facts: Facts, costs: Costs, most_groups: int) -> int:
+def _copies(facts: JobFacts, costs: Costs, most_groups: int) -> int:
     """How many tasks look at the heaviest entity; as `shuffle.route` does it."""
     return max(1, min(most_groups, ceil(costs.heaviest * facts.n_workers)))
 
@@ -191,7 +191,7 @@ def _share_of_largest(costs: Costs, n_groups: int) -> float:
     return max(groups) / total if total > 0 else 1.0
 
 
-def _describe(facts: Facts) -> str:
+def _describe(facts: JobFacts) -> str:
     layout = "in no order of entities" if facts.promise is None else f"where {facts.promise}"
     parts = [counted(facts.n_patterns, "pattern"), f"{counted(facts.n_files, 'file')} {layout}"]
     return ", ".join([*parts, counted(facts.n_workers, "worker")])

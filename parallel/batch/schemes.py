@@ -22,7 +22,7 @@ from wayeb_py.parallel.spark.task_errors import Errors, Raised
 from wayeb_py.parallel.wire.packer import Packer, open_events
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
 from wayeb_py.parallel.wire.routing import Routing
-from wayeb_py.parallel.wire.spool import Replayed
+from wayeb_py.parallel.wire.spool import Rereadable
 
 if TYPE_CHECKING:
     from pyspark import Accumulator, Broadcast
@@ -124,7 +124,7 @@ def shuffled(parcels: DataFrame, shared: Broadcast[JobSpec], errors: Errors | Ra
     def run(target: int, parcels: Iterator[Parcel]) -> Iterator[Parcel]:
         spec = shared.value
         shard = routing.targets[target]
-        events = Replayed(parcel.payload for parcel in parcels)
+        events = Rereadable(parcel.payload for parcel in parcels)
         unit = spec.patterns_of(None).meaning.stream.time_unit
         output, aside = spec.output(target, unit), AsideLog()
         try:

@@ -27,8 +27,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from wayeb_py.files.block import Selection, TimeRange
 from wayeb_py.files.discover import EventFile
+from wayeb_py.files.formats.block import Selection, TimeRange
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import BATCH_ROWS, EventReader, OpenedFile, open_file
 from wayeb_py.providers.convert import RECORD

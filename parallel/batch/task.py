@@ -16,13 +16,13 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.tie_order import Disorder
-from wayeb_py.files.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
+from wayeb_py.files.formats.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.sort import sort_events
 from wayeb_py.parallel.batch.task_output import By, ParcelOutput, PartOutput, TaskOutput
-from wayeb_py.parallel.spark.bundle import open_patterns
+from wayeb_py.parallel.spark.pattern_bundle import open_patterns
 from wayeb_py.parallel.wire.parcel import Parcel, pack
 from wayeb_py.parallel.wire.spool import Spool
 from wayeb_py.patterns import Patterns
@@ -50,7 +50,7 @@ class JobSpec:
 
     def wanted(self, group: int | None) -> Wanted:
         patterns = self.patterns_of(group)
-        return Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        return patterns.wanted
 
     def schema_of(self, wanted: Wanted) -> pa.Schema:
         return pa.schema([self.schema.field(name) for name in wanted.names])
@@ -190,7 +190,7 @@ def _attempt(
     tally.episodes = n_episodes
     tally.add(recogniser.counts)
     if keys is not None:
-        keys.append(recogniser.entities.keys())
+        keys.append(recogniser.of().entities.keys())
     return tally
 
 

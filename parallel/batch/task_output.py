@@ -21,11 +21,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from wayeb_py.columns import TICKS_PER_S
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import TICKS_PER_S
+from wayeb_py.files.output.table_text import plain_table
+from wayeb_py.files.output.whole_file import telling_faults
 from wayeb_py.files.projection import TimeUnit
-from wayeb_py.files.render import plain_table
-from wayeb_py.files.whole_file import telling_faults
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack
 from wayeb_py.parallel.wire.spool import Spool
 

@@ -16,7 +16,7 @@ from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.metrics import PREFIX, Metric, samples
-from wayeb_py.parallel.health.view import View
+from wayeb_py.parallel.health.stream_view import StreamView
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class _Collector:
     """Makes metrics of a view whenever Prometheus asks for them."""
 
-    def __init__(self, look: Callable[[], View]) -> None:
+    def __init__(self, look: Callable[[], StreamView]) -> None:
         self._look = look
 
     def collect(self) -> Iterator[Family]:
@@ -44,7 +44,7 @@ class _Collector:
             yield family
 
 
-def registry_of(look: Callable[[], View]) -> CollectorRegistry:
+def registry_of(look: Callable[[], StreamView]) -> CollectorRegistry:
     """What prometheus_client renders; DataError where it is not installed."""
     try:
         from prometheus_client import CollectorRegistry
@@ -70,7 +70,7 @@ class _Silent(WSGIRequestHandler):
 class MetricsServer:
     """Answers `GET /metrics` with the view of that moment, and `GET /view` with the same as JSON."""
 
-    def __init__(self, port: int, look: Callable[[], View]) -> None:
+    def __init__(self, port: int, look: Callable[[], StreamView]) -> None:
         registry = registry_of(look)
         from prometheus_client import make_wsgi_app
 
@@ -115,7 +115,7 @@ class MetricsFile:
         except OSError as error:
             raise DataError(f"metrics cannot be written: {error.strerror}", str(path)) from None
 
-    def write(self, view: View) -> None:
+    def write(self, view: StreamView) -> None:
         self._file.write(json.dumps(view.to_json()) + "\n")
         self._file.flush()
 

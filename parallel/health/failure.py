@@ -10,11 +10,11 @@ import re
 import sys
 import traceback
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError, PassingError, WayebError, visible
-from wayeb_py.parallel.health.log_lines import Form, Lines
+from wayeb_py.parallel.health.log_lines import Form, LogLines
 
 # What Spark's text has in it, what happened, the remedy, and whether the fault may be gone at the next start; the first
 # that is found holds.
@@ -163,9 +163,9 @@ def _first_line(text: str) -> str:
     return next((line.strip() for line in text.splitlines() if line.strip()), "no message")
 
 
-def keep_details(folder: Path, error: BaseException) -> Path | None:
+def keep_details(folder: Path, error: BaseException, clock: Clock = SYSTEM) -> Path | None:
     """Writes everything that is known of an error to a file of its own; None where nothing can be written."""
-    path = folder / f"died-{datetime.now(UTC):%Y%m%dT%H%M%S}.log"
+    path = folder / f"died-{clock.utc():%Y%m%dT%H%M%S}.log"
     text = "".join(traceback.format_exception(error)) + "\n" + _text(error) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -181,7 +181,7 @@ def say_last(error: BaseException, folder: Path, form: Form = "text") -> Cause:
     details = None if is_whole else keep_details(folder, error)
     cause = find_cause(error)
     if form == "json":
-        Lines("json").tell("died", cause.message, "error", remedy=cause.hint, passing=cause.passing, details=details)
+        LogLines("json").tell("died", cause.message, "error", remedy=cause.hint, passing=cause.passing, details=details)
     else:
         print(cause.line(details), file=sys.stderr, flush=True)
     return cause

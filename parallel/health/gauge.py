@@ -1,18 +1,19 @@
 """What a log offers and what batches take become the time for which the log waited, in a small file.
 
 The gauge lives where batches are planned, a process of Spark's that no other can ask: so it writes what it knows to
-a file that `view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock stands
-while the log's buffer is full; of any other log it sees when events arrived.
+a file that `stream_view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock
+stands while the log's buffer is full; of any other log it sees when events arrived.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from wayeb_py.parallel.health.pressure import (
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.logs.pressure import (
     Capacity,
     LivePressure,
     SourceState,
@@ -20,7 +21,6 @@ from wayeb_py.parallel.health.pressure import (
     read_states,
     write_states,
 )
-from wayeb_py.parallel.logs.log import Log, Offsets
 
 FOLDER = "health"  # beside the checkpoint
 FILE = "gauge.json"
@@ -38,15 +38,15 @@ class GaugeOptions:
 class Gauge:
     """The gauge of one query; lives where its batches are planned."""
 
-    def __init__(self, log: Log, options: GaugeOptions, clock_s: Callable[[], float] = time.monotonic) -> None:
-        self._log, self._options, self._clock_s = log, options, clock_s
-        self._clock = log.clock
+    def __init__(self, log: Log, options: GaugeOptions, clock: Clock = SYSTEM) -> None:
+        self._log, self._options, self._clock = log, options, clock
+        self._log_clock = log.clock
         self._live = LivePressure(options.capacity)
         self._written_s = -WRITE_EVERY_S
 
     @property
     def states(self) -> Mapping[str, SourceState]:
-        return self._live.states if self._clock is None else self._clock.states
+        return self._live.states if self._log_clock is None else self._log_clock.states
 
     def offered(self, taken: Offsets, frozen: Offsets | None = None) -> Offsets:
         """How far the log goes now; everything below `taken` is in batches that were planned before.
@@ -54,25 +54,25 @@ class Gauge:
         A log that is `frozen` ends there from the start, and whatever its clock says.
         """
         if frozen is not None:
-            self._clock = None
-        now_s = self._clock_s()
-        if self._clock is not None:
-            offered = self._clock.offer(now_s, taken)
+            self._log_clock = None
+        now_s = self._clock.steady_s()
+        if self._log_clock is not None:
+            offered = self._log_clock.offer(now_s, taken)
         else:
             offered = self._log.latest() if frozen is None else frozen
-            self._live.look(self._clock_s(), offered, taken)
+            self._live.look(self._clock.steady_s(), offered, taken)
         if now_s - self._written_s >= WRITE_EVERY_S:
             self._write(now_s)
         return offered
 
     def planned(self, end: Offsets) -> None:
         """A batch has been planned that ends there."""
-        if self._clock is not None:
+        if self._log_clock is not None:
             for partition, offset in end.items():
-                self._clock.take(partition, offset)
+                self._log_clock.take(partition, offset)
         else:
             self._live.take(end)
-        self._write(self._clock_s())
+        self._write(self._clock.steady_s())
 
     def _write(self, now_s: float) -> None:
         self._written_s = now_s

@@ -12,43 +12,45 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import IO, Any, Literal
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import visible
-from wayeb_py.parallel.health.view import View
+from wayeb_py.parallel.health.stream_view import StreamView
 
 Form = Literal["text", "json"]
 JOIN_S = 2.0
 
 
-class Lines:
+class LogLines:
     """A log on standard error; each line is whole, and is one event."""
 
-    def __init__(self, form: Form = "text", stream: IO[str] | None = None) -> None:
-        self.form, self._stream = form, stream
+    def __init__(self, form: Form = "text", stream: IO[str] | None = None, clock: Clock = SYSTEM) -> None:
+        self.form, self._stream, self._clock = form, stream, clock
 
     def tell(self, event: str, message: str, level: str = "info", **facts: Any) -> None:
         """One event: what kind it is, what to say of it, and its facts for programs."""
         if self.form == "json":
-            line = _as_json(event, message, level, facts)
+            line = _as_json(self._clock, event, message, level, facts)
         else:
             mark = "" if level == "info" else f"{level}: "
-            line = f"{_now()} {mark}{visible(message)}"
+            line = f"{_time_of_day(self._clock)} {mark}{visible(message)}"
         print(line, file=self._stream or sys.stderr, flush=True)
 
-    def tell_batch(self, view: View, more: str = "") -> None:
+    def tell_batch(self, view: StreamView, more: str = "") -> None:
         """How things are after a batch."""
         message = render_line(view) + (f"; {more}" if more else "")
         self.tell("progress" if more else "batch", message, **(view.to_json() if self.form == "json" else {}))
 
 
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+def _time_of_day(clock: Clock) -> str:
+    return clock.utc().isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _as_json(event: str, message: str, level: str, facts: dict[str, Any]) -> str:
-    return json.dumps({"at": _now(), "level": level, "event": event, "message": message} | facts, default=str)
+def _as_json(clock: Clock, event: str, message: str, level: str, facts: dict[str, Any]) -> str:
+    return json.dumps(
+        {"at": _time_of_day(clock), "level": level, "event": event, "message": message} | facts, default=str
+    )
 
 
 @contextmanager
@@ -89,10 +91,10 @@ def json_line(line: bytes) -> bytes:
     if not text:
         return b""
     said = text.removeprefix("spark: ")
-    return _as_json("said" if said == text else "spark", said, "warning", {}).encode() + b"\n"
+    return _as_json(SYSTEM, "said" if said == text else "spark", said, "warning", {}).encode() + b"\n"
 
 
-def render_line(view: View) -> str:
+def render_line(view: StreamView) -> str:
     """What matters of a stream after a batch, in one line."""
     parts = [
         f"batch {view.batch}" if view.batch >= 0 else "no batch yet",

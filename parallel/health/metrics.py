@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from wayeb_py.files.set_aside import kind_of
+from wayeb_py.files.output.set_aside import kind_of
 
 if TYPE_CHECKING:
-    from wayeb_py.parallel.health.view import View
+    from wayeb_py.parallel.health.stream_view import StreamView
 
 PREFIX = "wayeb_"
 MOST_REASONS, OTHER = 50, "other reasons"
@@ -100,7 +100,7 @@ _WHOLE = {
 Sample = tuple[Metric, str, float]  # metric, value of its label, value
 
 
-def samples(view: View) -> Iterator[Sample]:
+def samples(view: StreamView) -> Iterator[Sample]:
     """All metrics of a view."""
     for name, of_label in view.sums.items():
         metric = COUNTERS.get(name) or Metric(f"{name}_total", "counter", "source", "Counted by the recogniser.")

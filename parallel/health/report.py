@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from wayeb_py.parallel.health.exporter import MetricsFile, MetricsServer
-from wayeb_py.parallel.health.log_lines import Form, Lines, duration
-from wayeb_py.parallel.health.view import Health, View
+from wayeb_py.parallel.health.log_lines import Form, LogLines, duration
+from wayeb_py.parallel.health.stream_view import Health, StreamView
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
     from wayeb_py.parallel.health.screen import Screen
-    from wayeb_py.parallel.stream.sinks import Batch
-    from wayeb_py.parallel.stream.stream import StreamSummary
+    from wayeb_py.parallel.health.stream_summary import StreamSummary
+    from wayeb_py.parallel.sinks.sinks import Batch
 
 EVERY_S = 1.0
 LEAST_OFTEN_S = 10.0
@@ -50,7 +50,7 @@ class Report:
 
     def __init__(self, health: Health, reporting: Reporting | None = None, every_s: float = EVERY_S) -> None:
         self.health, self.reporting = health, reporting or Reporting()
-        self.lines = Lines(self.reporting.log or "text")
+        self.lines = LogLines(self.reporting.log or "text")
         self._screen: Screen | None = None
         self._server: MetricsServer | None = None
         self._file: MetricsFile | None = None
@@ -73,7 +73,7 @@ class Report:
             self._server = MetricsServer(reporting.metrics_port, self.health.look)
             self.lines.tell("metrics", f"metrics: {self._server.url}", url=self._server.url)
         if not reporting.quiet and reporting.log is None and sys.stderr.isatty():
-            from wayeb_py.parallel.health.screen import Screen
+            from wayeb_py.parallel.health.screen import Screen  # for start-up time
 
             self._screen = Screen(reporting.title)
         self._thread.start()
@@ -136,7 +136,7 @@ class Report:
                 self._timed = one.batchId
                 self.health.timed(one.durationMs["triggerExecution"] / 1000)
 
-    def _tell(self, view: View) -> None:
+    def _tell(self, view: StreamView) -> None:
         new_batch = view.batch != self._batch
         self._batch = view.batch
         if new_batch:
@@ -153,7 +153,7 @@ class Report:
             self._file.write(view)
         self._tell_of_silence(view)
 
-    def _tell_of_silence(self, view: View) -> None:
+    def _tell_of_silence(self, view: StreamView) -> None:
         for source, facts in view.sources.items():
             name = f"source {source}" if source else "the source"
             if facts.idle_s >= self.reporting.idle_s and source not in self._silent:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.errors import visible
 from wayeb_py.parallel.health.log_lines import duration
-from wayeb_py.parallel.health.view import View
+from wayeb_py.parallel.health.stream_view import StreamView
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -29,7 +29,7 @@ class Screen:
         self._live = Live(console=console or Console(stderr=True), auto_refresh=False, transient=False)
         self._live.start()
 
-    def show(self, view: View) -> None:
+    def show(self, view: StreamView) -> None:
         """Draws a view, not quite as wide as the terminal: at its last column the `^C` that a terminal writes would go
         to a line of its own, and the picture could not be taken back whole."""
         from rich.constrain import Constrain
@@ -42,7 +42,7 @@ class Screen:
         self._live.stop()
 
 
-def draw(title: str, view: View) -> RenderableType:
+def draw(title: str, view: StreamView) -> RenderableType:
     """The picture of a view."""
     from rich.columns import Columns
     from rich.panel import Panel
@@ -72,7 +72,7 @@ def _plain(name: str) -> str:
     return escape(visible(name))
 
 
-def _rates(view: View) -> RenderableType:
+def _rates(view: StreamView) -> RenderableType:
     lag = f"{view.lag_events:,}"
     rows = [
         ("input", f"{view.input_per_s:,.0f}/s"),
@@ -95,7 +95,7 @@ def _ratio(ratio: float) -> str:
     return f"[{colour}]{ratio:.2f} {word}[/]"
 
 
-def _sources(view: View) -> RenderableType:
+def _sources(view: StreamView) -> RenderableType:
     rows = [
         (source or "all", f"{_ratio(facts.ratio)}, lag {facts.lag_events:,}")
         for source, facts in sorted(view.sources.items(), key=lambda one: -one[1].ratio)[:SHOWN_SOURCES]
@@ -105,7 +105,7 @@ def _sources(view: View) -> RenderableType:
     return _table(*rows, head="sources")
 
 
-def _detections(view: View) -> RenderableType:
+def _detections(view: StreamView) -> RenderableType:
     found = sorted(view.sums.get("detections", {}).items(), key=lambda one: -one[1])
     rows = [(name, f"{round(count):,}") for name, count in found[:SHOWN_PATTERNS]]
     if len(found) > SHOWN_PATTERNS:
@@ -115,7 +115,7 @@ def _detections(view: View) -> RenderableType:
     return _table(*(rows or [("none yet", "")]), head="detections")
 
 
-def _faults(view: View) -> RenderableType:
+def _faults(view: StreamView) -> RenderableType:
     rows = [
         (word, f"{view.sum(name):,}")
         for name, word in (

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.whole_file import make_folder, write_whole
-from wayeb_py.parallel.recovery.seal import seal, unseal
+from wayeb_py.files.output.whole_file import make_folder, write_whole
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
 
 FILE = "totals.json"
 

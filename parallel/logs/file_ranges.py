@@ -26,12 +26,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from wayeb_py.errors import DataError
-from wayeb_py.files import lines as texts
-from wayeb_py.files.delimited import carriage_returns
 from wayeb_py.files.discover import EventFile, require_file
-from wayeb_py.files.lines import Lines, is_wide, last_row_end, long_line, read_lines, row_ends, wide_text
-from wayeb_py.files.ndjson import read_objects
-from wayeb_py.files.unreadable import DECODING_ERRORS, unreadable_file
+from wayeb_py.files.formats import lines as texts
+from wayeb_py.files.formats.delimited import carriage_returns
+from wayeb_py.files.formats.lines import LineBlock, is_wide, last_row_end, long_line, read_lines, row_ends, wide_text
+from wayeb_py.files.formats.ndjson import read_objects
+from wayeb_py.files.formats.unreadable import DECODING_ERRORS, unreadable_file
 
 RANGE_BYTES = 8 << 20  # of text: reading goes on in the middle of a range by skipping its first lines
 QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long
@@ -47,7 +47,7 @@ class Unfinished(Exception):  # noqa: N818 (nothing is wrong yet)
     """The file is not whole yet, or never will be."""
 
 
-class NotQuiet(Exception):  # noqa: N818 (nothing is wrong)
+class StillGrowing(Exception):  # noqa: N818 (nothing is wrong)
     """A writer may still be adding to the file, and nothing of it can be read before it is whole."""
 
 
@@ -95,7 +95,7 @@ class FileLook:
 def look_at(look: FileLook) -> list[FileRange]:
     """The ranges of a file that are there and not known yet.
 
-    Raises NotQuiet, Unfinished, or DataError where the file is not the one that was known.
+    Raises StillGrowing, Unfinished, or DataError where the file is not the one that was known.
     """
     file, known, stat = look.file, look.known, look.stat
     if known is not None and known.fault is not None:
@@ -128,7 +128,7 @@ def _look_anew(look: FileLook) -> list[FileRange]:
         if is_growing(file):
             return list(_find_lines(look, None))
         if file.format in ("csv", "ndjson") and look.quiet_s < QUIET_S:
-            raise NotQuiet
+            raise StillGrowing
         n_rows, mark = _count_rows(file), _mark(file.path, stat.st_size)
     except FileNotFoundError:
         raise
@@ -303,10 +303,10 @@ def rows_of(data: bytes, file_format: str) -> tuple[npt.NDArray[np.int64], npt.N
     return starts[is_row], ends[is_row]
 
 
-def unpacked(file: EventFile) -> Iterator[Lines]:
+def unpacked(file: EventFile) -> Iterator[LineBlock]:
     for index, lines in enumerate(read_lines(file, quotes=file.format == "csv")):
         if index == 0 and file.format == "csv":
-            lines = Lines(lines.data.partition(b"\n")[2], 2, lines.n_bytes)
+            lines = LineBlock(lines.data.partition(b"\n")[2], 2, lines.n_bytes)
         yield lines
 
 

@@ -29,8 +29,9 @@ import pyarrow.types as pt
 
 from wayeb_py.columns import kind_of
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.arrow_types import conform, describe, is_text, plain, served_type
-from wayeb_py.files.block import (
+from wayeb_py.files.discover import EventFile
+from wayeb_py.files.formats.arrow_types import conform, describe, is_text, plain, served_type
+from wayeb_py.files.formats.block import (
     AsideRow,
     Block,
     Selection,
@@ -41,13 +42,12 @@ from wayeb_py.files.block import (
     row_values,
     select_rows,
 )
-from wayeb_py.files.delimited import DelimitedEvents
-from wayeb_py.files.discover import EventFile
-from wayeb_py.files.lines import Lines
-from wayeb_py.files.ndjson import parse_lines
-from wayeb_py.files.parquet import refuse_bomb, sound_batches, two_columns, wanted_leaves
-from wayeb_py.files.projection import Column, Wanted
-from wayeb_py.files.unreadable import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
+from wayeb_py.files.formats.delimited import DelimitedEvents
+from wayeb_py.files.formats.lines import LineBlock
+from wayeb_py.files.formats.ndjson import parse_lines
+from wayeb_py.files.formats.parquet import refuse_bomb, sound_batches, two_columns, wanted_leaves
+from wayeb_py.files.formats.unreadable import DECODING_ERRORS, is_of_the_system, require_sound, unreadable_file
+from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_bytes, refuse_other, rows_of, unpacked
 
 BATCH_ROWS = 1 << 20
@@ -102,7 +102,7 @@ def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, sel
     if file.compression is None:
         blocks = iter(
             [
-                Lines(
+                LineBlock(
                     read_bytes(file.path, file_range), file_range.first_line, file_range.n_bytes - file_range.first_byte
                 )
             ]
@@ -117,7 +117,7 @@ def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, sel
         if here < until:
             begin, stop = int(starts[here]), int(ends[until - 1])
             first_line = lines.first_line + lines.data.count(b"\n", 0, begin)
-            taken = Lines(lines.data[begin:stop], first_line, stop - begin)
+            taken = LineBlock(lines.data[begin:stop], first_line, stop - begin)
             yield parse(taken, selection=selection, constants=constants)
         if row >= end:
             return
@@ -260,7 +260,7 @@ def _settle_each(
     return block
 
 
-def _require(column: Column, arrow_type: pa.DataType, selection: Selection) -> None:
+def _require(column: WantedColumn, arrow_type: pa.DataType, selection: Selection) -> None:
     """Raises EventsError if a column of this type can be nothing to the patterns as they are bound.
 
     Its message becomes the reason of rows set aside, by which they are counted for ever: it names no file.

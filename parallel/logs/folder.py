@@ -35,18 +35,19 @@ import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.block import Block
 from wayeb_py.files.discover import EventFile, partitions_of, told_by_name
+from wayeb_py.files.formats.block import Block
+from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import OpenedFile, joined_schema, open_file
-from wayeb_py.files.whole_file import make_folder, sync, write_whole
+from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.logs.file_names import event_files, facts_of
 from wayeb_py.parallel.logs.file_ranges import (
     QUIET_S,
     RANGE_BYTES,
     FileLook,
     FileRange,
-    NotQuiet,
+    StillGrowing,
     Unfinished,
     is_growing,
     look_at,
@@ -56,7 +57,6 @@ from wayeb_py.parallel.logs.file_ranges import (
 from wayeb_py.parallel.logs.file_rows import read_range
 from wayeb_py.parallel.logs.journal import Journal, render_journal
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
-from wayeb_py.parallel.recovery.repair import CHOICE
 
 SAMPLED_FILES = 8  # of the oldest, and of the newest
 TRIED_FILES = 64  # for a sample, where some of them cannot be read
@@ -337,7 +337,7 @@ class FolderLog(Log):
                 ranges = look_at(look)
             except FileNotFoundError:
                 continue
-            except NotQuiet:
+            except StillGrowing:
                 ranges = []
                 waited = self._wait_for(path, stat)
                 waited.holds = self._clock.steady_s() - waited.since_s < HELD_S

@@ -10,8 +10,8 @@ import json
 import secrets
 from dataclasses import asdict
 
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.logs.file_ranges import FileRange
-from wayeb_py.parallel.recovery.seal import seal, unseal
 
 
 class Journal:

@@ -16,7 +16,6 @@ turns each message into a row of the JVM and then of Python (it serves the state
 from __future__ import annotations
 
 import os
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -26,9 +25,9 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import AsideRow, Block, Selection, TimeRange, merge_unreadable
 from wayeb_py.files.discover import EventFile
-from wayeb_py.files.ndjson import guess_types, read_each, read_objects, read_typed
+from wayeb_py.files.formats.block import AsideRow, Block, Selection, TimeRange, merge_unreadable
+from wayeb_py.files.formats.ndjson import guess_types, read_each, read_objects, read_typed
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import joined_schema
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic, is_passing
@@ -205,7 +204,7 @@ class _Reading:
     def __init__(self, log: KafkaLog, consumer: Consumer, offsets: OffsetRange) -> None:
         self._log, self._topic, self._consumer, self._offsets = log, log.topic, consumer, offsets
         self._position = offsets.start
-        self._heard_at = time.monotonic()
+        self._heard_at = self._topic.clock.steady_s()
         self._why = "nothing arrives"
 
     def run(self) -> Iterator[Messages | AsideRow]:
@@ -222,9 +221,9 @@ class _Reading:
             yield from self._take(arrived, values, offsets)
             n_bytes += sum(map(len, filter(None, values[n_before:])))
             if arrived:
-                self._heard_at = time.monotonic()
+                self._heard_at = self._topic.clock.steady_s()
                 self._topic.heard()
-            elif time.monotonic() - self._heard_at > self._topic.timeout_s:
+            elif self._topic.clock.steady_s() - self._heard_at > self._topic.timeout_s:
                 raise self._stuck()
             if len(values) >= BLOCK_MESSAGES or n_bytes >= BLOCK_BYTES:
                 yield _gathered(offsets, values)
@@ -285,7 +284,7 @@ class _Reading:
                 hint="its offsets mean nothing any more: begin with a new checkpoint folder",
             )
         if not is_passing(error):
-            raise self._topic.fault(error)
+            raise self._topic.error(error)
         self._why = error.str()
         return None
 

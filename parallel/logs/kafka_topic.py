@@ -15,14 +15,14 @@ from __future__ import annotations
 import difflib
 import os
 import re
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError, PassingError
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class KafkaTopic:
     lost: Literal["stop", "skip"] = "stop"  # what to do where retention was faster than we
     absent: Literal["stop", "missing"] = "stop"  # what to do with an attribute that no message of the sample has
     settings: tuple[tuple[str, str], ...] = ()
+    clock: Clock = field(default=SYSTEM, compare=False, repr=False)
 
     @classmethod
     def parse(cls, url: str) -> KafkaTopic:
@@ -154,12 +155,12 @@ class KafkaTopic:
             admin.create_topics([wanted])[self.name].result(timeout=self.timeout_s)
         except KafkaException as error:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise self.fault(error.args[0]) from error
-        deadline = time.monotonic() + self.timeout_s
+                raise self.error(error.args[0]) from error
+        deadline = self.clock.steady_s() + self.timeout_s
         while not self._is_ready(admin):
-            if time.monotonic() > deadline:
+            if self.clock.steady_s() > deadline:
                 raise DataError(f"the topic was made, and cannot be used after {self.timeout_s:g} s", self.url)
-            time.sleep(_RETRY_S / 4)
+            self.clock.sleep(_RETRY_S / 4)
 
     def _is_ready(self, client: Any) -> bool:
         """Whether the brokers agree on who leads the topic's partitions."""
@@ -182,20 +183,20 @@ class KafkaTopic:
         """What a broker answers, asked again while none can be reached; raises DataError when that takes too long."""
         from confluent_kafka import KafkaException
 
-        deadline = time.monotonic() + self.timeout_s
+        deadline = self.clock.steady_s() + self.timeout_s
         while True:
             try:
                 answer = question(min(5.0, self.timeout_s))
                 self.heard()
                 return answer
             except KafkaException as error:
-                fault = error.args[0]
+                cause = error.args[0]
                 client.poll(0)  # or the client's threads would not be heard
-                if not is_passing(fault) or time.monotonic() + _RETRY_S >= deadline:
-                    raise self.fault(fault) from error
-                time.sleep(_RETRY_S)
+                if not is_passing(cause) or self.clock.steady_s() + _RETRY_S >= deadline:
+                    raise self.error(cause) from error
+                self.clock.sleep(_RETRY_S)
 
-    def fault(self, error: Any) -> DataError:
+    def error(self, error: Any) -> DataError:
         """A client's error as a message."""
         if is_passing(error):
             return self.unreachable(error.str())
@@ -223,7 +224,7 @@ class KafkaTopic:
         try:
             yield
         except KafkaException as error:
-            raise self.fault(error.args[0]) from error
+            raise self.error(error.args[0]) from error
 
 
 def without_servers(name: str) -> str:

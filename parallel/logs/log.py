@@ -15,16 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
-
-if TYPE_CHECKING:
-    from wayeb_py.parallel.health.pressure import Capacity, SourceState
+from wayeb_py.parallel.logs.pressure import Capacity, SourceState
 
 Offsets = dict[str, int]  # by partition; the offset of the next event
 
@@ -42,7 +40,7 @@ class NoEventsError(DataError):
     """There is something to read, but nothing in it is an event, so it tells no types; better may come."""
 
 
-class SourceClock(Protocol):
+class LogClock(Protocol):
     """The clock of a log that offers its events by a timetable, and stands still while its buffer is full."""
 
     @property
@@ -105,7 +103,7 @@ class Log(Protocol):
         return None
 
     @property
-    def clock(self) -> SourceClock | None:
+    def clock(self) -> LogClock | None:
         """The clock by which the log offers its events; None where others fill it whenever they like."""
         return None
 

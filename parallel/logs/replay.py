@@ -9,19 +9,19 @@ at once, and the source waits whenever the recogniser has not taken what fits.
 from __future__ import annotations
 
 import math
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block, Selection, TimeRange, arrange
+from wayeb_py.files.formats.block import Block, Selection, TimeRange, arrange
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.health.pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
+from wayeb_py.parallel.logs.pressure import Capacity, SourceState, pass_time, take
 from wayeb_py.parallel.logs.replay_store import read_rows, read_store, to_block
 
 CAPACITY = Capacity(seconds=10.0)
@@ -76,7 +76,7 @@ class ReplayLog(Log):
         folder: Path,
         speed: float = 1.0,
         capacity: Capacity | None = None,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM,
     ) -> None:
         if capacity is None:
             capacity = CAPACITY_AT_MAX if speed == MAX else CAPACITY
@@ -88,7 +88,7 @@ class ReplayLog(Log):
         stored = read_store(folder)
         if stored is None:
             raise DataError("there is no replay", str(folder))
-        self.folder, self.speed, self.capacity, self._clock_s = folder, speed, capacity, clock_s
+        self.folder, self.speed, self.capacity, self._clock = folder, speed, capacity, clock
         self._ends = {str(partition): rows for partition, rows in enumerate(stored.rows)}
         self._began_s, self._name, self._digest = stored.began_s, stored.name, stored.digest
         self._schedules: dict[str, Schedule] = {}
@@ -180,7 +180,7 @@ class ReplayLog(Log):
 
     def latest(self) -> Offsets:
         """What has been offered so far, by the clock of this copy; where no clock runs, where the data set ends."""
-        return self.offer(self._clock_s(), {}) if self.states else self.ends()
+        return self.offer(self._clock.steady_s(), {}) if self.states else self.ends()
 
     def ends(self) -> Offsets:
         """Where the data set ends."""

@@ -28,26 +28,24 @@ from typing import Any
 
 import numpy as np
 import numpy.lib.format
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.ipc
 
+from wayeb_py.arrays import F64
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block
 from wayeb_py.files.discover import STDIN, EventFile, find_files
+from wayeb_py.files.formats.block import AsideRow, Block, Unreadable
+from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.read import open_found
+from wayeb_py.files.read import open_events
 from wayeb_py.files.sort import sort_events
-from wayeb_py.files.whole_file import make_folder, sync, write_whole
-from wayeb_py.parallel.recovery.seal import seal, unseal
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.wire.shards import cut_by_shard
 
 DUE, NOTE = "__due", "__note"
 STORED_ROWS = 1 << 14  # a batch of the stored file, but the last one: where an offset is follows by division
 RECORD = "replay.json"
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def _write_partitions(
 
 
 def _stored_schema(files: list[EventFile], wanted: Wanted) -> pa.Schema:
-    events = open_found(files, wanted).schema
+    events = open_events(files, wanted).schema
     return pa.schema([*events, pa.field(DUE, pa.float64()), pa.field(NOTE, pa.string())])
 
 
@@ -164,7 +162,7 @@ def _due_rows(files: list[EventFile], wanted: Wanted, schema: pa.Schema) -> Iter
     events_schema = pa.schema(list(schema)[:-2])
     for file in files:
         due_s = -np.inf
-        reader = open_found([file], wanted, before=events_schema)
+        reader = open_events([file], wanted, before=events_schema)
         blocks = reader.blocks()
         try:
             for block in blocks:
@@ -256,8 +254,6 @@ def read_rows(folder: Path, partition: str, start: int, end: int) -> Iterator[pa
 
 def to_block(rows: pa.RecordBatch) -> Block:
     """Stored rows as the block that a reader of the files would give."""
-    from wayeb_py.files.block import AsideRow, Unreadable
-
     block = Block(n_rows=rows.num_rows)
     notes = rows.column(NOTE)
     events = rows.drop_columns([DUE, NOTE])

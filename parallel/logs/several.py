@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.arrow_types import plain
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.arrow_types import plain
+from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 

@@ -26,12 +26,12 @@ from typing import Any, Literal
 import pyarrow as pa
 
 from wayeb_py.errors import DataError, PassingError
-from wayeb_py.files.whole_file import make_folder, telling_faults, write_whole
+from wayeb_py.files.output.whole_file import make_folder, telling_faults, write_whole
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.logs.kafka_topic import without_servers
 from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.ledger import FILE as LEDGER
 from wayeb_py.parallel.recovery.ledger import read_ledger
-from wayeb_py.parallel.recovery.seal import seal, unseal
 from wayeb_py.patterns import Patterns
 
 VERSION = 2  # of this file and of the offsets below spark/

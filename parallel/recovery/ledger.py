@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.whole_file import telling_faults, write_whole
-from wayeb_py.parallel.recovery.seal import seal, unseal
-from wayeb_py.parallel.recovery.spark_log import Found, SparkLog
+from wayeb_py.files.output.whole_file import telling_faults, write_whole
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
+from wayeb_py.parallel.recovery.spark_log import SparkFile, SparkLog
 
 FILE = "batches.ndjson"
 KEPT = 4  # batches that a ledger which is written anew begins with
@@ -30,7 +30,7 @@ MOST = 1000  # after which it is written anew
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LedgerEntry:
     """What Spark had written when a batch began."""
 
     batch: int
@@ -40,11 +40,11 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class LedgerContent:
     """What is legible of a ledger."""
 
     manifest: dict[str, Any] | None = None
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
     is_whole: bool = False  # nothing was illegible but the end of the last line
 
 
@@ -54,14 +54,14 @@ class Ledger:
     def __init__(self, folder: Path) -> None:
         self.path, self.spark = folder / FILE, SparkLog(folder / "spark")
         self._manifest: Mapping[str, Any] = {}
-        self._entries: list[Entry] = []
+        self._entries: list[LedgerEntry] = []
         self._n_lines = 0
 
-    def load(self) -> Kept:
+    def load(self) -> LedgerContent:
         """What is there."""
         return read_ledger(self.path)
 
-    def begin(self, manifest: Mapping[str, Any], entries: Sequence[Entry]) -> None:
+    def begin(self, manifest: Mapping[str, Any], entries: Sequence[LedgerEntry]) -> None:
         """Writes it anew, with the last of the entries."""
         self._manifest, self._entries = manifest, list(entries[-KEPT:])
         lines = [seal(json.dumps({"stream": manifest})), *(seal(json.dumps(asdict(one))) for one in self._entries)]
@@ -77,7 +77,7 @@ class Ledger:
                 str(self.spark.path("offsets", batch)),
                 hint="look whether the disk is at fault, then start the stream again: it goes on where it was",
             )
-        entry = Entry(batch, offsets, before, _text(self.spark.read_query()))
+        entry = LedgerEntry(batch, offsets, before, _text(self.spark.read_query()))
         if entry in self._entries:
             return
         self._entries = [*self._entries, entry][-KEPT:]
@@ -91,19 +91,19 @@ class Ledger:
             os.fsync(file.fileno())
 
 
-def _text(found: Found | None) -> str | None:
+def _text(found: SparkFile | None) -> str | None:
     return None if found is None else found.text
 
 
-def read_ledger(path: Path) -> Kept:
+def read_ledger(path: Path) -> LedgerContent:
     """What is legible of a ledger; a line that is not whole tells nothing."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return Kept()
+        return LedgerContent()
     lines = content.split(b"\n")
     manifest: dict[str, Any] | None = None
-    entries: dict[int, Entry] = {}
+    entries: dict[int, LedgerEntry] = {}
     n_damaged = 0
     for line in lines[:-1]:  # half a line is of a writer that died, before its batch began
         try:
@@ -111,9 +111,9 @@ def read_ledger(path: Path) -> Kept:
             if "stream" in facts:
                 manifest = dict(facts["stream"])
             else:
-                entry = Entry(**facts)
+                entry = LedgerEntry(**facts)
                 entries[entry.batch] = entry
         except (ValueError, TypeError):
             n_damaged += 1
     known = tuple(entries[batch] for batch in sorted(entries))
-    return Kept(manifest, known, is_whole=manifest is not None and not n_damaged)
+    return LedgerContent(manifest, known, is_whole=manifest is not None and not n_damaged)

@@ -9,7 +9,7 @@ that version, though others go on from there; and a user can look up which patte
 
 All three are sealed with their stream and number. A stream runs nothing of them but the functions, and these only where
 no other user can write (`file_owner`), and never with `--no-pickle`. What Spark sends from its driver to its workers is
-pickled too (`bundle`, the options of `source`), but it goes from process to process and lies in no folder.
+pickled too (`pattern_bundle`, the options of `source`), but it goes from process to process and lies in no folder.
 
 Another release, or another Python, begins a version too. So a stream opens an older one only to repeat a batch that was
 planned with it, and a start needs nothing but the first file. Versions of format 1 were pickles: a stream reads their
@@ -31,12 +31,12 @@ import pyarrow as pa
 
 import wayeb_py
 from wayeb_py.errors import DamagedError, DataError
+from wayeb_py.files.output.whole_file import make_folder
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.whole_file import make_folder
 from wayeb_py.functions import UserFunction
+from wayeb_py.parallel.durable.sealed_files import open_sealed, put_sealed
 from wayeb_py.parallel.recovery.file_owner import require_private
-from wayeb_py.parallel.recovery.seal import open_sealed, put_sealed
-from wayeb_py.parallel.spark.bundle import pack_functions, select
+from wayeb_py.parallel.spark.pattern_bundle import pack_functions, select
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import functions_of, open_stored, store_patterns
 
@@ -66,7 +66,7 @@ class PatternVersion:
     def wanted(self, group: int) -> Wanted:
         """The columns that a group reads."""
         patterns = self.groups[group]
-        return Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        return patterns.wanted
 
     def schema_of(self, group: int) -> pa.Schema:
         """Their types."""

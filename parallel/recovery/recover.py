@@ -13,13 +13,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import load_totals
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.recovery.checkpoint import Manifest
-from wayeb_py.parallel.recovery.ledger import Entry, Ledger
-from wayeb_py.parallel.recovery.repair import CHOICE, Known, put_right, survey
-from wayeb_py.parallel.stream.sinks import AsideFolder, Replaceable, Sink
+from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
+from wayeb_py.parallel.recovery.repair import KnownBatches, put_right, survey
+from wayeb_py.parallel.sinks.sinks import AsideFolder, Replaceable, Sink
 
 
 def recover(
@@ -30,7 +31,7 @@ def recover(
     sink: Sink,
     aside: AsideFolder,
     say: Callable[[str], None],
-) -> tuple[Entry, ...]:
+) -> tuple[LedgerEntry, ...]:
     """What the ledger begins with; DataError where the stream cannot go on."""
     stream_id = manifest.stream_id
     kept = ledger.load()
@@ -63,7 +64,7 @@ def _traces(folder: Path) -> int:
     return max(counted, 0 if has_state else -1)
 
 
-def _refuse_unknown_version(known: Known, manifest: Manifest, folder: Path) -> None:
+def _refuse_unknown_version(known: KnownBatches, manifest: Manifest, folder: Path) -> None:
     n_versions = len(manifest.pattern_versions)
     unknown = [offset["era"] for offset in known.bounds if offset["era"] >= n_versions]
     if unknown:

@@ -12,30 +12,22 @@ begins again by mistake gives every detection twice.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.whole_file import sync, telling_faults
+from wayeb_py.files.output.whole_file import sync, telling_faults
+from wayeb_py.parallel.durable.sealed_files import CHOICE
 from wayeb_py.parallel.logs.log import Offsets
-from wayeb_py.parallel.recovery.ledger import Entry, Kept
+from wayeb_py.parallel.recovery.ledger import LedgerContent, LedgerEntry
 from wayeb_py.parallel.recovery.spark_log import Kind, SparkLog, drop_checksum, is_whole, offset_of
-
-CHOICE = (
-    "restore the checkpoint from a copy, or begin anew: --restart beginning reads everything again, into an empty "
-    "output folder; --restart now takes only what comes from now on"
-)
-
 
 MOST_BACK = 3  # batches that may be done again: so many older states are kept
 
 
 @dataclass(slots=True)
-class Known:
+class KnownBatches:
     """Which batches are known, and which files have to be made again."""
 
     last: int = -1  # the last batch that has been planned
@@ -55,13 +47,13 @@ class Known:
         return dict(self.bounds[0]["at"]) if self.last >= 0 else {}
 
 
-def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0, written: int = -1) -> Known:
+def survey(spark: SparkLog, kept: LedgerContent, begun: int, shards: int = 0, written: int = -1) -> KnownBatches:
     """What is known of the batches of a stream; `begun` is the last that has left a trace elsewhere in the checkpoint,
     `written` the last in the output, -1 if none has. Output alone may be ahead: a checkpoint was restored from a copy.
 
     Raises DataError where it cannot be known any more what was done. Changes nothing.
     """
-    known = Known()
+    known = KnownBatches()
     copies = {entry.batch: entry for entry in kept.entries}
     offsets, damaged = known.offsets, set[int]()
     _find_offsets(spark, copies, known, damaged)
@@ -82,7 +74,7 @@ def survey(spark: SparkLog, kept: Kept, begun: int, shards: int = 0, written: in
     return known
 
 
-def put_right(spark: SparkLog, kept: Kept, known: Known) -> tuple[Entry, ...]:
+def put_right(spark: SparkLog, kept: LedgerContent, known: KnownBatches) -> tuple[LedgerEntry, ...]:
     """Makes Spark's files whole again without what is damaged or of batches to come; what the ledger begins with."""
     last, done = known.last, known.last if known.is_done else known.last - 1
     with telling_faults(spark.folder):
@@ -94,13 +86,13 @@ def put_right(spark: SparkLog, kept: Kept, known: Known) -> tuple[Entry, ...]:
         spark.clear_temporary()
         query = _mend_query(spark, kept, known)
     return tuple(
-        Entry(batch, known.offsets[batch], known.commits.get(batch - 1), query)
+        LedgerEntry(batch, known.offsets[batch], known.commits.get(batch - 1), query)
         for batch in (last - 1, last)
         if batch in known.offsets
     )
 
 
-def _find_offsets(spark: SparkLog, copies: dict[int, Entry], known: Known, damaged: set[int]) -> None:
+def _find_offsets(spark: SparkLog, copies: dict[int, LedgerEntry], known: KnownBatches, damaged: set[int]) -> None:
     """The offsets of all batches that can be known, and the batches whose files are damaged and have no copy."""
     known.offsets |= {batch: entry.offsets for batch, entry in copies.items()}
     lost = []
@@ -126,7 +118,7 @@ def _find_offsets(spark: SparkLog, copies: dict[int, Entry], known: Known, damag
         known.notes.append(f"Spark's notes of {told} were lost or damaged: they are made again from the ledger")
 
 
-def _find_commits(spark: SparkLog, copies: dict[int, Entry], known: Known) -> None:
+def _find_commits(spark: SparkLog, copies: dict[int, LedgerEntry], known: KnownBatches) -> None:
     """What is known of batches that are done: a batch began after them, or Spark has written it down."""
     texts = known.commits
     texts |= {batch - 1: entry.commit for batch, entry in copies.items() if entry.commit is not None}
@@ -157,7 +149,7 @@ def _put_right_kind(spark: SparkLog, kind: Kind, texts: dict[int, str], last: in
         sync(spark.folder / kind)
 
 
-def _mend_query(spark: SparkLog, kept: Kept, known: Known) -> str | None:
+def _mend_query(spark: SparkLog, kept: LedgerContent, known: KnownBatches) -> str | None:
     """The query's id: as it is, as the ledger has it, or a new one, which changes nothing but its name."""
     path = spark.folder / "metadata"
     found = spark.read_query()
@@ -218,34 +210,3 @@ def _lost(spark: SparkLog, last: int, top: int, lacks_state: bool) -> DataError:
     return DataError(
         f"{what}, and {top + 1} were begun: to go on from there would give detections twice", str(place), hint=CHOICE
     )
-
-
-# Output, by the numbers of batches in its names.
-
-
-def batch_of(path: Path, stem: str, stream_id: str) -> int | None:
-    """The batch that a file of a sink holds; None where it is of another stream, or no such file."""
-    found = re.fullmatch(rf"{re.escape(stem)}-{re.escape(stream_id)}-(\d+)\.\w+", path.name)
-    return None if found is None else int(found[1])
-
-
-def last_batch(folder: Path, stem: str, stream_id: str) -> int:
-    """The last batch that has a file in a folder, -1 if none has."""
-    paths = folder.iterdir() if folder.is_dir() else ()
-    return max((batch for path in paths if (batch := batch_of(path, stem, stream_id)) is not None), default=-1)
-
-
-def put_away(folder: Path, stem: str, stream_id: str, after: int) -> Path | None:
-    """Moves the files of later batches out of readers' sight; where to, or None if there are none."""
-    paths: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
-    later = [path for path in paths if (batch := batch_of(path, stem, stream_id)) is not None and batch > after]
-    if not later:
-        return None
-    place = folder / f"_superseded-{datetime.now(UTC):%Y%m%dT%H%M%S}"
-    with telling_faults(folder):
-        place.mkdir(exist_ok=True)
-        for path in later:
-            path.rename(place / path.name)
-        sync(place)
-        sync(folder)
-    return place

@@ -31,9 +31,9 @@ from typing import Any
 from urllib.parse import quote
 
 from wayeb_py.errors import DamagedError
-from wayeb_py.files.whole_file import make_folder
-from wayeb_py.parallel.recovery.seal import checksum_of, open_sealed, put_sealed
-from wayeb_py.parallel.stream import failpoints
+from wayeb_py.files.output.whole_file import make_folder
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.durable.sealed_files import checksum_of, open_sealed, put_sealed
 
 _OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not say what the state is the state of
 KEPT = 3  # of each partition: the one in use, and two to go back to if it is damaged
@@ -57,7 +57,7 @@ class Epoch:
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Point:
+class SnapshotPoint:
     """A place in a partition: within an epoch, before the event of this offset."""
 
     epoch: Epoch
@@ -67,12 +67,12 @@ class Point:
         return f"{self.epoch.version}-{self.epoch.tick}-{self.epoch.ended_at}-{self.offset}"
 
     @classmethod
-    def parse(cls, text: str) -> Point:
+    def parse(cls, text: str) -> SnapshotPoint:
         version, tick, ended_at, offset = map(int, text.split("-"))
         return cls(Epoch(version, tick, ended_at), offset)
 
     @classmethod
-    def of_file(cls, name: str) -> Point | None:
+    def of_file(cls, name: str) -> SnapshotPoint | None:
         """The point that a file is named after; None where the file is not ours."""
         stem = name.partition(".")[0]
         try:
@@ -97,7 +97,7 @@ class Snapshot:
 class Root:
     """The whole state that changes go back to: at which point, and the checksum of its very file."""
 
-    point: Point
+    point: SnapshotPoint
     checksum: str
 
 
@@ -106,7 +106,7 @@ class Changed:
     """What has changed since a point, of all that has since the root."""
 
     root: Root
-    since: Point
+    since: SnapshotPoint
     snapshot: Snapshot
 
 
@@ -114,7 +114,7 @@ class Changed:
 class SnapshotChain:
     """The state of a point: a whole one, and the changes that lead from there to it, oldest first."""
 
-    point: Point
+    point: SnapshotPoint
     root: Root
     whole: Snapshot
     changes: tuple[Changed, ...] = ()
@@ -126,12 +126,12 @@ class Snapshots:
     def __init__(self, folder: Path, stream_id: str = "") -> None:
         self.folder, self.stream_id = folder, stream_id
 
-    def write(self, group: int, partition: str, point: Point, snapshot: Snapshot) -> Root:
+    def write(self, group: int, partition: str, point: SnapshotPoint, snapshot: Snapshot) -> Root:
         """Puts the whole state of a point in its place."""
         what = self._what("snapshot", group, partition, point)
         return Root(point, self._put(group, partition, f"{point}.state", what, *_framed(snapshot)))
 
-    def write_changes(self, group: int, partition: str, point: Point, changed: Changed) -> None:
+    def write_changes(self, group: int, partition: str, point: SnapshotPoint, changed: Changed) -> None:
         """Puts what leads to the state of a point in its place."""
         root = changed.root
         what = self._what("changes", group, partition, point) | {"root": str(root.point)}
@@ -145,11 +145,11 @@ class Snapshots:
         failpoints.reach("snapshot:after")
         return checksum
 
-    def read(self, group: int, partition: str, point: Point) -> SnapshotChain | None:
+    def read(self, group: int, partition: str, point: SnapshotPoint) -> SnapshotChain | None:
         """The state of a point; None if there is none, if it is damaged, or if it is that of something else."""
         return _Reading(self, group, partition).state(point)
 
-    def nearest(self, group: int, partition: str, point: Point) -> SnapshotChain | None:
+    def nearest(self, group: int, partition: str, point: SnapshotPoint) -> SnapshotChain | None:
         """The last good state of the same epoch at the point or before it."""
         reading = _Reading(self, group, partition)
         for known in sorted(reading.roots, reverse=True):
@@ -160,12 +160,12 @@ class Snapshots:
         return None
 
     def changes_between(
-        self, group: int, partition: str, root: Root, since: Point, until: Point
+        self, group: int, partition: str, root: Root, since: SnapshotPoint, until: SnapshotPoint
     ) -> tuple[Changed, ...] | None:
         """What leads from one point to another, both after the same whole state; None where it is not all there."""
         return _Reading(self, group, partition).follow(until, since, root)
 
-    def collect(self, group: int, partition: str, done: Point) -> None:
+    def collect(self, group: int, partition: str, done: SnapshotPoint) -> None:
         """Removes what is not needed once everything before a point is done.
 
         The last few states are kept, with all that they go back to; and the whole state before the one that the last
@@ -184,11 +184,11 @@ class Snapshots:
                     with contextlib.suppress(FileNotFoundError):
                         (folder / name).unlink()
         for left in folder.glob(".*.tmp"):  # of a task that was killed while it wrote, or is not needed any more
-            of = Point.of_file(left.name[1:])
+            of = SnapshotPoint.of_file(left.name[1:])
             if of is not None and of <= done:
                 left.unlink(missing_ok=True)
 
-    def _files(self, group: int, partition: str) -> Iterator[tuple[Point, Point, str]]:
+    def _files(self, group: int, partition: str) -> Iterator[tuple[SnapshotPoint, SnapshotPoint, str]]:
         """Every file: the state of which point it is, to which point's whole state it goes back, its name."""
         folder = self._folder(group, partition)
         if not folder.is_dir():
@@ -196,13 +196,13 @@ class Snapshots:
         for name in os.listdir(folder):
             stem, _, kind = name.partition(".")
             root, _, suffix = kind.partition(".")
-            point = Point.of_file(stem)
+            point = SnapshotPoint.of_file(stem)
             if point is not None and kind == "state":
                 yield point, point, name
-            elif point is not None and suffix == "changes" and (of := Point.of_file(root)) is not None:
+            elif point is not None and suffix == "changes" and (of := SnapshotPoint.of_file(root)) is not None:
                 yield point, of, name
 
-    def _read_whole(self, group: int, partition: str, point: Point) -> tuple[Root, Snapshot] | None:
+    def _read_whole(self, group: int, partition: str, point: SnapshotPoint) -> tuple[Root, Snapshot] | None:
         path = self._folder(group, partition) / f"{point}.state"
         try:
             content = path.read_bytes()
@@ -213,17 +213,17 @@ class Snapshots:
         checksum = checksum_of(content) if old is None else hashlib.sha256(old).hexdigest()
         return Root(point, checksum), _unframed(body)
 
-    def _read_changes(self, group: int, partition: str, point: Point, root: Point) -> Changed | None:
+    def _read_changes(self, group: int, partition: str, point: SnapshotPoint, root: SnapshotPoint) -> Changed | None:
         path = self._folder(group, partition) / f"{point}.{root}.changes"
         try:
             body = open_sealed(path, self._what("changes", group, partition, point) | {"root": str(root)})
             head, _, rest = bytes(body).partition(b"\n")
             facts = json.loads(head)
-            return Changed(Root(root, facts["root"]), Point.parse(facts["since"]), _unframed(memoryview(rest)))
+            return Changed(Root(root, facts["root"]), SnapshotPoint.parse(facts["since"]), _unframed(memoryview(rest)))
         except (FileNotFoundError, DamagedError, ValueError, LookupError):
             return None
 
-    def _what(self, kind: str, group: int, partition: str, point: Point) -> dict[str, Any]:
+    def _what(self, kind: str, group: int, partition: str, point: SnapshotPoint) -> dict[str, Any]:
         """What a state is the state of."""
         facts = {"stream": self.stream_id, "group": group, "partition": partition}
         return {"what": kind, **facts, **point.epoch.to_json(), "offset": point.offset}
@@ -237,13 +237,13 @@ class _Reading:
 
     def __init__(self, snapshots: Snapshots, group: int, partition: str) -> None:
         self._snapshots, self._group, self._partition = snapshots, group, partition
-        self.roots: dict[Point, list[Point]] = {}  # [point] -> where its files go back to
+        self.roots: dict[SnapshotPoint, list[SnapshotPoint]] = {}  # [point] -> where its files go back to
         for point, root, _ in snapshots._files(group, partition):
             self.roots.setdefault(point, []).append(root)
-        self._wholes: dict[Point, tuple[Root, Snapshot] | None] = {}
-        self._changes: dict[tuple[Point, Point], Changed | None] = {}
+        self._wholes: dict[SnapshotPoint, tuple[Root, Snapshot] | None] = {}
+        self._changes: dict[tuple[SnapshotPoint, SnapshotPoint], Changed | None] = {}
 
-    def state(self, point: Point) -> SnapshotChain | None:
+    def state(self, point: SnapshotPoint) -> SnapshotChain | None:
         roots = self.roots.get(point, [])
         for place in sorted(roots, key=lambda root: root != point):  # a whole one first
             whole = self._whole(place)
@@ -252,7 +252,7 @@ class _Reading:
                 return SnapshotChain(point, *whole, changes)
         return None
 
-    def follow(self, until: Point, since: Point, root: Root) -> tuple[Changed, ...] | None:
+    def follow(self, until: SnapshotPoint, since: SnapshotPoint, root: Root) -> tuple[Changed, ...] | None:
         """The changes from one point to another, all of them going back to the same file."""
         found: list[Changed] = []
         at = until
@@ -264,12 +264,12 @@ class _Reading:
             at = changed.since
         return tuple(reversed(found))
 
-    def _whole(self, point: Point) -> tuple[Root, Snapshot] | None:
+    def _whole(self, point: SnapshotPoint) -> tuple[Root, Snapshot] | None:
         if point not in self._wholes:
             self._wholes[point] = self._snapshots._read_whole(self._group, self._partition, point)
         return self._wholes[point]
 
-    def _changed(self, point: Point, root: Point) -> Changed | None:
+    def _changed(self, point: SnapshotPoint, root: SnapshotPoint) -> Changed | None:
         if (point, root) not in self._changes:
             self._changes[point, root] = self._snapshots._read_changes(self._group, self._partition, point, root)
         return self._changes[point, root]

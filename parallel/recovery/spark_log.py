@@ -20,14 +20,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from wayeb_py.files.whole_file import make_folder, sync, write_whole
+from wayeb_py.files.output.whole_file import make_folder, sync, write_whole
 
 Kind = Literal["offsets", "commits"]
 _CRC_HEAD = b"crc\0"
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SparkFile:
     """A file of Spark's; without a text it is damaged."""
 
     text: str | None
@@ -49,11 +49,11 @@ class SparkLog:
             return []
         return sorted(int(name) for name in names if name.isdecimal())
 
-    def read(self, kind: Kind, batch: int) -> Found | None:
+    def read(self, kind: Kind, batch: int) -> SparkFile | None:
         """The file of a batch; None if there is none."""
         return _read(self.path(kind, batch), offset_of if kind == "offsets" else _commit)
 
-    def read_query(self) -> Found | None:
+    def read_query(self) -> SparkFile | None:
         """The file with the query's id."""
         return _read(self.folder / "metadata", _query)
 
@@ -114,7 +114,7 @@ class SparkLog:
         self._settled |= {path for path in new if path.is_file()}
 
 
-def _read(path: Path, parse: Any) -> Found | None:
+def _read(path: Path, parse: Any) -> SparkFile | None:
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -124,8 +124,8 @@ def _read(path: Path, parse: Any) -> Found | None:
         text = content.decode()
         parse(text)
     except (ValueError, KeyError, TypeError, AttributeError, IndexError):
-        return Found(None, False)
-    return Found(text if fits is not False else None, fits is True)
+        return SparkFile(None, False)
+    return SparkFile(text if fits is not False else None, fits is True)
 
 
 def offset_of(text: str) -> dict[str, Any]:

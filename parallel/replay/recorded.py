@@ -18,20 +18,18 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from wayeb_py.arrays import F64
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import AsideRow
 from wayeb_py.files.discover import STDIN, EventFile, find_files
-from wayeb_py.files.projection import Column, TimeUnit, Wanted
-from wayeb_py.files.read import EventReader, open_file, open_found
+from wayeb_py.files.formats.block import AsideRow
+from wayeb_py.files.projection import TimeUnit, Wanted, WantedColumn
+from wayeb_py.files.read import EventReader, open_events, open_file
 from wayeb_py.files.sort import sort_events
 from wayeb_py.parallel.logs.replay_store import seconds_of
 
 CHUNK_ROWS = 1 << 16
-
-F64 = npt.NDArray[np.float64]
 
 
 @dataclass(slots=True)
@@ -70,7 +68,7 @@ class Recorded:
         """Whether no event is earlier than one before it; ends at the first that is."""
         times_only = Wanted(self.wanted.columns[:2], self.wanted.time_unit)
         last_s = -np.inf
-        blocks = open_found(self.files, times_only, since_s=self.since_s, until_s=self.until_s).blocks()
+        blocks = open_events(self.files, times_only, since_s=self.since_s, until_s=self.until_s).blocks()
         try:
             for block in blocks:
                 for batch in block.batches:
@@ -110,7 +108,7 @@ def open_recorded(
     if any(file.path == STDIN for file in files):
         raise DataError("standard input cannot be replayed: it has no order yet", hint="save it to a file first")
     names = dict.fromkeys(columns or (name for file in files for name in open_file(file, Wanted(())).columns))
-    others = tuple(Column(name, "emit") for name in names if name not in (key, time))
-    wanted = Wanted((Column(key, "key"), Column(time, "time"), *others), time_unit)
-    reader = open_found(files, wanted, since_s=since_s, until_s=until_s)
+    others = tuple(WantedColumn(name, "emit") for name in names if name not in (key, time))
+    wanted = Wanted((WantedColumn(key, "key"), WantedColumn(time, "time"), *others), time_unit)
+    reader = open_events(files, wanted, since_s=since_s, until_s=until_s)
     return Recorded(files, wanted, since_s, until_s, as_recorded, reader)

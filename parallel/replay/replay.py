@@ -10,7 +10,6 @@ this machine, cannot keep up, and what is due is then sent as fast as it can be.
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
@@ -19,15 +18,17 @@ from typing import Any, Protocol
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.arrays import F64
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.files.prefetch import in_background, in_order
-from wayeb_py.parallel.replay.recorded import F64, Recorded
+from wayeb_py.parallel.replay.recorded import Recorded
 
 SENT_ROWS = 1 << 14  # at most so many at once, so that a stop and a lag are noticed soon
 TICK_S = 0.02  # what becomes due within it is sent together
 TELL_S = 0.5
 
 
-class Target(Protocol):
+class ReplaySink(Protocol):
     """Where events are sent to."""
 
     def open(self, schema: pa.Schema, key: str) -> None:
@@ -118,15 +119,16 @@ class _Chunk:
 
 def replay(
     recorded: Recorded,
-    target: Target,
+    target: ReplaySink,
     speed: float | None,
     *,
     stop: threading.Event | None = None,
     tell: Callable[[ReplaySummary], None] | None = None,
+    clock: Clock = SYSTEM,
 ) -> ReplaySummary:
     """Sends all events to the target, each when it is due; `stop` ends it after what is being sent."""
     stop = stop or threading.Event()
-    sending = _Sending(target, speed, stop, tell)
+    sending = _Sending(target, speed, stop, tell, clock)
     failed = True
     target.open(recorded.schema, recorded.wanted.key.name)
     chunks = _encoded(recorded, target)
@@ -142,7 +144,7 @@ def replay(
     return sending.finish(recorded)
 
 
-def _encoded(recorded: Recorded, target: Target) -> Iterator[_Chunk]:
+def _encoded(recorded: Recorded, target: ReplaySink) -> Iterator[_Chunk]:
     def encode(due_s: F64, events: pa.RecordBatch) -> _Chunk:
         return _Chunk(due_s, target.encode(events))
 
@@ -155,13 +157,14 @@ class _Sending:
 
     def __init__(
         self,
-        target: Target,
+        target: ReplaySink,
         speed: float | None,
         stop: threading.Event,
         tell: Callable[[ReplaySummary], None] | None,
+        clock: Clock,
     ) -> None:
-        self._target, self._speed, self._stop, self._tell = target, speed, stop, tell
-        self._began = time.monotonic()
+        self._target, self._speed, self._stop, self._tell, self._clock = target, speed, stop, tell, clock
+        self._began = self._clock.steady_s()
         self._told = self._began
         self.summary = ReplaySummary(speed)
 
@@ -169,7 +172,7 @@ class _Sending:
         """Sends the events of a chunk as they become due."""
         if self.summary.first_event_s is None:
             self.summary.first_event_s = float(chunk.due_s[0])
-            self._began = time.monotonic()
+            self._began = self._clock.steady_s()
         at = 0
         while at < len(chunk.due_s) and not self._stop.is_set():
             end = self._due(chunk.due_s, at)
@@ -188,7 +191,7 @@ class _Sending:
 
     def finish(self, recorded: Recorded) -> ReplaySummary:
         summary = self.summary
-        summary.seconds = time.monotonic() - self._began
+        summary.seconds = self._clock.steady_s() - self._began
         summary.bad = dict(recorded.bad)
         summary.end = "stopped as asked" if self._stop.is_set() else "everything was sent"
         return summary
@@ -198,7 +201,7 @@ class _Sending:
         if self._speed is None:
             return min(len(due_s), at + SENT_ROWS)
         assert self.summary.first_event_s is not None
-        now_s = self.summary.first_event_s + (time.monotonic() - self._began) * self._speed
+        now_s = self.summary.first_event_s + (self._clock.steady_s() - self._began) * self._speed
         return min(int(np.searchsorted(due_s, now_s, side="right")), at + SENT_ROWS)
 
     def _wait_s(self, event_s: float) -> float:
@@ -206,10 +209,10 @@ class _Sending:
         assert self.summary.first_event_s is not None
         assert self._speed is not None
         due = self._began + (event_s - self.summary.first_event_s) / self._speed
-        return float(due - time.monotonic())
+        return float(due - self._clock.steady_s())
 
     def _report(self) -> None:
-        now = time.monotonic()
+        now = self._clock.steady_s()
         if self._tell is not None and now - self._told >= TELL_S:
             self._told = now
             self.summary.seconds = now - self._began

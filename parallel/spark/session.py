@@ -21,6 +21,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.spark.java import OLDEST_JAVA, find_java, require_java
 from wayeb_py.parallel.spark.launch import start_jvm
 from wayeb_py.run.choose_engine import configured_master
+from wayeb_py.run.startup import compile_kernels
 
 if TYPE_CHECKING:
     from pyspark import SparkConf
@@ -130,13 +131,11 @@ def _stay_here(conf: SparkConf) -> None:
         conf.set(key, value)
     if not conf.contains("spark.python.daemon.module"):
         root = Path(wayeb_py.__file__).parent.parent
-        conf.set("spark.python.daemon.module", "wayeb_py.parallel.spark.daemon")
+        conf.set("spark.python.daemon.module", "wayeb_py.parallel.spark.worker_daemon")
         found = [conf.get("spark.executorEnv.PYTHONPATH", None), str(root)]
         conf.set("spark.executorEnv.PYTHONPATH", os.pathsep.join(path for path in found if path))
 
 
 def _compile_kernels() -> None:
     """Kernels that are not in the cache are compiled once here, not in every worker."""
-    from wayeb_py.run.startup import compile_kernels
-
     compile_kernels()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import wayeb_py
 from wayeb_py.errors import DataError
+from wayeb_py.files.output.whole_file import telling_faults, whole_file
 from wayeb_py.kernels.cache import MACHINE_CODE, kernel_source
 from wayeb_py.run.startup import compile_kernels
 
@@ -32,16 +33,13 @@ def write_zip(out: str | os.PathLike[str], machine_code: bool = True) -> Path:
     path = Path(out)
     if path.suffix != ".zip":
         raise DataError("Spark takes packages as .zip alone", str(path), hint="name it wayeb_py.zip")
-    unfinished = path.with_name(f".{path.name}.tmp")
-    try:
-        with zipfile.ZipFile(unfinished, "w", zipfile.ZIP_DEFLATED) as archive:
-            for name, data in (*_members(), *(_machine_code() if machine_code else ())):
-                archive.writestr(zipfile.ZipInfo(name, _EARLIEST), data, zipfile.ZIP_DEFLATED)
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise DataError(f"cannot be written: {error.strerror}", str(path)) from error
-    finally:
-        unfinished.unlink(missing_ok=True)
+    with (
+        telling_faults(path),
+        whole_file(path) as whole,
+        zipfile.ZipFile(whole.open(), "w", zipfile.ZIP_DEFLATED) as archive,
+    ):
+        for name, data in (*_members(), *(_machine_code() if machine_code else ())):
+            archive.writestr(zipfile.ZipInfo(name, _EARLIEST), data, zipfile.ZIP_DEFLATED)
     return path
 
 

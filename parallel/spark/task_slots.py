@@ -7,10 +7,10 @@ for long, since a cluster that is busy may have none to give.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
+
+from wayeb_py.clock import SYSTEM, Clock
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -58,25 +58,21 @@ def _is_dynamic(settings: Mapping[str, str]) -> bool:
     return settings.get("spark.dynamicAllocation.enabled", "").lower() == "true"
 
 
-def awaited(
-    registered: Callable[[], tuple[int, int]],
-    now: Callable[[], float] = time.monotonic,
-    pause: Callable[[float], object] | None = None,
-) -> int:
+def awaited(registered: Callable[[], tuple[int, int]], clock: Clock = SYSTEM) -> int:
     """The cores of the executors once no more of them register; 0 if none does in time.
 
     `registered` tells how many executors there are and how many cores they have.
     """
-    pause = pause or threading.Event().wait
-    began = changed = now()
+    began = changed = clock.steady_s()
     seen = (0, 0)
     while True:
         found = registered()
         if found != seen:
-            seen, changed = found, now()
-        if (seen[0] and now() - changed >= SETTLED_S) or now() - began >= PATIENCE_S:
+            seen, changed = found, clock.steady_s()
+        now_s = clock.steady_s()
+        if (seen[0] and now_s - changed >= SETTLED_S) or now_s - began >= PATIENCE_S:
             return seen[1] if seen[0] else 0
-        pause(LOOK_EVERY_S)
+        clock.sleep(LOOK_EVERY_S)
 
 
 def _registered(context: SparkContext) -> tuple[int, int]:

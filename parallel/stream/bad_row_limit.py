@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.set_aside import BadLimit
+from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.totals import load_totals
-from wayeb_py.parallel.stream.sinks import Batch
+from wayeb_py.parallel.sinks.sinks import Batch
 
 
 @dataclass(slots=True)

@@ -10,18 +10,18 @@ block larger than the buffer goes in alone.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from wayeb_py.files.block import Block
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.files.formats.block import Block
 
 BUFFER_ROWS = 1 << 18
 
 
 @dataclass(slots=True)
-class Waits:
+class BufferWaits:
     """What became of a task's buffer."""
 
     reader_waited_s: float = 0.0  # the buffer was full: the recogniser is slower than the source
@@ -36,10 +36,10 @@ class ReadAhead:
         self,
         blocks: Iterator[Block],
         capacity_rows: int = BUFFER_ROWS,
-        clock_s: Callable[[], float] = time.monotonic,
+        clock: Clock = SYSTEM,
     ) -> None:
-        self.waits = Waits()
-        self._blocks, self._capacity_rows, self._clock_s = blocks, capacity_rows, clock_s
+        self.waits = BufferWaits()
+        self._blocks, self._capacity_rows, self._clock = blocks, capacity_rows, clock
         self._buffer: deque[Block] = deque()
         self._n_rows = 0
         self.is_full = False  # the reader waits right now
@@ -66,12 +66,12 @@ class ReadAhead:
 
     def _put(self, block: Block) -> bool:
         with self._changed:
-            began_s = self._clock_s()
+            began_s = self._clock.steady_s()
             while self._buffer and self._n_rows + block.n_rows > self._capacity_rows and not self._closed:
                 self.is_full = True
                 self._changed.wait()
             self.is_full = False
-            self.waits.reader_waited_s += self._clock_s() - began_s
+            self.waits.reader_waited_s += self._clock.steady_s() - began_s
             if self._closed:
                 return False
             self._buffer.append(block)
@@ -85,10 +85,10 @@ class ReadAhead:
 
     def __next__(self) -> Block:
         with self._changed:
-            began_s = self._clock_s()
+            began_s = self._clock.steady_s()
             while not self._buffer and not self._ended:
                 self._changed.wait()
-            self.waits.recogniser_waited_s += self._clock_s() - began_s
+            self.waits.recogniser_waited_s += self._clock.steady_s() - began_s
             if self._buffer:
                 block = self._buffer.popleft()
                 self._n_rows -= block.n_rows

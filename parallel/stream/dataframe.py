@@ -26,8 +26,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.spark.bundle import open_patterns, pack_patterns
-from wayeb_py.parallel.stream.by_shard import Order, Shards, recognise_by_shard
+from wayeb_py.files.projection import absent
+from wayeb_py.parallel.spark.pattern_bundle import open_patterns, pack_patterns
+from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.parallel.wire.found_schema import schema_of_found
@@ -66,11 +67,11 @@ def recognise_stream(
     found = _result_schema(patterns, schema, episodes)  # says before anything runs if a pattern does not fit
     payload = pack_patterns(patterns)
 
-    def order(version: int) -> Order:
-        return Order(open_patterns(payload), schema)
+    def order(version: int) -> ShardPatterns:
+        return ShardPatterns(open_patterns(payload), schema)
 
     packed = _pack_rows(events, patterns, n_shards, places)
-    parcels = recognise_by_shard(packed, Shards(n_shards, order, episodes, idle_s))
+    parcels = recognise_by_shard(packed, ShardQuery(n_shards, order, episodes, idle_s))
     return _open(_counted(parcels), found, episodes)
 
 
@@ -96,9 +97,7 @@ def _plain(type_: pa.DataType) -> pa.DataType:
 
 def _needed(patterns: Patterns, events: DataFrame) -> list[str]:
     """The columns that the patterns need, the key first."""
-    from wayeb_py.files.projection import Wanted, absent
-
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     for column in wanted.columns:
         if column.name not in events.columns:
             raise absent(column, "the data frame", events.columns)
@@ -170,7 +169,7 @@ def _packing(key: str, n_shards: int) -> Callable[[Iterator[pa.RecordBatch]], It
                 yield parcel.to_batch([packed])
         for packed in packer.finish():
             yield parcel.to_batch([packed])
-        # Sent even if there was nothing: shard 0 is then asked in every batch (`by_shard` says why).
+        # Sent even if there was nothing: shard 0 is then asked in every batch (`shard_operator` says why).
         yield parcel.to_batch([Parcel("counts", 0, packer.first_number, json.dumps({"rows": n_rows}).encode())])
 
     return pack

@@ -2,7 +2,7 @@
 
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
 --out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)
-either     python:FILE.py (the user's own: `own_ends`)
+either     python:FILE.py (the user's own: `user_endpoints`)
 """
 
 from __future__ import annotations
@@ -12,12 +12,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.health.pressure import Capacity
 from wayeb_py.parallel.logs.log import Log
+from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.stream.own_ends import PYTHON, open_own_log, open_own_sink
-from wayeb_py.parallel.stream.sinks import NdjsonSink, ParquetSink, Sink
+from wayeb_py.parallel.sinks.sinks import NdjsonSink, ParquetSink, Sink
+from wayeb_py.parallel.stream.user_endpoints import PYTHON, open_own_log, open_own_sink
 from wayeb_py.patterns import Patterns
 
 KAFKA, REPLAY, FOLDER = "kafka://", "replay:", "folder:"
@@ -41,7 +40,7 @@ def open_logs(
             "a replay has a clock of its own, and cannot be one of several sources", replayed,
             hint="replay several files as one (replay:A,B), or replay to folders or topics and read those",
         )  # fmt: skip
-    from wayeb_py.parallel.logs.several import SeveralLogs
+    from wayeb_py.parallel.logs.several import SeveralLogs  # for start-up time
 
     return SeveralLogs([open_log(source, checkpoint, patterns, number=n) for n, source in enumerate(sources)])
 
@@ -59,22 +58,22 @@ def open_log(
     """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay,
     which has none of its own."""
     if source.startswith(KAFKA):
-        from wayeb_py.parallel.logs.kafka import KafkaLog
+        from wayeb_py.parallel.logs.kafka import KafkaLog  # for start-up time
 
         return KafkaLog.open(source)
     if source.startswith(PYTHON):
         return open_own_log(source)
     if source.startswith(REPLAY):
-        from wayeb_py.parallel.logs.replay import ReplayLog
-        from wayeb_py.parallel.logs.replay_store import store_events
+        from wayeb_py.parallel.logs.replay import ReplayLog  # for start-up time
+        from wayeb_py.parallel.logs.replay_store import store_events  # for start-up time
 
         if checkpoint.restart == "now":
             raise DataError("a replay has no now to begin from", source, hint="use --restart beginning")
-        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        wanted = patterns.wanted
         folder = checkpoint.folder / "replay"
         store_events(source.removeprefix(REPLAY).split(","), wanted, folder, partitions or 1)
         return ReplayLog(folder, speed, capacity)
-    from wayeb_py.parallel.logs.folder import FolderLog
+    from wayeb_py.parallel.logs.folder import FolderLog  # for start-up time
 
     path = Path(source.removeprefix(FOLDER))
     if not path.is_dir():
@@ -90,7 +89,7 @@ def open_log(
 def open_sink(out: str, episodes: bool) -> Sink:
     """The sink that an `--out` means."""
     if out.startswith(KAFKA):
-        from wayeb_py.parallel.stream.kafka_sink import KafkaSink
+        from wayeb_py.parallel.sinks.kafka import KafkaSink  # for start-up time
 
         return KafkaSink(out)
     if out.startswith(PYTHON):
@@ -145,7 +144,7 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: P
 
 
 def _refuse_same_topic(source: str, out: str) -> None:
-    from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
+    from wayeb_py.parallel.logs.kafka_topic import KafkaTopic  # for start-up time
 
     if not out.startswith(KAFKA):
         return

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from wayeb_py.files.arrow_types import plain
-from wayeb_py.files.render import plain_table
-from wayeb_py.parallel.stream.sinks import Batch
+from wayeb_py.files.formats.arrow_types import plain
+from wayeb_py.files.output.table_text import plain_table
+from wayeb_py.parallel.sinks.sinks import Batch
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import unpack, unpack_lines
 

@@ -24,12 +24,12 @@ from pyspark.sql.types import StructType
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
-from wayeb_py.parallel.recovery.snapshots import Epoch, Point
+from wayeb_py.parallel.recovery.snapshots import Epoch, SnapshotPoint
 from wayeb_py.parallel.recovery.spark_log import SparkLog
-from wayeb_py.parallel.stream import failpoints
-from wayeb_py.parallel.stream.shard_task import cut_ranges, pack_range
+from wayeb_py.parallel.stream.shard_packing import cut_ranges, pack_range
 from wayeb_py.parallel.stream.stream_recogniser import silent_since
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec, recognise_range
 from wayeb_py.parallel.wire.overflow import Overflow
@@ -210,7 +210,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         SparkLog(context.folder / "spark").sync_commits()  # what is cleared away cannot be done again
         for group in range(context.n_groups(done.epoch.version)):
             for partition, offset in done.at.items():
-                context.snapshots.collect(group, partition, Point(done.epoch, offset))
+                context.snapshots.collect(group, partition, SnapshotPoint(done.epoch, offset))
         context.log.forget(done.at)
 
     def _start(self, before: Offset, partition: str) -> int:

@@ -1,7 +1,7 @@
 """How a stream is spread over tasks: by its source's partitions, by entity, or by patterns; and the frame that does it.
 
     source      partitions of the log ─▶ recognised where they are read (`source`)
-    partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`by_shard`)
+    partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`shard_operator`)
     pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
 
 The scheme, the shards and the groups stay for as long as the checkpoint does: state lies where they put it. The number
@@ -19,7 +19,6 @@ import pyarrow as pa
 
 from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import DataError
-from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.overflow import Overflow
@@ -66,7 +65,7 @@ class Spread:
     @property
     def settings(self) -> dict[str, str]:
         """What the session must be told before the query starts."""
-        from wayeb_py.parallel.stream.by_shard import STATE_SETTINGS
+        from wayeb_py.parallel.stream.shard_operator import STATE_SETTINGS  # for start-up time
 
         if not self.n_shards:
             return {}
@@ -145,8 +144,12 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
 
 def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
     """The stream as parcels of what is found, set aside and counted."""
-    from wayeb_py.parallel.stream.by_shard import Order, Shards, recognise_by_shard
-    from wayeb_py.parallel.stream.source import SOURCE, StreamSource
+    from wayeb_py.parallel.stream.shard_operator import (  # for start-up time
+        ShardPatterns,
+        ShardQuery,
+        recognise_by_shard,
+    )
+    from wayeb_py.parallel.stream.source import SOURCE, StreamSource  # for start-up time
 
     spark.dataSource.register(StreamSource)
     read = spark.readStream.format(SOURCE).option("source", options.encode()).load()
@@ -154,12 +157,12 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
         return read
     context = options.context
 
-    def order(number: int) -> Order:
+    def order(number: int) -> ShardPatterns:
         version = context.version(number)
-        return Order(version.groups[0], version.schema_of(0))
+        return ShardPatterns(version.groups[0], version.schema_of(0))
 
     overflow = Overflow(context.folder)
-    shards = Shards(options.shards, order, context.episodes, listens=context.listens, overflow=overflow)
+    shards = ShardQuery(options.shards, order, context.episodes, listens=context.listens, overflow=overflow)
     return recognise_by_shard(read, shards)
 
 
@@ -185,7 +188,7 @@ def _regrouped(
 
 def sample_log(log: Log, patterns: Patterns, schema: pa.Schema) -> pa.Table:
     """The first events of a log, as many as costs are measured on."""
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     needed = pa.schema([schema.field(name) for name in wanted.names])
     batches: list[pa.RecordBatch] = []
     n_rows = 0

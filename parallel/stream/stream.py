@@ -14,28 +14,29 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
 from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.files.output.set_aside import BadLimit
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.set_aside import BadLimit
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.failure import as_error
 from wayeb_py.parallel.health.gauge import gauge_of, has_ended
-from wayeb_py.parallel.health.pressure import Capacity
+from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.log import Log, NoEventsError
+from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
 from wayeb_py.parallel.recovery.file_owner import require_private
-from wayeb_py.parallel.recovery.ledger import Entry, Ledger
+from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.recovery.recover import recover
-from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather
-from wayeb_py.parallel.stream.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stream.task import StreamContext
@@ -43,7 +44,6 @@ from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
-from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,29 +62,6 @@ class Watcher(Protocol):
         """The batch is in the sink, and Spark is about to commit it."""
 
     def ended(self, summary: StreamSummary) -> None: ...
-
-
-@dataclass(slots=True)
-class StreamSummary(Tally):
-    """What a run of a stream did, over the batches that it wrote."""
-
-    batches: int = 0
-    state_bytes: int = 0
-    last_event_s: float | None = None
-    seconds: float = 0.0
-    end: str = ""  # why it ended
-    _levels: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
-
-    def take(self, batch: Batch) -> None:
-        """Adds what a batch has counted."""
-        self.batches += 1
-        self.add(batch.tally())
-        for counts in batch.counts:
-            self._levels[counts["partition"], counts["group"]] = counts["entities"], counts.get("state_bytes", 0)
-            if counts.get("last_s") is not None:
-                self.last_event_s = max(counts["last_s"], self.last_event_s or counts["last_s"])
-        self.entities = sum(entities for entities, _ in self._levels.values())
-        self.state_bytes = sum(n_bytes for _, n_bytes in self._levels.values())
 
 
 def stream(
@@ -119,14 +96,14 @@ def stream(
     functions that patterns call as a pickle; with `no_pickle` such patterns are refused. More bad rows than `max_bad`
     end the stream.
     """
-    began = time.monotonic()
+    began = time.perf_counter()
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
     _mind_functions(patterns, checkpoint, no_pickle, say)
     manifest = begin(log.name, patterns, episodes, log.identity())
     known = checkpoint.read()
     ledger = Ledger(checkpoint.folder)
-    entries: tuple[Entry, ...] = ()
+    entries: tuple[LedgerEntry, ...] = ()
     aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
     if known is not None:
         if checkpoint.was_mended:
@@ -200,7 +177,7 @@ def stream(
         raise
     finally:
         sink.close()
-        summary.seconds = time.monotonic() - began
+        summary.seconds = time.perf_counter() - began
         for watcher in watchers:
             watcher.ended(summary)
 
@@ -230,7 +207,7 @@ def _find_schema(
     say: Callable[[str], None],
 ) -> pa.Schema | None:
     """The types of the events: those of the version before, else of a sample; None if there is nothing to sample."""
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     before = _last_schema(checkpoint, manifest)
     if set(wanted.names) <= set(before.names):
         return before

@@ -15,8 +15,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.detections import Detections
+from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.patterns import Patterns
 
@@ -37,11 +38,17 @@ class StreamRecogniser:
         self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved)
         # Binds the patterns to the types of the events, also where no events come at first.
         self.inner.bind(schema)
+        self._operator = self.inner.of()  # patterns on Spark read one stream
         self.heard: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
         if snapshot is not None:
             self.heard = np.frombuffer(snapshot.heard, dtype=np.int64).copy()
 
         self._n_heard = len(self.heard)  # when the state was last kept
+
+    @property
+    def entities(self) -> Entities:
+        """The entities by number."""
+        return self._operator.entities
 
     def snapshot(self) -> Snapshot:
         return Snapshot(self.inner.save(), self.heard.tobytes())
@@ -50,21 +57,21 @@ class StreamRecogniser:
 
     def note_changes(self) -> None:
         """Begins to note what changes, from the state that this is in."""
-        self.inner.note_changes()
+        self._operator.note_changes()
 
     def settle(self) -> None:
         """Says that the state as it is now has been kept."""
-        self.inner.settle_changes()
+        self._operator.settle_changes()
         self._n_heard = len(self.heard)
 
     def changes(self) -> Snapshot | None:
         """What has changed since the state was kept; None where only the whole state says it."""
-        if self.inner.n_kept is None or (self._n_heard, len(self.heard)) not in (
+        if self._operator.n_kept is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),
-            (self.inner.n_kept, len(self.inner.entities)),
+            (self._operator.n_kept, len(self.entities)),
         ):
             return None  # the times of last events begin only now: that is something new of every entity
-        told = self.inner.save_changes()
+        told = self._operator.save_changes()
         if told is None:
             return None
         saved, whose = told
@@ -72,22 +79,22 @@ class StreamRecogniser:
 
     def amend(self, changes: Snapshot) -> None:
         """Puts in what has changed since the state that this is in."""
-        whose = self.inner.amend(changes.saved)
+        whose = self._operator.amend(changes.saved)
         if changes.heard:
-            n_more = len(self.inner.entities) - len(self.heard)
+            n_more = len(self.entities) - len(self.heard)
             self.heard = np.concatenate([self.heard, np.zeros(n_more, dtype=np.int64)]) if n_more else self.heard
             self.heard[whose] = np.frombuffer(changes.heard, dtype=np.int64)
 
     def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int) -> None:
         """Notes the second in which events of these entities came."""
-        entities = self.inner.entities
+        entities = self.entities
         key = self.inner.patterns.meaning.stream.key
         for batch in batches:
             heard_of = entities.number(pc.drop_null(pc.unique(batch.column(key))))
             if len(entities) > len(self.heard):
                 self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), clock_s)])
             self.heard[heard_of] = clock_s
-            self.inner.touch(heard_of)
+            self._operator.touch(heard_of)
 
     def advance(self, before: Epoch, after: Epoch, clock_s: int) -> Iterator[Detections]:
         """What a batch finds after its events: of entities that have fallen silent, of an input that has ended, and
@@ -102,7 +109,7 @@ class StreamRecogniser:
 
     def silent(self, tick: int) -> pa.Array:
         """The keys of the entities whose last event came before this second."""
-        return self.inner.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
+        return self.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
 
     def age_out(self, clock_s: int) -> Detections | None:
         """Drops entities that have been silent for longer than patterns remember; what was open of them."""

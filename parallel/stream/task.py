@@ -18,12 +18,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.recovery.pattern_versions import PatternVersion, count_groups, load_version
-from wayeb_py.parallel.recovery.snapshot_policy import Keeper
-from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshot, SnapshotChain, Snapshots
-from wayeb_py.parallel.stream import failpoints
+from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.buffer import ReadAhead
+from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire.parcel import Parcel
@@ -67,7 +67,7 @@ class TaskSpec:
     planned_s: tuple[int, int] = (0, 0)  # by the clock: the batch before, and this one
 
 
-_alive: OrderedDict[tuple[Path, str, int, str], tuple[Point, Keeper]] = OrderedDict()
+_alive: OrderedDict[tuple[Path, str, int, str], tuple[SnapshotPoint, SnapshotKeeper]] = OrderedDict()
 
 
 def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
@@ -100,7 +100,7 @@ def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
     ):
         failpoints.reach("read:yield")
         yield parcel
-    point = Point(after, offsets.end)
+    point = SnapshotPoint(after, offsets.end)
     keeper.write(context.snapshots, spec.group, offsets.partition, point)
     _keep_alive(context, spec, point, keeper)
 
@@ -115,13 +115,13 @@ def _name(context: StreamContext, spec: TaskSpec) -> tuple[Path, str, int, str]:
     return context.folder, context.stream_id, spec.group, spec.offsets.partition
 
 
-def _take_alive(context: StreamContext, spec: TaskSpec) -> Keeper | None:
+def _take_alive(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper | None:
     """The recogniser that this process has, led to the start of the range; the process gives it up to the task."""
     known = _alive.pop(_name(context, spec), None)
     if known is None or spec.before.version != spec.after.version:
         return None
     point, keeper = known
-    start = Point(spec.before, spec.offsets.start)
+    start = SnapshotPoint(spec.before, spec.offsets.start)
     if point != start:
         # Another process has gone on from there: what it has changed costs less than the whole state.
         kept = keeper.kept
@@ -136,19 +136,19 @@ def _take_alive(context: StreamContext, spec: TaskSpec) -> Keeper | None:
     return keeper
 
 
-def _keep_alive(context: StreamContext, spec: TaskSpec, point: Point, keeper: Keeper) -> None:
+def _keep_alive(context: StreamContext, spec: TaskSpec, point: SnapshotPoint, keeper: SnapshotKeeper) -> None:
     _alive[_name(context, spec)] = (point, keeper)
     while len(_alive) > ALIVE:
         _alive.popitem(last=False)
 
 
-def _restore(context: StreamContext, spec: TaskSpec) -> Keeper:
+def _restore(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper:
     """A recogniser in the state of the start: from its snapshot, or made again from an older one."""
     offsets, group = spec.offsets, spec.group
-    start = Point(spec.before, offsets.start)
+    start = SnapshotPoint(spec.before, offsets.start)
     version = context.version(spec.after.version)
     if offsets.start == spec.origin:
-        return Keeper(_recogniser(context, version, group, None))
+        return SnapshotKeeper(_recogniser(context, version, group, None))
     known = context.snapshots.nearest(group, offsets.partition, start)
     if known is not None and known.point == start:
         return _led_along(context, version, group, known)
@@ -175,8 +175,8 @@ def _restore(context: StreamContext, spec: TaskSpec) -> Keeper:
     # Entities may have got other numbers than they had: what is changed from here on fits no state that is kept.
     if spec.before.version != spec.after.version:
         recogniser = _recogniser(context, version, group, recogniser.snapshot())
-    return Keeper(recogniser)
+    return SnapshotKeeper(recogniser)
 
 
-def _led_along(context: StreamContext, version: PatternVersion, group: int, chain: SnapshotChain) -> Keeper:
-    return Keeper.of_chain(_recogniser(context, version, group, chain.whole), chain)
+def _led_along(context: StreamContext, version: PatternVersion, group: int, chain: SnapshotChain) -> SnapshotKeeper:
+    return SnapshotKeeper.of_chain(_recogniser(context, version, group, chain.whole), chain)

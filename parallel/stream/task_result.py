@@ -21,11 +21,11 @@ import pyarrow as pa
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.engine.detections import Detections
 from wayeb_py.engine.eviction import AHEAD_S
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.files.block import AsideRow, Block, values_of_rows
-from wayeb_py.files.set_aside import kind_of, render_aside
+from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
+from wayeb_py.files.output.set_aside import kind_of, render_aside
 from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack, pack_lines
 from wayeb_py.tally import Tally

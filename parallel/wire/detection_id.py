@@ -11,7 +11,7 @@ from hashlib import blake2b
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.engine.detection_schema import NAMED_BY
+from wayeb_py.engine.rows.detection_schema import NAMED_BY
 
 DETECTION_ID = "detection_id"
 

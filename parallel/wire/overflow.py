@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.whole_file import telling_faults
+from wayeb_py.files.output.whole_file import telling_faults
 from wayeb_py.parallel.wire.parcel import Parcel
 
 FOLDER = "overflow"
@@ -51,16 +51,16 @@ class Overflow:
                         self.folder.mkdir(exist_ok=True)
                         path = self.folder / f"{parcel.split}-{secrets.token_hex(8)}.parcels"
                         file = stack.enter_context(open(path, "xb"))
-                    place = Place(path.name, parcel.kind, file.tell(), len(parcel.payload))
+                    place = OverflowLocation(path.name, parcel.kind, file.tell(), len(parcel.payload))
                     file.write(parcel.payload)
                     file.flush()  # the driver may read it as soon as it knows of it
                 yield Parcel("elsewhere", parcel.split, parcel.number, place.encode())
 
-    def find(self, payload: bytes) -> Place:
+    def find(self, payload: bytes) -> OverflowLocation:
         """Where a parcel is, by the payload of the one that says so."""
-        return Place(**json.loads(payload))
+        return OverflowLocation(**json.loads(payload))
 
-    def read(self, place: Place) -> bytes:
+    def read(self, place: OverflowLocation) -> bytes:
         path = self.folder / place.file
         try:
             with open(path, "rb") as file:
@@ -88,7 +88,7 @@ class Overflow:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class OverflowLocation:
     """Where the payload of a parcel lies."""
 
     file: str

@@ -23,7 +23,7 @@ SHARDS_A_WORKER = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class Destination:
     """A task of the second stage: a shard, and the group of patterns that it is looked at with (None: all)."""
 
     shard: int
@@ -36,7 +36,7 @@ class Routing:
 
     n_hashed: int
     heavy: tuple[int | str, ...]  # keys; shard n_hashed + i
-    targets: tuple[Target, ...]  # in the order in which they should be started
+    targets: tuple[Destination, ...]  # in the order in which they should be started
 
     def targets_by_shard(self) -> list[list[int]]:
         """For each shard the numbers of its targets."""
@@ -69,7 +69,7 @@ def route(
     """
     n_hashed = n_hashed or max(1, SHARDS_A_WORKER * n_workers)
     if sample is None or not len(sample):
-        return Routing(n_hashed, (), tuple(Target(shard) for shard in range(n_hashed))), 1
+        return Routing(n_hashed, (), tuple(Destination(shard) for shard in range(n_hashed))), 1
     counted = pc.value_counts(sample.dictionary_decode() if pt.is_dictionary(sample.type) else sample)
     keys, shares = counted.field("values"), counted.field("counts").to_numpy(zero_copy_only=False) / len(sample)
     is_heavy = shares > 1 / n_hashed
@@ -77,20 +77,20 @@ def route(
     heavy_shares = shares[is_heavy]
     weights = np.bincount(shard_of(keys, n_hashed), weights=np.where(is_heavy, 0.0, shares), minlength=n_hashed)
     n_split = min(n_groups, ceil(float(heavy_shares.max()) * n_workers)) if len(heavy) else 1
-    weighted = [(float(weight), Target(shard)) for shard, weight in enumerate(weights)]
+    weighted = [(float(weight), Destination(shard)) for shard, weight in enumerate(weights)]
     for number, share in enumerate(heavy_shares.tolist()):
         groups: Sequence[int | None] = range(n_split) if n_split > 1 and share * n_workers > 1 else (None,)
-        weighted += [(share / len(groups), Target(n_hashed + number, group)) for group in groups]
+        weighted += [(share / len(groups), Destination(n_hashed + number, group)) for group in groups]
     weighted.sort(key=lambda one: -one[0])
     return Routing(n_hashed, tuple(heavy.to_pylist()), tuple(target for _, target in weighted)), n_split
 
 
 def route_to_groups(n_groups: int) -> Routing:
     """Everything to every group of patterns."""
-    return Routing(1, (), tuple(Target(0, group) for group in range(n_groups)))
+    return Routing(1, (), tuple(Destination(0, group) for group in range(n_groups)))
 
 
 def route_by_hash(n_shards: int, heavy: Sequence[int | str] = ()) -> Routing:
     """Entities by the hash of their keys, each heavy one by itself and first."""
-    own = [Target(n_shards + number) for number in range(len(heavy))]
-    return Routing(n_shards, tuple(heavy), (*own, *(Target(shard) for shard in range(n_shards))))
+    own = [Destination(n_shards + number) for number in range(len(heavy))]
+    return Routing(n_shards, tuple(heavy), (*own, *(Destination(shard) for shard in range(n_shards))))

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-I32 = npt.NDArray[np.int32]
+from wayeb_py.arrays import I32
 
 
 def shard_of(keys: pa.Array, n_shards: int) -> I32:

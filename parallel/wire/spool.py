@@ -34,7 +34,7 @@ class Spool:
         self._file.close()
 
 
-class Replayed:
+class Rereadable:
     """An iterator of pieces that can be gone through once more from the start, before its end or after."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:

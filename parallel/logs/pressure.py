@@ -29,8 +29,8 @@ from pathlib import Path
 from typing import Protocol
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.whole_file import write_whole
-from wayeb_py.parallel.logs.log import Offsets
+from wayeb_py.files.output.whole_file import write_whole
+from wayeb_py.time_texts import read_duration_s
 
 NEVER_S = math.inf
 
@@ -55,8 +55,6 @@ class Capacity:
     @classmethod
     def parse(cls, text: str) -> Capacity:
         """`200000` events, or `10s`."""
-        from wayeb_py.text_values import read_duration_s
-
         word = text.strip().replace("_", "")
         if word.isdecimal():
             if int(word) == 0:
@@ -231,6 +229,6 @@ def read_states(path: Path) -> dict[str, SourceState]:
     return {partition: SourceState(**fields) for partition, fields in content.items()}
 
 
-def offsets_taken(states: Mapping[str, SourceState]) -> Offsets:
+def offsets_taken(states: Mapping[str, SourceState]) -> dict[str, int]:
     """Up to where each partition has been taken."""
     return {partition: state.taken for partition, state in states.items()}

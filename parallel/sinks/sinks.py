@@ -17,11 +17,11 @@ from typing import IO, Any, Protocol, runtime_checkable
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.render import render_ndjson
-from wayeb_py.files.whole_file import make_folder, telling_faults, write_whole
-from wayeb_py.files.write import ParquetOutput
-from wayeb_py.parallel.recovery.repair import last_batch, put_away
-from wayeb_py.parallel.stream import failpoints
+from wayeb_py.files.output.table_text import render_ndjson
+from wayeb_py.files.output.whole_file import make_folder, telling_faults, write_whole
+from wayeb_py.files.output.write import ParquetOutput
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.sinks.batch_files import last_batch, put_away
 from wayeb_py.tally import Tally
 
 

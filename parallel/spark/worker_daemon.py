@@ -23,11 +23,11 @@ def load() -> None:
     _prefer_installed_pyspark()
     import pyspark.worker  # noqa: F401
 
-    from wayeb_py.run import startup
+    from wayeb_py.run import startup  # for start-up time
 
     startup.spare_pandas()
-    import wayeb_py.engine.recogniser
-    import wayeb_py.parallel.wire.parcel  # noqa: F401
+    import wayeb_py.engine.recogniser  # for start-up time
+    import wayeb_py.parallel.wire.parcel  # noqa: F401 (for start-up time)
 
     # Workers collect garbage after every task, and would go through all of this each time: 40 ms.
     gc.collect()

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 
-from wayeb_py.files.set_aside import render_aside
+from wayeb_py.files.output.set_aside import render_aside
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import OffsetRange
-from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.stream.buffer import ReadAhead
-from wayeb_py.parallel.stream.by_shard import epoch_parcel
+from wayeb_py.parallel.stream.shard_operator import epoch_parcel
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
 from wayeb_py.parallel.stream.task_result import count_block, task_counts
 from wayeb_py.parallel.wire.packer import STREAMED_ROWS, Packer

@@ -18,7 +18,7 @@ from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.log import Log
-from wayeb_py.parallel.stream.sinks import Sink
+from wayeb_py.parallel.sinks.sinks import Sink
 
 PYTHON = "python:"
 

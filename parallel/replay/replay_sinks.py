@@ -7,7 +7,6 @@ agree on, the folder by sub-folders `part=0/`, `part=1/` … that a stream reads
 from __future__ import annotations
 
 import os
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,13 +14,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import pyarrow as pa
 import pyarrow.types as pt
 
+from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError
-from wayeb_py.files.arrow_types import plain
 from wayeb_py.files.discover import told_by_name
-from wayeb_py.files.render import render_ndjson, render_objects
-from wayeb_py.files.whole_file import telling_faults, whole_file
+from wayeb_py.files.formats.arrow_types import plain
+from wayeb_py.files.output.table_text import render_ndjson, render_objects
+from wayeb_py.files.output.whole_file import telling_faults, whole_file
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
-from wayeb_py.parallel.stream.kafka_sink import open_producer
+from wayeb_py.parallel.sinks.kafka import open_producer
 from wayeb_py.parallel.wire.shards import cut_by_shard
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def require_json(schema: pa.Schema) -> None:
             )
 
 
-class TopicTarget:
+class TopicReplaySink:
     """A Kafka topic; one that is not there is made."""
 
     def __init__(self, url: str, partitions: int | None = None) -> None:
@@ -93,7 +93,7 @@ class TopicTarget:
             part = encoded[start : min(end, start + room)]
             n_taken = producer.produce_batch(self.topic.name, part, on_delivery=self._delivered)
             if n_taken < len(part):
-                raise self.topic.fault(next(message["_error"] for message in part if "_error" in message))
+                raise self.topic.error(next(message["_error"] for message in part if "_error" in message))
             start += len(part)
         producer.poll(0)
         self._heed_failures()
@@ -123,8 +123,8 @@ class TopicTarget:
 
     def _heed_failures(self) -> None:
         if self._failed:
-            fault = self.topic.fault(self._failed[0])
-            raise DataError(f"events could not be sent: {fault.message}", fault.file, hint=fault.hint)
+            error = self.topic.error(self._failed[0])
+            raise DataError(f"events could not be sent: {error.message}", error.file, hint=error.hint)
 
 
 def ensure_topic(topic: KafkaTopic, partitions: int | None) -> int:
@@ -145,7 +145,7 @@ def ensure_topic(topic: KafkaTopic, partitions: int | None) -> int:
     return n_partitions
 
 
-class FolderTarget:
+class FolderReplaySink:
     """A folder; what was sent in an interval of the wall clock becomes a file in each partition that has some of it."""
 
     def __init__(
@@ -155,14 +155,15 @@ class FolderTarget:
         file_format: FileFormat = "parquet",
         every_s: float = 1.0,
         file_rows: int = FILE_ROWS,
+        clock: Clock = SYSTEM,
     ) -> None:
         self.folder = Path(folder)
         self.partitions = partitions or DEFAULT_PARTITIONS
-        self._format, self._every_s, self._file_rows = file_format, every_s, file_rows
+        self._format, self._every_s, self._file_rows, self._clock = file_format, every_s, file_rows, clock
         self._key = ""
         self._gathered: list[pa.RecordBatch] = []
         self._n_gathered = 0
-        self._since = time.monotonic()
+        self._since = self._clock.steady_s()
         self._number = 0
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="wayeb-write")
 
@@ -176,7 +177,7 @@ class FolderTarget:
             held = next((path for path in self.folder.rglob("*") if told_by_name(path.name)[0] is not None), None)
         if held is not None:
             raise DataError("the folder already holds events, and these would be mixed with them", str(held))
-        self._since = time.monotonic()
+        self._since = self._clock.steady_s()
 
     def encode(self, events: pa.RecordBatch) -> pa.RecordBatch:
         return events
@@ -188,7 +189,7 @@ class FolderTarget:
         self.idle()
 
     def idle(self) -> None:
-        if self._n_gathered >= self._file_rows or time.monotonic() - self._since >= self._every_s:
+        if self._n_gathered >= self._file_rows or self._clock.steady_s() - self._since >= self._every_s:
             self._write()
 
     def close(self, failed: bool) -> None:
@@ -199,7 +200,7 @@ class FolderTarget:
             self._pool.shutdown()
 
     def _write(self) -> None:
-        self._since = time.monotonic()
+        self._since = self._clock.steady_s()
         if not self._gathered:
             return
         table = pa.Table.from_batches(self._gathered).unify_dictionaries().combine_chunks()

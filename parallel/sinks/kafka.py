@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.render import render_objects
+from wayeb_py.files.output.table_text import render_objects
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
-from wayeb_py.parallel.stream.sinks import Batch
+from wayeb_py.parallel.sinks.sinks import Batch
 from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 
 if TYPE_CHECKING:
@@ -88,11 +88,11 @@ class KafkaSink:
             self._failed.append(error)
 
     def _refused(self, batch: Batch) -> DataError:
-        fault = self.topic.fault(self._failed[0])
-        return type(fault)(
-            f"detections of batch {batch.number} could not be sent: {fault.message}",
-            fault.file,
-            hint=fault.hint or "after a restart the batch is sent again",
+        error = self.topic.error(self._failed[0])
+        return type(error)(
+            f"detections of batch {batch.number} could not be sent: {error.message}",
+            error.file,
+            hint=error.hint or "after a restart the batch is sent again",
         )
 
 

@@ -7,7 +7,7 @@ A file of bytes says whose and which it is, under one checksum with the rest: so
 it is, and also a file that was renamed, or that came from another checkpoint. JSON stays JSON that a person can read,
 and lines of it can be added to a file one by one.
 
-The checksums are there against damage by disks and by hands that slip. Somebody who can write the folder can make new
+The checksums are there against damage by disks and by hands that slip. A person who can write the folder can make new
 ones, which is why nothing that is opened this way is ever run. *Not taken*: a checksum of the parsed object, which
 would have to be rendered again to be compared.
 """
@@ -23,7 +23,13 @@ from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DamagedError
-from wayeb_py.files.whole_file import whole_file
+from wayeb_py.files.output.whole_file import whole_file
+
+# What to do where a file of a checkpoint is damaged, and no copy of it is.
+CHOICE = (
+    "restore the checkpoint from a copy, or begin anew: --restart beginning reads everything again, into an empty "
+    "output folder; --restart now takes only what comes from now on"
+)
 
 _MAGIC = b"wayeb-sealed-1\n"
 _HEAD = len(_MAGIC) + 32

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from wayeb_py.parallel.recovery.snapshots import Changed, Point, Root, Snapshot, SnapshotChain, Snapshots
+from wayeb_py.parallel.recovery.snapshots import Changed, Root, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 WHOLE_AT = 0.5  # changes, as a share of the whole in bytes
@@ -16,17 +16,17 @@ MOST_CHANGES = 500  # files that a state goes back by: each costs a millisecond 
 
 
 @dataclass(slots=True)
-class Kept:
+class SnapshotHistory:
     """Where a recogniser's state was last kept, and what has been written of it since it was kept whole."""
 
     root: Root
-    at: Point
+    at: SnapshotPoint
     whole_bytes: int
     whole_entities: int
     changes_bytes: int = 0
     n_changes: int = 0
 
-    def add(self, point: Point, changes: Snapshot) -> None:
+    def add(self, point: SnapshotPoint, changes: Snapshot) -> None:
         self.at = point
         self.changes_bytes += len(changes.saved)
         self.n_changes += 1
@@ -36,24 +36,24 @@ class Kept:
         return n_bytes <= WHOLE_AT * self.whole_bytes and self.n_changes < MOST_CHANGES
 
 
-class Keeper:
+class SnapshotKeeper:
     """A recogniser and where its state was kept."""
 
-    def __init__(self, recogniser: StreamRecogniser, kept: Kept | None = None) -> None:
+    def __init__(self, recogniser: StreamRecogniser, kept: SnapshotHistory | None = None) -> None:
         self.recogniser, self.kept = recogniser, kept
         self.recogniser.note_changes()
         self._changes: Snapshot | None = None
         self._whole: Snapshot | None = None
 
     @classmethod
-    def of_chain(cls, recogniser: StreamRecogniser, chain: SnapshotChain) -> Keeper:
+    def of_chain(cls, recogniser: StreamRecogniser, chain: SnapshotChain) -> SnapshotKeeper:
         """A recogniser that was made from the whole state of a chain, and is led along it."""
-        n_entities = len(recogniser.inner.entities)
-        keeper = cls(recogniser, Kept(chain.root, chain.root.point, len(chain.whole.saved), n_entities))
+        n_entities = len(recogniser.entities)
+        keeper = cls(recogniser, SnapshotHistory(chain.root, chain.root.point, len(chain.whole.saved), n_entities))
         keeper.follow(chain.changes, chain.point)
         return keeper
 
-    def follow(self, changes: tuple[Changed, ...], until: Point) -> None:
+    def follow(self, changes: tuple[Changed, ...], until: SnapshotPoint) -> None:
         """Puts in what others have found to be changed up to a point."""
         assert self.kept is not None
         points = [*(changed.since for changed in changes[1:]), until]
@@ -64,7 +64,7 @@ class Keeper:
 
     def prepare(self, may_change: bool) -> int:
         """Makes ready what is to be written; the size of the state in bytes."""
-        n_entities = len(self.recogniser.inner.entities)
+        n_entities = len(self.recogniser.entities)
         changes = self.recogniser.changes() if may_change and self.kept is not None else None
         if changes is not None and self.kept is not None and self.kept.has_room_for(changes):
             self._changes, self._whole = changes, None
@@ -72,7 +72,7 @@ class Keeper:
         self._changes, self._whole = None, self.recogniser.snapshot()
         return len(self._whole.saved)
 
-    def write(self, snapshots: Snapshots, group: int, partition: str, point: Point) -> None:
+    def write(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
         """Puts what was made ready on the disk, as the state of a point."""
         if self._changes is not None:
             assert self.kept is not None
@@ -81,6 +81,6 @@ class Keeper:
         else:
             assert self._whole is not None
             root = snapshots.write(group, partition, point, self._whole)
-            self.kept = Kept(root, point, len(self._whole.saved), len(self.recogniser.inner.entities))
+            self.kept = SnapshotHistory(root, point, len(self._whole.saved), len(self.recogniser.entities))
         self._changes = self._whole = None
         self.recogniser.settle()

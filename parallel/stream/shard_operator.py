@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.block import Block
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
-from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.stream.stream_recogniser import STEPS_OF_SILENCE, StreamRecogniser, silent_since
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire import parcel
@@ -52,7 +52,7 @@ _ROUTE = "route"
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class ShardPatterns:
     """What a shard is to look for, in events of which types."""
 
     patterns: Patterns
@@ -60,11 +60,11 @@ class Order:
 
 
 @dataclass(frozen=True, slots=True)
-class Shards:
+class ShardQuery:
     """What all shards of a query share; it is pickled."""
 
     n_shards: int
-    order: Callable[[int], Order]  # by version
+    order: Callable[[int], ShardPatterns]  # by version
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
     listens: bool = False  # the epochs say who is silent
@@ -76,7 +76,7 @@ class Shards:
         return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // STEPS_OF_SILENCE)
 
 
-def recognise_by_shard(events: DataFrame, shards: Shards) -> DataFrame:
+def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
     """Parcels of events become parcels of detections or episodes, of rows set aside, and of counts."""
     from pyspark.sql import functions as sql
     from pyspark.sql.streaming.state import GroupStateTimeout
@@ -103,7 +103,7 @@ def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
     return Parcel("epoch", shard, 0, json.dumps([epoch.to_json(), clock_s]).encode())
 
 
-def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
+def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
     """What a shard finds in what has arrived; its state is handed on when the last parcel has been taken."""
     before = state.get if state.exists else None
     if before is not None and before[0] != shards.n_shards:
@@ -135,7 +135,7 @@ def _step(shards: Shards, arrived: list[Parcel], state: GroupState) -> Iterator[
         state.setTimeoutDuration(shards.step_ms)
 
 
-def _epoch(shards: Shards, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
+def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
     """The epoch that a batch ends in and when it was planned: as the plan says, or by Spark's clock of the batch."""
     told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
     if told:

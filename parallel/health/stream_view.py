@@ -24,9 +24,9 @@ from typing import Any
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import WayebError
 from wayeb_py.parallel.health.gauge import FILE
-from wayeb_py.parallel.health.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 from wayeb_py.parallel.health.totals import Totals, load_totals, save_totals
-from wayeb_py.parallel.logs.log import Log, Offsets, SourceClock
+from wayeb_py.parallel.logs.log import Log, LogClock, Offsets
+from wayeb_py.parallel.logs.pressure import Arrivals, Capacity, SourceState, pass_time, read_states
 
 WINDOW_S = 30.0
 
@@ -46,7 +46,7 @@ class SourceView:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StreamView:
     """A stream as it is now."""
 
     at: str
@@ -158,12 +158,12 @@ class Health:
         with self._lock:
             save_totals(self.folder, self.totals)
 
-    def look(self, up: bool = True) -> View:
+    def look(self, up: bool = True) -> StreamView:
         """The stream as it is now."""
         with self._lock:
             return self._look(up)
 
-    def _look(self, up: bool) -> View:
+    def _look(self, up: bool) -> StreamView:
         now_s = self.clock.steady_s()
         states = self._states(now_s)
         done = self.totals.levels.get("end", {})
@@ -185,7 +185,7 @@ class Health:
             for name, of_label in self.totals.sums.items()
             if name not in ("source_waited_s", "source_watched_s")
         }
-        return View(
+        return StreamView(
             at=datetime.fromtimestamp(self.clock.wall_s(), UTC).isoformat(timespec="milliseconds"),
             batch=self.totals.batch,
             sources=sources,
@@ -204,7 +204,7 @@ class Health:
         )
 
     @property
-    def _source_clock(self) -> SourceClock | None:
+    def _source_clock(self) -> LogClock | None:
         return None if self.frozen else self.log.clock
 
     def _states(self, now_s: float | None = None) -> dict[str, SourceState]:

@@ -1,0 +1,31 @@
+"""The counts of batches become what a run of a stream did in all, for its last line and for programs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from wayeb_py.parallel.sinks.sinks import Batch
+from wayeb_py.tally import Tally
+
+
+@dataclass(slots=True)
+class StreamSummary(Tally):
+    """What a run of a stream did, over the batches that it wrote."""
+
+    batches: int = 0
+    state_bytes: int = 0
+    last_event_s: float | None = None
+    seconds: float = 0.0
+    end: str = ""  # why it ended
+    _levels: dict[tuple[str, int], tuple[int, int]] = field(default_factory=dict)
+
+    def take(self, batch: Batch) -> None:
+        """Adds what a batch has counted."""
+        self.batches += 1
+        self.add(batch.tally())
+        for counts in batch.counts:
+            self._levels[counts["partition"], counts["group"]] = counts["entities"], counts.get("state_bytes", 0)
+            if counts.get("last_s") is not None:
+                self.last_event_s = max(counts["last_s"], self.last_event_s or counts["last_s"])
+        self.entities = sum(entities for entities, _ in self._levels.values())
+        self.state_bytes = sum(n_bytes for _, n_bytes in self._levels.values())
