@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.csv as pcsv
 
 import wayeb_py
-from wayeb_py.providers.source import find_provider_files, open_source, shared_schema
-from wayeb_py.run.left_out import leave_out_missing
+from wayeb_py.providers.event_sources import find_provider_files, open_source, shared_schema
+from wayeb_py.run.skipped_patterns import leave_out_missing
 
 ROOT = Path(__file__).parent.parent
 SHARED = ROOT.parent / "shared/data"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class CatalogueEntry:
     """An experiment; its module has its name."""
 
     name: str
@@ -30,17 +30,22 @@ class Entry:
 
 
 EXPERIMENTS = (
-    Entry("in_memory", "six patterns over columns in memory, against a numpy sum", 30, 10),
-    Entry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80, 5),
-    Entry("many_patterns", "48 and 1,000 distinct patterns, against six", 80, 8),
-    Entry("scaling", "cost against patterns, entities, events, window, share detected", 150, 8),
-    Entry("latency", "from an event offered to its detection out, in process", 30, 7),
-    Entry("start_up", "from the command to its first result", 15, 12),
-    Entry("resident_memory", "memory of a long run", 40, 3),
-    Entry("places", "220 ports for each, against 220 patterns", 60, 7),
-    Entry("spatial", "inside and near, against shapely", 90, 7),
-    Entry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
-    Entry(
+    CatalogueEntry("in_memory", "six patterns over columns in memory, against a numpy sum", 30, 10),
+    CatalogueEntry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80, 5),
+    CatalogueEntry("many_patterns", "48 and 1,000 distinct patterns, against six", 80, 8),
+    CatalogueEntry("scaling", "cost against patterns, entities, events, window, share detected", 150, 8),
+    CatalogueEntry("latency", "from an event offered to its detection out, in process", 30, 7),
+    CatalogueEntry("kernel_calls", "a call of a kernel, by the form of its arguments", 25, 12),
+    CatalogueEntry("start_up", "from the command to its first result", 15, 12),
+    CatalogueEntry("resident_memory", "memory of a long run", 40, 3),
+    CatalogueEntry("places", "220 ports for each, against 220 patterns", 60, 7),
+    CatalogueEntry("spatial", "inside and near, against shapely", 90, 7),
+    CatalogueEntry("pairs", "three patterns over 5,000 vessels' pairs, against joins and trees", 420, 30, by_name=True),
+    CatalogueEntry("pairs_growth", "cost of pairs against vessels, at sea and in one harbour", 240, 12, by_name=True),
+    CatalogueEntry("silence", "patterns that end in a silence, up to a million entities", 150, 4),
+    CatalogueEntry("tiers", "patterns that read others, against the same over columns", 40, 6, by_name=True),
+    CatalogueEntry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
+    CatalogueEntry(
         "spark_batch",
         "Spark: source scheme against one process, partition against window functions",
         400,
@@ -48,14 +53,14 @@ EXPERIMENTS = (
         by_name=True,
         on_spark=True,
     ),
-    Entry(
+    CatalogueEntry(
         "workers",
         "Spark: recognition time against workers, by scheme, distinct and replicated patterns",
         300,
         25,
         on_spark=True,
     ),
-    Entry(
+    CatalogueEntry(
         "cluster",
         "Spark: throughput on up to 1,000 cores, simulated from costs measured here",
         300,
@@ -63,7 +68,7 @@ EXPERIMENTS = (
         by_name=True,
         on_spark=True,
     ),
-    Entry(
+    CatalogueEntry(
         "spark_stream",
         "Spark: a stream recognised where it is read, against applyInPandasWithState",
         300,
@@ -71,7 +76,7 @@ EXPERIMENTS = (
         by_name=True,
         on_spark=True,
     ),
-    Entry(
+    CatalogueEntry(
         "back_pressure",
         "Spark: back-pressure of 1 to 6 sources against recognisers, and the rate held",
         660,
@@ -79,7 +84,7 @@ EXPERIMENTS = (
         by_name=True,
         on_spark=True,
     ),
-    Entry(
+    CatalogueEntry(
         "ports_replayed",
         "Spark: 220 ports, half a year in an hour, in half of one, and how much faster",
         1200,
@@ -87,9 +92,11 @@ EXPERIMENTS = (
         by_name=True,
         on_spark=True,
     ),
-    Entry("stream_latency", "Spark: from an event offered to its detection out", 180, 26, on_spark=True),
-    Entry("peers", "side by side with other engines, detections compared", 900, 11),
-    Entry("kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, on_spark=True),
-    Entry("map_page", "a map of 50,000 points answers", 40, 15),
-    Entry("instructions", "instructions of the kernels by event, counted by valgrind: no noise", 80),
+    CatalogueEntry("stream_latency", "Spark: from an event offered to its detection out", 180, 26, on_spark=True),
+    CatalogueEntry("peers", "side by side with other engines, detections compared", 900, 11),
+    CatalogueEntry(
+        "kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, on_spark=True
+    ),
+    CatalogueEntry("map_page", "a map of 50,000 points answers", 40, 15),
+    CatalogueEntry("instructions", "instructions of the kernels by event, counted by valgrind: no noise", 80),
 )

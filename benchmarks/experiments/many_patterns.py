@@ -16,8 +16,8 @@ import wayeb_py
 from benchmarks.experiments.in_memory import with_coded_text, with_dense_keys
 from benchmarks.harness.measure import Bound, Experiment, asked_size, start, stay_on_one_core
 from benchmarks.inputs.fleet_events import SIX_PATTERNS, as_numpy, read_fleet
-from benchmarks.inputs.pattern_sets import Part, forty_eight, thousand, write_sre
-from benchmarks.references.boundary_sets import Words
+from benchmarks.inputs.pattern_sets import PatternPart, forty_eight, thousand, write_sre
+from benchmarks.references.boundary_sets import EntityRows
 
 N_EVENTS = {"quick": 100_000, "usual": 2_000_000, "full": 2_000_000}
 MOST = {"48": 4, "200": 20, "1,000": 100}  # times the seconds of six
@@ -51,7 +51,9 @@ def detected_rows(found: pa.Table, row_of: RowOf) -> dict[str, np.ndarray]:
     return dict(zip(pattern.dictionary.to_pylist(), pieces, strict=True))
 
 
-def check_answers(experiment: Experiment, found: pa.Table, parts: dict[str, Part], words: Words, row_of: RowOf) -> None:
+def check_answers(
+    experiment: Experiment, found: pa.Table, parts: dict[str, PatternPart], words: EntityRows, row_of: RowOf
+) -> None:
     """Compares the detections of every pattern with its formula's, event by event."""
     found_rows = detected_rows(found, row_of)
     nothing = np.empty(0, np.int64)
@@ -75,7 +77,7 @@ def main() -> None:
     events, _ = with_dense_keys(with_coded_text(read_fleet(n_events)))
     columns = as_numpy(read_fleet(n_events))
     entity = events["vehicle_id"].to_numpy()
-    words, row_of = Words(entity, columns), RowOf(entity)
+    words, row_of = EntityRows(entity, columns), RowOf(entity)
 
     six = wayeb_py.compile(SIX_PATTERNS)
     compiled, compile_s = {}, {}

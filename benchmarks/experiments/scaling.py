@@ -22,7 +22,7 @@ import wayeb_py
 from benchmarks.harness.measure import Experiment, Figure, start, stay_on_one_core
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, as_numpy, read_fleet
 from benchmarks.inputs.pattern_sets import thousand, write_sre
-from benchmarks.references.boundary_sets import Words
+from benchmarks.references.boundary_sets import EntityRows
 
 SEED = 5
 BATCH_ROWS = 1 << 20
@@ -32,7 +32,7 @@ SWING = "pattern Swing := (v > 0.5) ; (v <= 0.5) ; (v > 0.5)"
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
+class ScalePoint:
     """One setting: what it is run on, and how many detections there must be."""
 
     varied: str
@@ -64,39 +64,41 @@ def count_within(v: np.ndarray, window_s: int) -> int:
     return int(np.count_nonzero((v > 0.999) & (before >= 0) & (step - before <= window_s)))
 
 
-def points(size: str) -> Iterator[list[Point]]:
+def points(size: str) -> Iterator[list[ScalePoint]]:
     """Each variation in turn."""
     n_events = QUICK_EVENTS if size == "quick" else 10_000_000
     swing = wayeb_py.compile(f"{STREAM}{SWING}\n")
     counts = [50_000, 150_000, 500_000] if size == "quick" else [100_000, 1_000_000, 10_000_000, 30_000_000]
-    yield [Point("events", n, swing, *_counted(n, 1_000)) for n in counts]
+    yield [ScalePoint("events", n, swing, *_counted(n, 1_000)) for n in counts]
 
     entities = [10, 1_000, 100_000] if size == "quick" else [10, 1_000, 100_000, 1_000_000, 5_000_000]
-    yield [Point("entities", n, swing, *_counted(max(n_events, 3 * n), n)) for n in entities]
+    yield [ScalePoint("entities", n, swing, *_counted(max(n_events, 3 * n), n)) for n in entities]
 
     v, events = made(n_events, 1_000)
     within = []
     for window_s in (10, 100, 1_000, 10_000):
         text = f"{STREAM}pattern W := #((v < 0.001), (v > 0.999)) within {window_s} s\n"
-        within.append(Point("window in s", window_s, wayeb_py.compile(text), events, count_within(v, window_s)))
+        within.append(ScalePoint("window in s", window_s, wayeb_py.compile(text), events, count_within(v, window_s)))
     yield within
 
     shares = []
     for share in (0.0, 0.0001, 0.001, 0.01, 0.1, 0.5):
         edge = float(np.float32(1 - share))
         patterns = wayeb_py.compile(f"{STREAM}pattern High := (v > {edge!r})\n")
-        shares.append(Point("share detected", share, patterns, events, int(np.count_nonzero(v > np.float32(edge)))))
+        shares.append(
+            ScalePoint("share detected", share, patterns, events, int(np.count_nonzero(v > np.float32(edge))))
+        )
     yield shares
 
     fleet = read_fleet(QUICK_EVENTS if size == "quick" else 1_000_000)
-    words = Words(fleet["vehicle_id"].combine_chunks().dictionary_encode().indices.to_numpy(), as_numpy(fleet))
+    words = EntityRows(fleet["vehicle_id"].combine_chunks().dictionary_encode().indices.to_numpy(), as_numpy(fleet))
     chosen = thousand()
     several = []
     for n in (1, 10, 100) if size == "quick" else (1, 10, 100, 300, 1_000):
         names = list(chosen)[:: len(chosen) // n][:n]
         patterns = wayeb_py.compile(write_sre({name: chosen[name] for name in names}))
         expected = sum(len(words.detect(chosen[name].formula)) for name in names)
-        several.append(Point("patterns", n, patterns, fleet, expected))
+        several.append(ScalePoint("patterns", n, patterns, fleet, expected))
     yield several
 
 
@@ -105,12 +107,12 @@ def _counted(n_events: int, n_entities: int) -> tuple[pa.Table, int]:
     return events, count_swings(v)
 
 
-def recognise(point: Point) -> int:
+def recognise(point: ScalePoint) -> int:
     recogniser = wayeb_py.Recogniser(point.patterns, order="sorted")
     return sum(len(recogniser.feed(batch)) for batch in point.events.to_batches(max_chunksize=BATCH_ROWS))
 
 
-def measure(experiment: Experiment, variation: list[Point]) -> None:
+def measure(experiment: Experiment, variation: list[ScalePoint]) -> None:
     """Times every setting of a variation in turn, and fits how it grows."""
     for point in variation:
         found = recognise(point)

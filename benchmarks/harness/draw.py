@@ -24,6 +24,7 @@ CHARACTER_WIDTH = 0.019  # of a tick label, as a share of its axis; labels that 
 # What columns of records are called on an axis, with their unit.
 LABELS = {
     "action": "what the reader does",
+    "arguments": "form of the arguments",
     "at": "{panel}",  # each panel varies something else
     "back-pressure": "back-pressure (share of the time)",
     "batch_size": "events in a batch",
@@ -56,6 +57,7 @@ LABELS = {
     "speed over the tree, one by one": "speed (the tree, one by one, is 1)",
     "speed-up": "speed-up of the replay",
     "task": "task",
+    "us a call": "time per call (µs)",
     "until": "from the start of the command until",
     "way": "way of running it",
     "what": "what is read",

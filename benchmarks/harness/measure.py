@@ -22,7 +22,7 @@ from typing import Literal, NoReturn
 
 from benchmarks.experiments.catalogue import EXPERIMENTS
 from benchmarks.harness.processor_seconds import adopt_orphans, machine_cpu_s, tree_cpu_s
-from benchmarks.harness.progress import Progress
+from benchmarks.harness.progress import ExperimentProgress
 from benchmarks.harness.record import MISSING, Bound, Figure, Record, Size, Value, begin_record
 from benchmarks.inputs.fleet_events import SEED
 
@@ -72,7 +72,7 @@ class Experiment:
     """One benchmark while it runs: checks of the answers, numbers for the reader, bounds that decide, all recorded."""
 
     record: Record
-    progress: Progress = field(default_factory=Progress)
+    progress: ExperimentProgress = field(default_factory=ExperimentProgress)
 
     @property
     def name(self) -> str:
@@ -225,7 +225,7 @@ def start(name: str, sentence: str, seed: int = SEED) -> Experiment:
     record = begin_record(name, sentence, asked_size(), seed)
     record.options = sys.argv[1:]
     expected_s = next((entry.seconds(record.size) for entry in EXPERIMENTS if entry.name == name), None)
-    return Experiment(record, Progress(expected_s))
+    return Experiment(record, ExperimentProgress(expected_s))
 
 
 def asked_size() -> Size:

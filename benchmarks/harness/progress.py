@@ -21,7 +21,7 @@ def left_s(number: int, of: int, passed_s: float, phase_s: float, expected_s: fl
 
 
 @dataclass(slots=True)
-class Progress:
+class ExperimentProgress:
     """Steps of one experiment, as they begin."""
 
     expected_s: float | None = None

@@ -21,7 +21,10 @@ from typing import Any, Literal
 from benchmarks import BENCHMARKS, REPOSITORY
 
 RECORDS = BENCHMARKS / "records"
-PACKAGES = ("wayeb-py", "numpy", "numba", "pyarrow", "polars", "pyspark", "shapely", "duckdb", "confluent-kafka")
+PACKAGES = (
+    "wayeb-py", "numpy", "numba", "pyarrow", "polars", "pyspark", "shapely", "duckdb", "scipy", "pymeos-cffi",
+    "confluent-kafka",
+)  # fmt: skip
 MISSING = 3  # the status of an experiment's process that lacks what it needs here
 
 Size = Literal["quick", "usual", "full"]

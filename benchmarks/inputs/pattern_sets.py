@@ -32,7 +32,7 @@ STREAM = """stream vehicles {
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PatternPart:
     """A piece of a pattern: how it is written and the formula it must agree with."""
 
     text: str
@@ -49,8 +49,8 @@ class Predicate:
     def __and__(self, other: Predicate) -> Predicate:
         return Predicate(f"{self.text} and {other.text}", lambda c: self.test(c) & other.test(c))
 
-    def part(self) -> Part:
-        return Part(f"({self.text})", letter(self.test))
+    def part(self) -> PatternPart:
+        return PatternPart(f"({self.text})", letter(self.test))
 
 
 ANYTHING: Test = lambda c: np.ones(len(c["speed"]), np.bool_)  # noqa: E731
@@ -80,53 +80,53 @@ def silent(minutes: int) -> Predicate:
     return Predicate(f"elapsed() > {minutes} min", lambda c: c["elapsed_s"] > minutes * 60)
 
 
-def sequence(*parts: Part) -> Part:
-    return Part(" ; ".join(part.text for part in parts), in_turn(*(part.formula for part in parts)))
+def sequence(*parts: PatternPart) -> PatternPart:
+    return PatternPart(" ; ".join(part.text for part in parts), in_turn(*(part.formula for part in parts)))
 
 
-def letters(*predicates: Predicate) -> Part:
+def letters(*predicates: Predicate) -> PatternPart:
     return sequence(*(predicate.part() for predicate in predicates))
 
 
-def at_least(predicate: Predicate, n: int) -> Part:
+def at_least(predicate: Predicate, n: int) -> PatternPart:
     """`R{n,}` alone is detected exactly where n in a row are."""
-    return Part(f"({predicate.text}){{{n},}}", times(letter(predicate.test), n))
+    return PatternPart(f"({predicate.text}){{{n},}}", times(letter(predicate.test), n))
 
 
-def plus(predicate: Predicate) -> Part:
-    return Part(f"({predicate.text})+", in_turn(letter(predicate.test), run_of(predicate.test)))
+def plus(predicate: Predicate) -> PatternPart:
+    return PatternPart(f"({predicate.text})+", in_turn(letter(predicate.test), run_of(predicate.test)))
 
 
-def group(body: Part, n: int) -> Part:
-    return Part(f"({body.text}){{{n}}}", times(body.formula, n))
+def group(body: PatternPart, n: int) -> PatternPart:
+    return PatternPart(f"({body.text}){{{n}}}", times(body.formula, n))
 
 
-def union(*parts: Part) -> Part:
-    return Part("(" + " | ".join(part.text for part in parts) + ")", either(*(part.formula for part in parts)))
+def union(*parts: PatternPart) -> PatternPart:
+    return PatternPart("(" + " | ".join(part.text for part in parts) + ")", either(*(part.formula for part in parts)))
 
 
-def skip_any(*predicates: Predicate) -> Part:
+def skip_any(*predicates: Predicate) -> PatternPart:
     steps = [letter(predicates[0].test)]
     for predicate in predicates[1:]:
         steps += [run_of(ANYTHING), letter(predicate.test)]
-    return Part("#(" + ", ".join(f"({p.text})" for p in predicates) + ")", in_turn(*steps))
+    return PatternPart("#(" + ", ".join(f"({p.text})" for p in predicates) + ")", in_turn(*steps))
 
 
-def skip_next(*predicates: Predicate) -> Part:
+def skip_next(*predicates: Predicate) -> PatternPart:
     steps = [letter(predicates[0].test)]
     for predicate in predicates[1:]:
         steps += [run_of(lambda c, test=predicate.test: ~test(c)), letter(predicate.test)]  # type: ignore[misc]
-    return Part("@(" + ", ".join(f"({p.text})" for p in predicates) + ")", in_turn(*steps))
+    return PatternPart("@(" + ", ".join(f"({p.text})" for p in predicates) + ")", in_turn(*steps))
 
 
-def nowhere(predicate: Predicate) -> Part:
+def nowhere(predicate: Predicate) -> PatternPart:
     """Sequences in which the predicate holds at no event, written as a complement."""
-    return Part(f"!(any* ; ({predicate.text}) ; any*)", run_of(lambda c: ~predicate.test(c)))
+    return PatternPart(f"!(any* ; ({predicate.text}) ; any*)", run_of(lambda c: ~predicate.test(c)))
 
 
-def forty_eight() -> dict[str, Part]:
+def forty_eight() -> dict[str, PatternPart]:
     """Eight variants of each of the six fleet patterns, by name."""
-    patterns: dict[str, Part] = {}
+    patterns: dict[str, PatternPart] = {}
     for i in range(8):
         gap = silent(30 + 2 * i) & OFF
         patterns[f"Route{i}"] = sequence(gap.part(), plus(MOVING), gap.part())
@@ -140,17 +140,17 @@ def forty_eight() -> dict[str, Part]:
     return patterns
 
 
-def first_of(n: int) -> dict[str, Part]:
+def first_of(n: int) -> dict[str, PatternPart]:
     """The first of the forty-eight: one variant of all six, then the next."""
     return dict(islice(forty_eight().items(), n))
 
 
-def replicated(n: int) -> dict[str, Part]:
+def replicated(n: int) -> dict[str, PatternPart]:
     """The first variant of the six, each as often as it takes: the same patterns under other names."""
     return {f"{name[:-1]}Copy{i // 6}": part for i, (name, part) in enumerate(islice(cycle(first_of(6).items()), n))}
 
 
-def _plain() -> Iterator[Part]:
+def _plain() -> Iterator[PatternPart]:
     for fast, slow in product(range(45, 105, 5), range(5, 35, 5)):
         yield letters(above("speed", fast), below("speed", slow), above("speed", fast), below("speed", slow))
     for slow, far, n in product(range(2, 14, 2), range(100, 1000, 100), (3, 4)):
@@ -168,7 +168,7 @@ def _plain() -> Iterator[Part]:
         yield letters(below("fuel", fuel) & above("speed", fast), below("fuel", fuel) & below("speed", slow))
 
 
-def _composed() -> Iterator[Part]:
+def _composed() -> Iterator[PatternPart]:
     towed = [below("speed", 5) & above("travelled", far) for far in (60, 120, 180, 240, 300)]
     for fast, slow in product(range(50, 100, 5), range(5, 30, 5)):
         yield group(sequence(above("speed", fast).part(), plus(below("speed", slow))), 2)
@@ -185,18 +185,18 @@ def _composed() -> Iterator[Part]:
     for fast, few in product(range(60, 100, 5), (5, 6, 7, 8)):
         runs, seen = ACCELERATING & above("speed", fast), below("satellites", few)
         both = times(letter(lambda c, runs=runs, seen=seen: runs.test(c) & ~seen.test(c)), 7)  # type: ignore[misc]
-        yield Part(f"({runs.text}){{7,}} & {nowhere(seen).text}", both)
+        yield PatternPart(f"({runs.text}){{7,}} & {nowhere(seen).text}", both)
     for fast, slow in product(range(50, 110, 10), range(5, 25, 5)):
         either_way = union(letters(above("speed", fast), IDLE), letters(IDLE, below("speed", slow)))
         yield sequence(group(either_way, 2), letters(PARKED))
 
 
-def thousand() -> dict[str, Part]:
+def thousand() -> dict[str, PatternPart]:
     """A thousand patterns by name, a third of them with groups, unions, policies or complement."""
     chosen = chain(islice(_plain(), 667), islice(_composed(), 333))
     return {f"P{i:04}": part for i, part in enumerate(chosen)}
 
 
-def write_sre(patterns: dict[str, Part]) -> str:
+def write_sre(patterns: dict[str, PatternPart]) -> str:
     """The patterns as the text of a .sre file."""
     return STREAM + "\n" + "\n".join(f"pattern {name} := {part.text}" for name, part in patterns.items()) + "\n"

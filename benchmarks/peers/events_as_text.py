@@ -18,7 +18,7 @@ SEPARATOR = 255
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class EncodedEvents:
     """`text[i]` is event `row[i]` of the table, or a separator where `row[i]` is -1; classes by a letter's name."""
 
     text: bytes
@@ -53,7 +53,7 @@ def letters_of(events: pa.Table, elapsed_s: np.ndarray) -> dict[str, Callable[[]
     }
 
 
-def encode(events: pa.Table, patterns: list[str], backwards: bool = False) -> Text:
+def encode(events: pa.Table, patterns: list[str], backwards: bool = False) -> EncodedEvents:
     """The text of events in the order of time, with the letters of these patterns; backwards for engines that only
     say where a match began."""
     wanted = {
@@ -81,7 +81,7 @@ def encode(events: pa.Table, patterns: list[str], backwards: bool = False) -> Te
     for place, name in enumerate(letters):
         has = (there >> place) & 1 > 0
         classes[name], classes["un" + name] = _class(code[there[has]]), _class(code[there[~has]])
-    return Text(text.tobytes(), row, classes)
+    return EncodedEvents(text.tobytes(), row, classes)
 
 
 def _class(codes: np.ndarray) -> bytes:

@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 Places = NDArray[np.bool_]  # [place]: a set of boundaries, or the events that satisfy a letter
 Test = Callable[[Mapping[str, np.ndarray]], Places]
-Formula = Callable[["Words", Places], Places]
+Formula = Callable[["EntityRows", Places], Places]
 
 
-class Words:
+class EntityRows:
     """The events by entity, an empty place after each entity's last."""
 
     def __init__(self, entity: np.ndarray, columns: Mapping[str, np.ndarray]) -> None:
@@ -52,7 +52,7 @@ class Words:
 
 
 def letter(test: Test) -> Formula:
-    def advance(words: Words, at: Places) -> Places:
+    def advance(words: EntityRows, at: Places) -> Places:
         out = np.zeros_like(at)
         out[1:] = (at & words.satisfying(test))[:-1]
         return out
@@ -63,7 +63,7 @@ def letter(test: Test) -> Formula:
 def run_of(test: Test) -> Formula:
     """Any number, also none, of events that satisfy a test."""
 
-    def advance(words: Words, at: Places) -> Places:
+    def advance(words: EntityRows, at: Places) -> Places:
         place = np.arange(words.n_places)
         latest_start = np.maximum.accumulate(np.where(at, place, -1))
         latest_break = np.maximum.accumulate(np.where(words.satisfying(test), -1, place))
@@ -75,7 +75,7 @@ def run_of(test: Test) -> Formula:
 
 
 def in_turn(*parts: Formula) -> Formula:
-    def advance(words: Words, at: Places) -> Places:
+    def advance(words: EntityRows, at: Places) -> Places:
         for part in parts:
             at = part(words, at)
         return at
@@ -84,7 +84,7 @@ def in_turn(*parts: Formula) -> Formula:
 
 
 def either(*parts: Formula) -> Formula:
-    def advance(words: Words, at: Places) -> Places:
+    def advance(words: EntityRows, at: Places) -> Places:
         out = np.zeros_like(at)
         for part in parts:
             out |= part(words, at)

@@ -25,7 +25,7 @@ KEY, TIME = "vehicle_id", "ts"
 
 # lines: six
 @dataclass(frozen=True, slots=True)
-class Words:
+class WindowWords:
     """Patterns as their letters: `fixed` ones in a row, `routes` by the minutes of silence that an end has."""
 
     letters: dict[str, Column]
@@ -34,7 +34,7 @@ class Words:
 
 
 # lines: six
-def six() -> Words:
+def six() -> WindowWords:
     """The patterns of six.sre."""
     status, speed, travelled = f.col("status"), f.col("speed"), f.col("travelled")
     letters = {
@@ -53,11 +53,11 @@ def six() -> Words:
         "MovingWithZeroSpeed": ("zero_speed",) * 3,
         "MovingWithBadSignal": ("bad_signal",) * 3,
     }
-    return Words(letters, fixed, {"Route": 30})
+    return WindowWords(letters, fixed, {"Route": 30})
 
 
 # lines: end
-def forty_eight() -> Words:
+def forty_eight() -> WindowWords:
     """The patterns of `pattern_sets.forty_eight`."""
     status, speed, travelled = f.col("status"), f.col("speed"), f.col("travelled")
     letters = {
@@ -85,11 +85,11 @@ def forty_eight() -> Words:
             f"MovingWithZeroSpeed{i}": (f"zero speed {i}",) * 3,
             f"MovingWithBadSignal{i}": (f"bad signal {i}",) * 3,
         }
-    return Words(letters, fixed, routes)
+    return WindowWords(letters, fixed, routes)
 
 
 # lines: six
-def recognise(events: DataFrame, words: Words) -> DataFrame:
+def recognise(events: DataFrame, words: WindowWords) -> DataFrame:
     """pattern, entity, ts, seq, start_ts, start_seq."""
     bit = {letter: 1 << place for place, letter in enumerate(words.letters)}
     bits = _as_bits(list(words.letters.values()))

@@ -1,7 +1,7 @@
 """A simulation toward larger clusters: throughput of the three schemes on 16 to 1,000 cores, and where each stops.
 
-    measured on one core (`cluster_costs`) ──▶ Costs ──┬─▶ simulated on 1, 2, … cores that are here ──▶ error
-                                                       └─▶ simulated on up to 1,000, with assumed machines
+    measured on one core (`cluster_costs`) ──▶ ClusterCosts ──┬─▶ simulated on 1, 2, … cores that are here ──▶ error
+                                                              └─▶ simulated on up to 1,000, with assumed machines
 
 The simulation (`cluster_model`) is checked against jobs on the cores at hand, of sizes and numbers of patterns that no
 cost was measured with. All processes are kept to as many cores as there are workers: on a cluster every core has a
@@ -33,7 +33,7 @@ from benchmarks.experiments.spark.cluster_costs import (
 )
 from benchmarks.experiments.spark.cluster_model import (
     THIS_MACHINE,
-    Costs,
+    ClusterCosts,
     Job,
     Machines,
     efficiency,
@@ -119,8 +119,8 @@ def main() -> None:
     experiment.finish()
 
 
-def report_costs(experiment: Experiment, costs: dict[Scheme, Costs]) -> None:
-    for field in fields(Costs):
+def report_costs(experiment: Experiment, costs: dict[Scheme, ClusterCosts]) -> None:
+    for field in fields(ClusterCosts):
         values = {scheme: getattr(costs[scheme], field.name) for scheme in SCHEMES}
         unit, factor = ("bytes", 1.0) if field.name.endswith("bytes") else ("µs", 1e6)
         name = field.name.removesuffix("_s").removesuffix("_bytes").replace("_", " ")
@@ -173,7 +173,7 @@ def measure_jobs(
                 yield Measured(scheme, n_patterns, n_events, n_cores, seconds)
 
 
-def check_prediction(experiment: Experiment, measured: Measured, costs: Costs) -> float:
+def check_prediction(experiment: Experiment, measured: Measured, costs: ClusterCosts) -> float:
     """By how much of the measured time the prediction is off."""
     predicted_s = seconds_of(measured.scheme, measured.job, costs, THIS_MACHINE, measured.n_cores)
     error = abs(predicted_s - measured.seconds) / measured.seconds
@@ -191,7 +191,7 @@ def check_prediction(experiment: Experiment, measured: Measured, costs: Costs) -
     return error
 
 
-def predict(experiment: Experiment, costs: dict[Scheme, Costs], sizes: np.ndarray) -> None:
+def predict(experiment: Experiment, costs: dict[Scheme, ClusterCosts], sizes: np.ndarray) -> None:
     """Rows of what is predicted, and in words where each scheme stops, and why."""
     for assumption in assumptions():
         experiment.note(assumption)
@@ -219,7 +219,7 @@ def predict(experiment: Experiment, costs: dict[Scheme, Costs], sizes: np.ndarra
 
 
 def predict_rates(
-    experiment: Experiment, name: str, scheme: Scheme, job: Job, costs: Costs, machines: Machines
+    experiment: Experiment, name: str, scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines
 ) -> None:
     """Rows for the figure; too many to be printed."""
     seconds = {n_cores: seconds_of(scheme, job, costs, machines, n_cores) for n_cores in CORES}
@@ -238,7 +238,7 @@ def predict_rates(
     ]
 
 
-def describe_stop(name: str, scheme: Scheme, job: Job, costs: Costs) -> str:
+def describe_stop(name: str, scheme: Scheme, job: Job, costs: ClusterCosts) -> str:
     """At how many cores less than half of them is put to use, and why."""
     stop = stops_at(scheme, job, costs, MACHINES, CORES)
     n_cores = stop or CORES[-1]

@@ -23,22 +23,21 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import wayeb_py
-from benchmarks.experiments.spark.cluster_model import THIS_MACHINE, Costs, Entities, Job, seconds_of
+from benchmarks.experiments.spark.cluster_model import THIS_MACHINE, ClusterCosts, EntityWeights, Job, seconds_of
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import fleet_file, fleet_parts
 from benchmarks.inputs.pattern_sets import first_of, write_sre
-from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.parallel.batch import job as spark_job
 from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
 from wayeb_py.parallel.batch.task import AsideLog, JobSpec, recognise_events
-from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.packer import open_events as open_parcels
 from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
-from wayeb_py.parallel.wire.routing import Routing, Target
+from wayeb_py.parallel.wire.routing import Destination, Routing
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -75,7 +74,7 @@ class Bench:
         return fleet_parts(TINY_EVENTS, self.n_parts) if scheme == "source" else fleet_file(TINY_EVENTS)
 
     def reader(self, patterns: wayeb_py.Patterns) -> EventReader:
-        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        wanted = patterns.wanted
         return open_events([self.data], wanted, threads=1)
 
     def cpu_s(self, task: Callable[..., object], *arguments: Any) -> float:
@@ -96,13 +95,13 @@ class Bench:
         return statistics.median(took)
 
 
-def measure_costs(bench: Bench) -> dict[Scheme, Costs]:
+def measure_costs(bench: Bench) -> dict[Scheme, ClusterCosts]:
     """The costs on this machine; jobs of different schemes differ in what they take besides their tasks."""
     sets = {n: fleet_patterns(n) for n in (FEW, MANY)}
     if bench.repeats > 1:
         warm_up(bench, sets[MANY])
     in_jobs = sets if bench.repeats > 1 else {MANY: sets[MANY]}
-    costs = Costs(
+    costs = ClusterCosts(
         **event_costs(bench, sets), **move_costs(bench), **task_costs(bench, in_jobs), job_s=0, job_pattern_s=0
     )
     return {scheme: replace(costs, **job_costs(bench, in_jobs, scheme, costs)) for scheme in SCHEMES}
@@ -169,7 +168,7 @@ def recognise_all(spec: JobSpec, read: Callable[[], Iterable[pa.RecordBatch]]) -
 
 def cut(reader: EventReader, batches: list[pa.RecordBatch], n_shards: int) -> Iterator[bytes]:
     """The payloads of the parcels that events become."""
-    routing = Routing(n_shards, (), tuple(Target(shard) for shard in range(n_shards)))
+    routing = Routing(n_shards, (), tuple(Destination(shard) for shard in range(n_shards)))
     packer = Packer(routing, reader.wanted.key.name, 0)
     for batch in batches:
         yield from (parcel.payload for parcel in packer.add(batch))
@@ -231,7 +230,9 @@ def task_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, fl
     return {"task_s": task_s, "task_pattern_s": task_pattern_s}
 
 
-def job_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns], scheme: Scheme, costs: Costs) -> dict[str, float]:
+def job_costs(
+    bench: Bench, sets: dict[int, wayeb_py.Patterns], scheme: Scheme, costs: ClusterCosts
+) -> dict[str, float]:
     """What a job takes besides its tasks: a tiny one, less what the tasks take; and planning, from as many events."""
     tiny = bench.tiny(scheme)
     by_patterns = {}
@@ -251,7 +252,7 @@ def run(bench: Bench, patterns: wayeb_py.Patterns, data: Path, scheme: Scheme, w
 
 
 def open_tiny(patterns: wayeb_py.Patterns, data: Path) -> EventReader:
-    return open_events([data], Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit), threads=1)
+    return open_events([data], patterns.wanted, threads=1)
 
 
 def file_job(n_events: int, n_patterns: int, n_parts: int) -> Job:
@@ -259,7 +260,7 @@ def file_job(n_events: int, n_patterns: int, n_parts: int) -> Job:
     path = fleet_file(n_events)
     sizes = entity_sizes(path)
     metadata = pq.read_metadata(path)
-    entities = Entities(sizes / sizes.sum())
+    entities = EntityWeights(sizes / sizes.sum())
     return Job(n_events, n_patterns, entities, n_parts, metadata.num_rows / metadata.num_row_groups)
 
 

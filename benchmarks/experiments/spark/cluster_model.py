@@ -33,7 +33,7 @@ F64 = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
-class Costs:
+class ClusterCosts:
     """Seconds of a core, and bytes; measured on one machine."""
 
     read_s: float  # an event, from Parquet
@@ -72,7 +72,7 @@ THIS_MACHINE = Machines(1, inf, inf)  # nothing is sent, and what is kept stays 
 
 
 @dataclass(frozen=True, eq=False)
-class Entities:
+class EntityWeights:
     """The share of the events that each entity has."""
 
     shares: F64
@@ -84,7 +84,7 @@ class Job:
 
     n_events: float
     n_patterns: int
-    entities: Entities
+    entities: EntityWeights
     n_parts: int  # files by entity, for `source`
     group_events: float  # of a row group: a file by time is cut nowhere else
 
@@ -100,14 +100,14 @@ def end_of(tasks: F64, n_cores: int, launch_s: float) -> float:
     return last
 
 
-def seconds_of(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: int) -> float:
+def seconds_of(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> float:
     """How long the job takes on so many cores."""
     stages = {"source": source, "partition": partition, "pattern": pattern}[scheme](job, costs, machines, n_cores)
     around_s = costs.job_s + job.n_patterns * costs.job_pattern_s
     return around_s + sum(end_of(tasks, n_cores, costs.launch_s) for tasks in stages)
 
 
-def source(job: Job, costs: Costs, machines: Machines, n_cores: int) -> list[F64]:
+def source(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
     """Parts by entity, packed into tasks, are recognised where they are read; then the tasks' entities are gathered."""
     events = job.n_events * packed(shares_by_shard(job.entities, job.n_parts), _n_tasks(job, costs, n_cores))
     sharing = machines.sharing(len(events), n_cores)
@@ -116,7 +116,7 @@ def source(job: Job, costs: Costs, machines: Machines, n_cores: int) -> list[F64
     return [_task_s(costs, job.n_patterns) + np.maximum(work, sent), np.zeros(len(events))]
 
 
-def partition(job: Job, costs: Costs, machines: Machines, n_cores: int) -> list[F64]:
+def partition(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
     """Stretches of row groups are read and cut by shard; each shard is recognised by itself."""
     n_groups = max(1, ceil(job.n_events / job.group_events))
     n_splits = min(n_groups, _n_tasks(job, costs, n_cores))
@@ -144,7 +144,7 @@ def partition(job: Job, costs: Costs, machines: Machines, n_cores: int) -> list[
     return [first, second]
 
 
-def pattern(job: Job, costs: Costs, machines: Machines, n_cores: int) -> list[F64]:
+def pattern(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
     """Every group of patterns reads all events."""
     n_groups = min(n_cores, job.n_patterns)
     dealt = np.sort(np.diff(np.linspace(0, job.n_patterns, n_groups + 1).round()))[::-1]
@@ -153,27 +153,27 @@ def pattern(job: Job, costs: Costs, machines: Machines, n_cores: int) -> list[F6
     return [costs.task_s + dealt * costs.task_pattern_s + np.maximum(work, sent)]
 
 
-def _task_s(costs: Costs, n_patterns: int) -> float:
+def _task_s(costs: ClusterCosts, n_patterns: int) -> float:
     return costs.task_s + n_patterns * costs.task_pattern_s
 
 
-def _recognise_s(costs: Costs, n_patterns: int) -> float:
+def _recognise_s(costs: ClusterCosts, n_patterns: int) -> float:
     return costs.recognise_s + n_patterns * costs.pattern_s
 
 
-def _moved_s(costs: Costs, parcels: F64, n_bytes: F64) -> F64:
+def _moved_s(costs: ClusterCosts, parcels: F64, n_bytes: F64) -> F64:
     """What Spark takes to move parcels, half of it on either side."""
     return parcels * costs.move_parcel_s + n_bytes * costs.move_byte_s
 
 
-def _n_tasks(job: Job, costs: Costs, n_cores: int) -> int:
+def _n_tasks(job: Job, costs: ClusterCosts, n_cores: int) -> int:
     """As `wayeb_py.parallel.batch.plan` has it."""
     by_size = ceil(job.n_events * costs.file_bytes / SPLIT_BYTES)
     return max(n_cores, min(by_size, MOST_TASKS_A_WORKER * n_cores))
 
 
 @lru_cache(256)
-def shares_by_shard(entities: Entities, n_shards: int, apart: bool = False) -> F64:
+def shares_by_shard(entities: EntityWeights, n_shards: int, apart: bool = False) -> F64:
     """The share of the events that each shard has, largest first; `apart`: too heavy an entity has one of its own."""
     shares = entities.shares
     heavy = shares > 1 / n_shards if apart else np.zeros(len(shares), np.bool_)
@@ -192,20 +192,20 @@ def packed(shares: F64, n_tasks: int) -> F64:
     return np.sort(np.array(tasks))[::-1]
 
 
-def efficiency(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: int) -> float:
+def efficiency(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> float:
     """How much of so many cores is put to use: 1 is as many times as fast as one core."""
     alone = seconds_of(scheme, job, costs, machines, 1)
     return alone / (n_cores * seconds_of(scheme, job, costs, machines, n_cores))
 
 
-def stops_at(scheme: Scheme, job: Job, costs: Costs, machines: Machines, cores: Iterable[int]) -> int | None:
+def stops_at(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, cores: Iterable[int]) -> int | None:
     """The first of the ascending numbers of cores at which less than half of them is put to use."""
     return next((n for n in cores if efficiency(scheme, job, costs, machines, n) < 0.5), None)
 
 
-def reason(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: int) -> str:
+def reason(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> str:
     """What holds the scheme up most there: without it, more of the cores would be put to use than without the rest."""
-    without: dict[str, tuple[Job, Costs, Machines]] = {
+    without: dict[str, tuple[Job, ClusterCosts, Machines]] = {
         "what a job costs before its first task and after its last": (
             job,
             replace(costs, job_s=0, job_pattern_s=0),
@@ -232,16 +232,16 @@ def reason(scheme: Scheme, job: Job, costs: Costs, machines: Machines, n_cores: 
     return max(without, key=lambda what: efficiency(scheme, *without[what], n_cores))
 
 
-def zipf(n_entities: int, exponent: float) -> Entities:
+def zipf(n_entities: int, exponent: float) -> EntityWeights:
     """Entities of which the n-th has n^-exponent of what the first has."""
     weights = np.arange(1, n_entities + 1, dtype=np.float64) ** -exponent
-    return Entities(weights / weights.sum())
+    return EntityWeights(weights / weights.sum())
 
 
-def spread_like(sizes: Sequence[int] | npt.NDArray[np.int64], n_entities: int) -> Entities:
+def spread_like(sizes: Sequence[int] | npt.NDArray[np.int64], n_entities: int) -> EntityWeights:
     """So many entities whose sizes are spread like those that were seen."""
     repeated = np.resize(np.asarray(sizes, np.float64), n_entities)
-    return Entities(repeated / repeated.sum())
+    return EntityWeights(repeated / repeated.sum())
 
 
 EVEN = zipf(1 << 20, 0.0)

@@ -28,16 +28,15 @@ from benchmarks.harness.measure import Experiment, start
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from tools.kafka.broker import Broker
-from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.replay.recorded import open_recorded
 from wayeb_py.parallel.replay.replay import replay
-from wayeb_py.parallel.replay.targets import TopicTarget
+from wayeb_py.parallel.replay.replay_sinks import TopicReplaySink
+from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
 from wayeb_py.parallel.spark.session import open_session
-from wayeb_py.parallel.stream.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import Patterns
 
@@ -75,14 +74,14 @@ class Passes:
         """The events of `fleet_file` into a topic of two partitions."""
         recorded = open_recorded([fleet_file(self.n_events)], "vehicle_id", "ts")
         cpu_s, broker_s = tree_cpu_s(), self.broker.cpu_s()
-        summary = replay(recorded, TopicTarget(self.broker.url(topic), N_CORES), None)
+        summary = replay(recorded, TopicReplaySink(self.broker.url(topic), N_CORES), None)
         self.experiment.check(f"{self.n_events:,} events sent", summary.events == self.n_events)
         return self._taken(summary.seconds, broker_s, cpu_s)
 
     def log_alone(self, topic: str) -> Taken:
         """Reads and parses every message, without recognising anything."""
         log = KafkaLog.open(self.broker.url(topic))
-        wanted = Wanted.from_needs(self.patterns.needs, self.patterns.meaning.stream.time_unit)
+        wanted = self.patterns.wanted
         schema = log.schema(wanted)
         assert schema is not None
         began, cpu_s, broker_s = time.perf_counter(), tree_cpu_s(), self.broker.cpu_s()

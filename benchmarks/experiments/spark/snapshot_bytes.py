@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 
 import wayeb_py
-from wayeb_py.parallel.recovery.snapshot_policy import Keeper
-from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshots
+from wayeb_py.parallel.recovery.snapshots import Epoch, SnapshotPoint, Snapshots
+from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 TEXT = """stream s { key id time ts in s }
@@ -37,7 +37,7 @@ def events(n: int, ts: int) -> pa.Table:
 
 def main(n_entities: int) -> None:
     patterns, schema = wayeb_py.compile(TEXT), events(1, 0).schema
-    keeper = Keeper(StreamRecogniser(patterns, schema, False, None))
+    keeper = SnapshotKeeper(StreamRecogniser(patterns, schema, False, None))
     with tempfile.TemporaryDirectory() as folder:
         snapshots = Snapshots(Path(folder))
         offset = 0
@@ -47,19 +47,19 @@ def main(n_entities: int) -> None:
             offset += n_taken
             began_s = time.perf_counter()
             keeper.prepare(may_change=True)
-            keeper.write(snapshots, 0, "", Point(Epoch(), offset))
+            keeper.write(snapshots, 0, "", SnapshotPoint(Epoch(), offset))
             took_s = time.perf_counter() - began_s
             newest = max(Path(folder).rglob("*.*"), key=lambda path: path.stat().st_mtime_ns)
             what = "whole" if newest.suffix == ".state" else "changes"
             print(f"{n_taken:>10,} events   {what:<7} {newest.stat().st_size:>12,} bytes   {took_s:8.3f} s")
         began_s = time.perf_counter()
-        chain = snapshots.read(0, "", Point(Epoch(), offset))
+        chain = snapshots.read(0, "", SnapshotPoint(Epoch(), offset))
         assert chain is not None
-        again = Keeper.of_chain(StreamRecogniser(patterns, schema, False, chain.whole), chain)
+        again = SnapshotKeeper.of_chain(StreamRecogniser(patterns, schema, False, chain.whole), chain)
         print(f"read again, with {len(chain.changes)} changes {time.perf_counter() - began_s:32.3f} s")
         began_s = time.perf_counter()
         whole = keeper.recogniser.snapshot()
-        snapshots.write(0, "", Point(Epoch(), offset + 1), whole)
+        snapshots.write(0, "", SnapshotPoint(Epoch(), offset + 1), whole)
         print(f"the whole at every batch, as it was before {time.perf_counter() - began_s:24.3f} s a batch")
         rest = events(min(1000, n_entities), 99)
         same = keeper.recogniser.inner.feed(rest).to_arrow().equals(again.recogniser.inner.feed(rest).to_arrow())

@@ -35,10 +35,10 @@ from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import FOLDER, QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
 from wayeb_py.parallel.spark.session import open_session
-from wayeb_py.parallel.stream.by_shard import STATE_SETTINGS
 from wayeb_py.parallel.stream.dataframe import recognise_stream
-from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stream.shard_operator import STATE_SETTINGS
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire.shards import routes, shard_of
 

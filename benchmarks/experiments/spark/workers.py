@@ -33,13 +33,13 @@ from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.harness.written_detections import read_found
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, as_numpy, fleet_file, fleet_parts, read_fleet
 from benchmarks.inputs.pattern_sets import first_of, replicated, write_sre
-from benchmarks.references.boundary_sets import Words
-from wayeb_py.files.projection import Wanted
+from benchmarks.references.boundary_sets import EntityRows
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.batch import job
 from wayeb_py.parallel.batch.schemes import SCHEMES
 from wayeb_py.parallel.spark.session import open_session
-from wayeb_py.run.runner import Summary, run
+from wayeb_py.run.runner import run
+from wayeb_py.run.summary import Summary
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -98,7 +98,7 @@ def make_cases(experiment: Experiment, folder: Path) -> Iterator[Case]:
     size = experiment.size
     n_events = N_EVENTS[size]
     fleet = read_fleet(n_events)
-    words = Words(fleet["vehicle_id"].combine_chunks().dictionary_encode().indices.to_numpy(), as_numpy(fleet))
+    words = EntityRows(fleet["vehicle_id"].combine_chunks().dictionary_encode().indices.to_numpy(), as_numpy(fleet))
     for n_patterns in N_PATTERNS[size]:
         for variant in VARIANTS[size]:
             parts = SETS[variant](n_patterns)
@@ -115,7 +115,7 @@ def make_cases(experiment: Experiment, folder: Path) -> Iterator[Case]:
 
 def recognise_alone(patterns: wayeb_py.Patterns, path: Path) -> float:
     """The processor seconds of recognition in one process, of which a run's summary tells nothing."""
-    reader = open_events([path], Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit), threads=1)
+    reader = open_events([path], patterns.wanted, threads=1)
     recogniser = wayeb_py.Recogniser(patterns, order="sorted")
     seconds = 0.0
     for block in reader.blocks():
