@@ -21,7 +21,7 @@ import wayeb_py
 from tests.cases import TIME
 from tests.oracle import Answer, Cell, Detection, Episode
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.engine import entity_recogniser
+from wayeb_py.engine import ordered_recogniser
 from wayeb_py.engine.stepping import steppers
 from wayeb_py.tally import Tally
 
@@ -166,7 +166,7 @@ def fed(
 
 def in_chunks(job: Job, cuts: Sequence[int], chunk_rows: int, limits: Limits | None = None) -> Found:
     """The table in batches, each worked off in chunks of so many rows, with room for as few detections at a time."""
-    with patch.object(entity_recogniser, "CHUNK_ROWS", chunk_rows), patch.object(steppers, "OUT_ROOM", chunk_rows):
+    with patch.object(ordered_recogniser, "CHUNK_ROWS", chunk_rows), patch.object(steppers, "OUT_ROOM", chunk_rows):
         return fed(job, cuts, limits=limits)
 
 

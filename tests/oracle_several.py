@@ -89,8 +89,10 @@ class Ordered:
     n_late: int = 0
 
 
-def put_in_order(sent: Sequence[Sent], streams: Sequence[Stream], in_order: bool = True) -> Ordered:
-    """The events that count; `in_order`, as a batch without a lateness does it: nothing is late."""
+def put_in_order(sent: Sequence[Sent], streams: Sequence[Stream], in_order: bool | Sequence[bool] = True) -> Ordered:
+    """The events that count; `in_order` (of all streams, or one by one), as a batch without a lateness does it:
+    nothing is late."""
+    ordered = [in_order] * len(streams) if isinstance(in_order, bool) else in_order
     kept: list[Timed] = []
     greatest_s: dict[tuple[int, int], Fraction] = {}  # by partition of a stream
     n_late = 0
@@ -102,7 +104,7 @@ def put_in_order(sent: Sequence[Sent], streams: Sequence[Stream], in_order: bool
         assert isinstance(time, int | float | Fraction)
         time_s = Fraction(time) / stream.ticks_per_s
         partition = one.stream, one.partition
-        if not in_order and partition in greatest_s and time_s < greatest_s[partition] - stream.lateness_s:
+        if not ordered[one.stream] and partition in greatest_s and time_s < greatest_s[partition] - stream.lateness_s:
             n_late += 1
             continue
         greatest_s[partition] = max(time_s, greatest_s.get(partition, time_s))
@@ -282,8 +284,8 @@ class PairEvent(Mapping[str, Any]):
                 return self.inside(role, places)
             case "inside", places:
                 return all(self.inside(role, places) for role in "ab")
-            case "detected", ("a" | "b") as role, pattern:
-                return self.newest[role].event[f"detected({pattern})"]
+            case ("detected" | "crossed" | "passed") as asked, ("a" | "b") as role, *what:
+                return self.newest[role].event[f"{asked}({', '.join(what)})"]
         raise AssertionError(f"a pair knows no {name}")
 
     def __iter__(self) -> Iterator[str]:
@@ -291,6 +293,9 @@ class PairEvent(Mapping[str, Any]):
 
     def __len__(self) -> int:
         raise NotImplementedError
+
+
+PREDICATES = ("reports(", "near(", "inside(", "detected(", "crossed(", "passed(")
 
 
 class _Columns(dict[str, Column]):
@@ -305,7 +310,7 @@ class _Columns(dict[str, Column]):
             return self.of[attribute[1]][attribute[2]]
         if name.startswith("age("):
             return EXACT
-        return Column("bool") if name.startswith(("reports(", "near(", "inside(", "detected(")) else FLOAT64
+        return Column("bool") if name.startswith(PREDICATES) else FLOAT64
 
 
 def words_of_pair(
@@ -430,4 +435,37 @@ def silences(
             if starts and is_last and not spoke and t + silence_s < greatest_s:
                 start = max(starts)
                 found.append(Silent(word.entity, t, k, word.time_s(start), start, t + silence_s))
+    return sorted(found)
+
+
+def pair_silences(
+    pattern: m.Pattern,
+    events: Sequence[Timed],
+    streams: Sequence[Stream],
+    pairing: Pairing,
+    greatest_s: Sequence[Fraction],
+    places: Any = None,
+) -> list[Silent]:
+    """All matches of a pair after which a, b or both, as the pattern says, send nothing for so long.
+
+    `events` are those that count, `greatest_s` the greatest time of each stream. The entity is (a's key, b's key).
+    """
+    silence_s = pattern.silence_s
+    assert silence_s is not None
+    found = []
+    for x, y in pairs_of(events, pairing):
+        watched = {"a": [x], "b": [y], None: [x, y]}[pattern.silence_of]
+        merged = [timed for timed in events if timed.who in (x, y) and position_of(timed, streams) is not None]
+        for word in words_of_pair(events, streams, pairing, x, y, places):
+            seen = Word(_Columns(streams, pairing), [Arrived(one, one.e.time_s, None) for one in word], SETTINGS)
+            ends = Stretcher(seen).stretches(pattern.regex)
+            for k, one in enumerate(word):
+                t = one.e.time_s
+                is_last = [timed for timed in merged if timed.time_s <= t][-1] is one.e
+                spoke = any(timed.who in watched and t < timed.time_s <= t + silence_s for timed in events)
+                is_over = t + silence_s < min(greatest_s[stream] for stream, _ in watched)
+                starts = [s for s in range(k + 1) if ends[s] >> (k + 1) & 1 and satisfies(pattern.window, seen, s, k)]
+                if starts and is_last and not spoke and is_over:
+                    start = max(starts)
+                    found.append(Silent((x[1], y[1]), t, k, seen.time_s(start), start, t + silence_s))  # type: ignore[arg-type]
     return sorted(found)

@@ -25,7 +25,7 @@ _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|`[^`]*`|//[^\n]*|\b[A-Za-z_]\w*\b')
 
 
 @dataclass
-class Member:
+class PooledCase:
     """A case in a pool: its prefix, and what the oracle says."""
 
     name: str
@@ -42,7 +42,7 @@ class Pool:
     arrival: bool
     texts: list[str] = field(default_factory=list)
     tables: list[pa.Table] = field(default_factory=list)
-    members: list[Member] = field(default_factory=list)
+    cases: list[PooledCase] = field(default_factory=list)
 
     def compile(self) -> wayeb_py.Patterns:
         text = self.head + "\n".join(self.texts)
@@ -69,17 +69,15 @@ class Pool:
         """What was found is, case by case, what the oracle says."""
         found: list[Detection] | list[Episode]
         found = episodes_of(tables) if episodes else detections_of(tables, patterns)
-        alone = len(self.members) == 1
-        for member in self.members:
+        alone = len(self.cases) == 1
+        for case in self.cases:
             own = [
-                replace(
-                    row, pattern=row.pattern.removeprefix(member.prefix), entity=_stripped(row.entity, member.prefix)
-                )
+                replace(row, pattern=row.pattern.removeprefix(case.prefix), entity=_stripped(row.entity, case.prefix))
                 for row in found
-                if row.pattern.startswith(member.prefix) and (alone or str(row.entity).startswith(member.prefix))
+                if row.pattern.startswith(case.prefix) and (alone or str(row.entity).startswith(case.prefix))
             ]
-            expected = member.answer.episodes if episodes else member.answer.detections
-            assert sorted(own, key=repr) == sorted(expected, key=repr), member.name
+            expected = case.answer.episodes if episodes else case.answer.detections
+            assert sorted(own, key=repr) == sorted(expected, key=repr), case.name
 
 
 def _stripped(entity: Cell, prefix: str) -> Cell:
@@ -111,7 +109,7 @@ def pool(jobs: Iterable[tuple[str, Job, Answer]]) -> list[Pool]:
             keys = [None if key is None else prefix + key for key in table[KEY].to_pylist()]
             table = table.set_column(table.schema.get_field_index(KEY), KEY, pa.array(keys, pa.string()))
         own.tables.append(table)
-        own.members.append(Member(name, prefix, answer))
+        own.cases.append(PooledCase(name, prefix, answer))
     return list(pools.values())
 
 

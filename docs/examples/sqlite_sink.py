@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from wayeb_py.parallel.stream.sinks import Batch
+from wayeb_py.parallel.sinks.sinks import Batch
 
 COLUMNS = ("detection_id", "pattern", "entity", "ts")
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import Log, OffsetRange, Offsets
 

@@ -2,7 +2,7 @@
 
     wayeb ship --out wayeb_py.zip
     spark-submit --master spark://HOST:7077 --py-files wayeb_py.zip \\
-        wayeb_on_spark.py run patterns/fleet.sre --data /shared/events --out /shared/found/ --scheme auto
+        wayeb_on_spark.py run patterns/fleet/driving.sre --data /shared/events --out /shared/found/ --scheme auto
 
 The master, memory and number of executors are spark-submit's business; pattern files are read by the driver, events by
 the executors, so that their paths must mean the same everywhere.

@@ -11,8 +11,8 @@ pytest.importorskip("pyspark")
 
 from benchmarks.experiments.spark.cluster_model import (
     THIS_MACHINE,
-    Costs,
-    Entities,
+    ClusterCosts,
+    EntityWeights,
     Job,
     Machines,
     efficiency,
@@ -30,7 +30,7 @@ from benchmarks.experiments.spark.cluster_model import (
 from wayeb_py.parallel.batch.schemes import SCHEMES, Scheme
 from wayeb_py.parallel.wire.packer import GATHERED_ROWS
 
-FREE = Costs(
+FREE = ClusterCosts(
     read_s=0, recognise_s=0, pattern_s=0, pack_s=0, unpack_s=0, pack_parcel_s=0, unpack_parcel_s=0, move_parcel_s=0,
     move_byte_s=0, event_bytes=0, parcel_bytes=0, file_bytes=0, task_s=0, task_pattern_s=0, launch_s=0, job_s=0,
     job_pattern_s=0,
@@ -147,7 +147,7 @@ def test_a_scheme_stops_where_less_than_half_of_the_cores_is_put_to_use() -> Non
 
 
 def test_shares_add_up_and_heavy_entities_stand_apart() -> None:
-    entities = Entities(np.array([0.5, *[0.5 / 999] * 999]))
+    entities = EntityWeights(np.array([0.5, *[0.5 / 999] * 999]))
     together, apart = (shares_by_shard(entities, 8, apart=apart) for apart in (False, True))
     assert together.sum() == pytest.approx(1)
     assert apart.sum() == pytest.approx(1)

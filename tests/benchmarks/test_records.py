@@ -13,7 +13,7 @@ import pytest
 from benchmarks.experiments.catalogue import EXPERIMENTS
 from benchmarks.harness.compare import compare, doubts, load
 from benchmarks.harness.measure import Experiment, repeat_in_turn
-from benchmarks.harness.progress import Progress, left_s
+from benchmarks.harness.progress import ExperimentProgress, left_s
 from benchmarks.harness.record import Bound, Figure, Record, Size, begin_record, newest_records, read_record
 from benchmarks.harness.report import write_report
 
@@ -209,7 +209,7 @@ def test_what_is_left_is_what_was_expected_and_then_as_it_went(
 
 
 def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
-    Progress(expected_s=1000.0).step(2, 5, "round")
+    ExperimentProgress(expected_s=1000.0).step(2, 5, "round")
     assert capsys.readouterr().out.startswith("  round 2 of 5, about 1000 s left, until ")
 
 

@@ -16,16 +16,16 @@ import pytest
 from rich.console import Console
 
 from wayeb_py.cli.commands.stream import render
-from wayeb_py.errors import DataError, Diagnostic, EventsError, Source, Span, visible, visible_lines
-from wayeb_py.files.set_aside import kind_of
+from wayeb_py.errors import DataError, Diagnostic, EventsError, SourceText, Span, visible, visible_lines
+from wayeb_py.files.output.set_aside import kind_of
 from wayeb_py.parallel.health.failure import Cause
-from wayeb_py.parallel.health.log_lines import Lines
+from wayeb_py.parallel.health.log_lines import LogLines
 from wayeb_py.parallel.health.metrics import MOST_REASONS, OTHER, samples
 from wayeb_py.parallel.health.screen import Screen, draw
-from wayeb_py.parallel.health.view import View
-from wayeb_py.parallel.stream.stream import StreamSummary
+from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.health.stream_view import StreamView
 from wayeb_py.run.progress import render_summary, shown
-from wayeb_py.run.runner import Progress, Summary
+from wayeb_py.run.summary import Progress, Summary
 
 EVIL = "a\x1b[2J\nall is well\r\x9b31m\u202e\u2028[red]b[/red]\udcff"
 SHOWN = "a\\x1b[2J\\nall is well\\r\\x9b31m\\u202e\\u2028[red]b[/red]\\udcff"
@@ -38,8 +38,8 @@ def test_what_acts_is_written_out_and_what_does_not_is_kept() -> None:
     assert visible_lines("ours\n\ttoo, \x1b[31mnot this") == "ours\n\ttoo, \\x1b[31mnot this"
 
 
-def a_view(batch: int = -1, **sums: dict[str, float]) -> View:
-    return View("2026-01-01T00:00:00Z", batch, {}, sums)
+def a_view(batch: int = -1, **sums: dict[str, float]) -> StreamView:
+    return StreamView("2026-01-01T00:00:00Z", batch, {}, sums)
 
 
 def a_summary() -> Summary:
@@ -51,11 +51,11 @@ def a_summary() -> Summary:
 
 def printed_log(message: str) -> str:
     out = io.StringIO()
-    Lines("text", out).tell("said", message)
+    LogLines("text", out).tell("said", message)
     return out.getvalue()
 
 
-def drawn(view: View, title: str = "stream") -> str:
+def drawn(view: StreamView, title: str = "stream") -> str:
     console = Console(width=120, file=io.StringIO(), color_system=None)
     console.print(draw(title, view))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
@@ -73,7 +73,7 @@ def just(n_lines: int) -> range:
     [
         (str(DataError(EVIL, EVIL, 3, hint=EVIL)), just(3)),
         (str(EventsError(EVIL, hint=EVIL)), just(2)),
-        (Diagnostic("error", EVIL, Source(EVIL, "x = \x1b[2J1"), Span(0, 1), EVIL, EVIL).render(), just(6)),
+        (Diagnostic("error", EVIL, SourceText(EVIL, "x = \x1b[2J1"), Span(0, 1), EVIL, EVIL).render(), just(6)),
         (render_summary(a_summary()), ANY_NUMBER),
         (render(StreamSummary(detections=Counter({EVIL: 1}), bad=Counter({EVIL: 2}), end=EVIL)), ANY_NUMBER),
         (printed_log(EVIL), just(1)),
@@ -94,7 +94,7 @@ def test_markup_in_a_name_is_its_letters() -> None:
 
 def test_json_stays_exact() -> None:
     out = io.StringIO()
-    Lines("json", out).tell("said", "a\x1b\n", name="\u202e")
+    LogLines("json", out).tell("said", "a\x1b\n", name="\u202e")
     told = json.loads(out.getvalue())
     assert (told["message"], told["name"]) == ("a\x1b\n", "\u202e")
 

@@ -18,14 +18,14 @@ STREAM = "stream s {\n    key  id\n    time t in s\n}\n"
 COMPILER = (
     "alphabet",
     "axes",
-    "budget",
+    "automata/budget",
     "pattern",
-    "derivatives",
+    "automata/derivatives",
     "limits",
-    "minimize",
-    "regex",
-    "simulated",
-    "tracking",
+    "automata/minimize",
+    "automata/regex",
+    "automata/nfa",
+    "automata/tracking",
 )
 
 

@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from tests.oracle import Arrived, Column, Event, Settings, Stretcher, Word
 from tests.strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes
 from wayeb_py.compiler.alphabet import Alphabet, build_alphabet
-from wayeb_py.compiler.budget import Budget, OverBudgetError
-from wayeb_py.compiler.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
+from wayeb_py.compiler.automata.budget import Budget, OverBudgetError
+from wayeb_py.compiler.automata.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
+from wayeb_py.compiler.automata.minimize import join_symbols, minimize
+from wayeb_py.compiler.automata.regex import Regexes, letters_of
+from wayeb_py.compiler.automata.tracking import track
 from wayeb_py.compiler.limits import DEFAULT_LIMITS
-from wayeb_py.compiler.minimize import join_symbols, minimize
-from wayeb_py.compiler.regex import Regexes, letters_of
-from wayeb_py.compiler.tracking import track
 from wayeb_py.dsl import meaning as m
 
 COLUMNS = {"k": Column("text"), "x": Column("float")}

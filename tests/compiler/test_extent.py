@@ -10,9 +10,9 @@ from hypothesis import given, settings
 import wayeb_py
 from tests.engine.test_properties import Scene, scenes
 from tests.strategies import N_EXAMPLES_FACTOR
+from wayeb_py.compiler.automata.shortest_match import fewest_events, least_time, never_detected
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import compile_pattern
-from wayeb_py.compiler.shortest_match import fewest_events, least_time, never_detected
 from wayeb_py.patterns import Patterns
 
 HEAD = "stream s { key k time t in s attr x number attr y number }\nlet a = x > 0\nlet b = y > 0\n"

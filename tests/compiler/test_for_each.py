@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
-from wayeb_py.compiler.for_each import plan_each
+from wayeb_py.compiler.for_each import plan_for_each
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 
 PORTS = [
@@ -202,8 +202,9 @@ def test_any_regex_for_each_is_that_regex_for_each_place(
 
 def slots_in_use(recogniser: wayeb_py.Recogniser) -> list[int]:
     """The places that one entity has slots for; -1 stands for all that are far."""
-    assert recogniser._entities._binding is not None
-    ((stepper,),) = [cohort.steppers for cohort in recogniser._entities._binding.cohorts]
+    binding = recogniser._streams["vessels"]._binding
+    assert binding is not None
+    ((stepper,),) = [cohort.steppers for cohort in binding.cohorts]
     slots = stepper.slots  # type: ignore[union-attr]
     first, length = int(slots.first[0]), int(slots.length[0])
     return [int(place) for place in slots.arrays["place"][first : first + length]]
@@ -247,7 +248,7 @@ def test_a_place_that_is_new_has_not_been_far_before(folder: Path, tmp_path: Pat
 @pytest.mark.parametrize("name", BODIES)
 def test_what_can_be_stepped_by_places_nearby_is(folder: Path, name: str) -> None:
     patterns = compiled(folder, f"pattern P for each p in port := {BODIES[name]}\n")
-    assert (plan_each(patterns.compiled[0]) is not None) == (name in STEPPED)
+    assert (plan_for_each(patterns.compiled[0]) is not None) == (name in STEPPED)
 
 
 def test_places_may_change_between_runs_and_those_under_way_go_on(folder: Path, tmp_path: Path) -> None:

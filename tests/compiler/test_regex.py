@@ -10,8 +10,8 @@ from itertools import product
 
 import pytest
 
-from wayeb_py.compiler.derivatives import Derivatives, determinize
-from wayeb_py.compiler.regex import Node, Regexes
+from wayeb_py.compiler.automata.derivatives import Derivatives, determinize
+from wayeb_py.compiler.automata.regex import Regexes, RegexNode
 
 LONGEST = 5
 LETTERS = (0, 1, 2)
@@ -24,7 +24,7 @@ class Both:
 
     regexes = Regexes(0b111)
 
-    def __init__(self, node: Node, words: Words) -> None:
+    def __init__(self, node: RegexNode, words: Words) -> None:
         self.node, self.words = node, words
 
     def __rshift__(self, other: Both) -> Both:

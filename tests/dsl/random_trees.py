@@ -45,7 +45,7 @@ def _grown(e: st.SearchStrategy[t.Expression]) -> st.SearchStrategy[t.Expression
     summand = e.map(lambda part: enclosed(part, SUM))
     whole = st.integers(0, 9)
     return st.one_of(
-        st.builds(t.Group, e),
+        st.builds(t.Parentheses, e),
         st.builds(t.Call, plain_names, st.lists(e, max_size=3).map(tuple)),
         st.builds(t.Negative, e.map(lambda part: _operand(part, NEGATIVE))),
         st.builds(
@@ -58,7 +58,7 @@ def _grown(e: st.SearchStrategy[t.Expression]) -> st.SearchStrategy[t.Expression
             t.Arithmetic,
             st.sampled_from(["*", "/"]),
             e.map(lambda part: _operand(part, PRODUCT)),
-            st.builds(t.Group, e),  # `5 m / s` would be a unit with a space in it
+            st.builds(t.Parentheses, e),  # `5 m / s` would be a unit with a space in it
         ),
         st.builds(t.Compare, st.sampled_from([">", ">=", "<", "<=", "=", "!="]), summand, summand),
         st.builds(t.Between, summand, summand, summand, st.booleans()),
@@ -111,7 +111,33 @@ pairs = st.builds(
 items = st.builds(t.Item, st.sampled_from(["-", "1", "off", "-2.5", "12:30", "a/b"])) | st.builds(
     t.Item, st.text(max_size=4), st.just(True)
 )
-detections = st.builds(t.Detected, st.integers(0, 9), st.none() | st.integers(0, 9))
+members = st.builds(t.Member, names, names, st.none() | st.sampled_from(["episode", "newest"]))
+unlesses = st.builds(t.Unless, st.lists(members, min_size=1, max_size=2).map(tuple), st.none() | expressions)
+some_names = st.lists(names.map(t.Name), min_size=1, max_size=3).map(tuple)
+rules = st.builds(
+    t.Rule,
+    names,
+    st.lists(members, min_size=1, max_size=3).map(tuple),
+    st.none() | expressions,
+    st.lists(unlesses, max_size=2).map(tuple),
+    st.none() | st.builds(t.OnceFor, some_names),
+    st.none() | st.builds(t.Within, durations),
+    st.none() | emits,
+    st.booleans(),
+)
+facts = st.builds(
+    t.Facts, names, some_names, st.text(max_size=5), st.none(), st.lists(texts, max_size=2).map(tuple)
+) | st.builds(t.Facts, names, some_names, st.none(), names)
+moments = st.none() | st.sampled_from(["3h", "90min", "12.5s", "2016-01-12T13:00:00Z"])
+matches = st.builds(
+    t.ExpectedMatch,
+    st.lists(st.integers(0, 99), min_size=1, max_size=4).map(tuple),
+    st.sampled_from([None, "+", "-"]),
+    moments,
+    moments,
+    moments,
+)
+detections = st.builds(t.ExpectedDetection, st.integers(0, 9), st.none() | st.integers(0, 9))
 stream_lines = st.one_of(
     st.builds(t.Key, names),
     st.builds(t.Time, names, st.none() | st.sampled_from(["s", "ms", "us", "ns"])),
@@ -131,7 +157,7 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         t.Pattern,
         names,
         expressions,
-        st.none() | st.builds(t.Each, names, names) | pairs,
+        st.none() | st.builds(t.ForEach, names, names) | pairs,
         st.none() | withins,
         st.none() | emits,
         st.none() | st.builds(t.On, names),
@@ -149,9 +175,16 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
     st.builds(
         t.Test,
         names,
-        st.lists(st.builds(t.Values, st.none() | names, st.lists(items, max_size=3).map(tuple)), max_size=3).map(tuple),
+        st.lists(st.builds(t.TestLine, st.none() | names, st.lists(items, max_size=3).map(tuple)), max_size=3).map(
+            tuple
+        ),
         st.lists(detections, max_size=2).map(tuple),
         st.none() | st.builds(t.Ends, st.sampled_from(["3h", "90min", "12.5s", "2016-01-12T13:00:00Z"])),
     ),
+    st.builds(
+        t.Test, names, st.just(()), st.just(()), st.none(), st.lists(matches, min_size=1, max_size=3).map(tuple)
+    ),
+    rules,
+    facts,
 )
 files = st.lists(declarations, max_size=3).map(lambda found: t.File(tuple(found)))

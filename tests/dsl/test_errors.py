@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from wayeb_py import dsl
+from wayeb_py.compiler.review_facts import review_facts
 from wayeb_py.errors import LimitError, PatternError
 
 BROKEN = Path(__file__).parents[1] / "broken"
@@ -20,7 +21,7 @@ def messages(path: Path) -> str:
         meaning = dsl.read(path)
     except (PatternError, LimitError) as error:
         return str(error)
-    return "\n\n".join(warning.render() for warning in meaning.warnings)
+    return "\n\n".join(found.render() for found in (*meaning.warnings, *review_facts(meaning)))
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)

@@ -7,10 +7,8 @@ import dataclasses
 import pytest
 
 from tools.functions_table import PAGE, page_with_table
-from wayeb_py.compiler.not_run_yet import NOT_RUN_YET
 from wayeb_py.dsl.functions import FUNCTIONS, USAGE, Function, function_of, needs, ways_to_call
-from wayeb_py.dsl.semantics import calls as calls  # notes its checks
-from wayeb_py.dsl.semantics.arguments import CHECKS
+from wayeb_py.dsl.semantics.calls.one_entity import CHECKS
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import parse
 from wayeb_py.engine.values import EVALUATED
@@ -30,8 +28,9 @@ def test_a_usage_is_a_call_with_the_declared_arguments(function: Function) -> No
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.usage)
 def test_what_has_arguments_is_checked(function: Function) -> None:
-    of_entities = all(takes == "entity" for takes in function.takes)
-    assert function.name in CHECKS or (of_entities and function.becomes is not None)
+    of_entities = all(takes == "entity" for takes in function.takes) and function.becomes is not None
+    of_members = "members of a rule" in function.needs  # whose conditions are checked by `semantics/rules/calls`
+    assert function.name in CHECKS or of_entities or of_members
 
 
 def test_nothing_is_checked_or_evaluated_that_is_not_declared() -> None:
@@ -39,9 +38,8 @@ def test_nothing_is_checked_or_evaluated_that_is_not_declared() -> None:
 
 
 def test_every_function_of_one_entity_is_evaluated() -> None:
-    of_one = {function.name for function in FUNCTIONS if "several entities" not in function.needs}
-    not_yet = {name for form in NOT_RUN_YET for name in of_one if form == f"`{name}`"}
-    assert of_one - PARTS_OF_ARITHMETIC - WORKED_OUT - not_yet <= set(EVALUATED)
+    of_one = {function.name for function in FUNCTIONS if not function.of_several}
+    assert of_one - PARTS_OF_ARITHMETIC - WORKED_OUT <= set(EVALUATED)
 
 
 def test_a_part_of_the_tree_leads_to_its_function() -> None:

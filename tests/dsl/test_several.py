@@ -12,11 +12,10 @@ import wayeb_py
 from wayeb_py import dsl
 from wayeb_py.compiler.describe import predicate_text
 from wayeb_py.compiler.explain import explain
-from wayeb_py.compiler.not_run_yet import NOT_RUN_YET
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.stored import read_meaning, write_meaning
+from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 from wayeb_py.dsl.walk import walk
-from wayeb_py.errors import PatternError, Source
+from wayeb_py.errors import SourceText
 
 SPEED = m.Attribute("speed", "number", "kn")
 PORT = m.Places("port")
@@ -59,7 +58,7 @@ def test_a_form_is_written_as_it_is_read(text: str) -> None:
 
 
 def test_what_several_entities_need_is_kept_with_the_patterns() -> None:
-    source = Source("x.sre", "…")
+    source = SourceText("x.sre", "…")
     pair = m.EachPair(("a", "b"), ("vessels", "radar"), Fraction(1000), Fraction(600), ordered=True, projected=True)
     patterns = [
         m.Pattern(
@@ -273,21 +272,6 @@ def test_the_reference_shows_files_that_the_checker_takes() -> None:
     blocks = re.findall(r"```(?:text|sre)\n(.*?)```", section, flags=re.DOTALL)
     assert [len(dsl.read(block).patterns) for block in blocks] == [8, 2]
     assert [dsl.read(block).warnings for block in blocks] == [(), ()]
-
-
-USES = {
-    "a pair that reads other patterns": f"pattern X {PAIR} := (detected(a, P))",
-    "`detected`": "pattern X on vessels := (detected(P))",
-    "`since`": "pattern X on vessels := (since(P) < 1 h)",
-    "a pair that asks for `crossed` or `passed`": f"pattern X {PAIR} := (crossed(a, zone) or passed(b, port, 500 m))",
-    "a file with several streams": "pattern X on radar := (speed < 1)",
-}
-
-
-@pytest.mark.parametrize("form", NOT_RUN_YET)
-def test_what_nothing_runs_yet_says_so(form: str) -> None:
-    with pytest.raises(PatternError, match=f"{form} is not run yet"):
-        wayeb_py.compile(HEAD + USES[form])
 
 
 def test_explain_shows_the_tiers() -> None:

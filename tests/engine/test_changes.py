@@ -110,29 +110,29 @@ def test_changes_lead_from_one_state_to_the_next(
     patterns = compiled(tmp_path_factory.getbasetemp(), head, limits)
     table = events(seed, 120 + sum(cuts), 40, text)
     first = Recogniser(patterns, episodes=True)
-    first.note_changes()
+    first.of().note_changes()
     first.feed(table.slice(0, 120))
     saved = first.save()
-    first.settle_changes()
+    first.of().settle_changes()
     follower = Recogniser(patterns, episodes=True, saved=saved)
     at, n_whole = 120, 0
     for number, cut in enumerate(cuts):
         first.feed(table.slice(at, cut))
         at += cut
         if ends == "idle" and number % 3 == 2:
-            first.flush_idle(pa.array(first.entities.keys().to_pylist()[::2], first.entities.key_type))
+            first.flush_idle(pa.array(first.of().entities.keys().to_pylist()[::2], first.of().entities.key_type))
         if ends == "finish" and number == len(cuts) - 2:
             first.finish()
-        told = first.save_changes()
+        told = first.of().save_changes()
         if told is None:
             n_whole += 1
             follower = Recogniser(patterns, episodes=True, saved=first.save())
         else:
             changes, whose = told
-            follower.amend(changes)
+            follower.of().amend(changes)
             assert (np.diff(whose) > 0).all()
             assert len(changes) < len(first.save()) + 2000
-        first.settle_changes()
+        first.of().settle_changes()
         assert contents(follower) == contents(first)
     rest = events(seed + 1, 60, 50, text)
     assert rows(follower.feed(rest)) == rows(first.feed(rest))
@@ -142,17 +142,17 @@ def test_changes_lead_from_one_state_to_the_next(
 def started(n: int = 1000) -> Recogniser:
     patterns = wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 50){2,}\n")
     recogniser = Recogniser(patterns)
-    recogniser.note_changes()
+    recogniser.of().note_changes()
     recogniser.feed(pa.table({"id": np.arange(n), "ts": np.zeros(n, dtype=np.int64), "v": np.full(n, 60)}))
     return recogniser
 
 
 def test_changes_are_as_small_as_what_has_changed() -> None:
     recogniser = started(50_000)
-    assert recogniser.save_changes() is None, "there is nothing to change yet"
-    recogniser.settle_changes()
+    assert recogniser.of().save_changes() is None, "there is nothing to change yet"
+    recogniser.of().settle_changes()
     recogniser.feed(pa.table({"id": [7, 60_000, 3], "ts": [9, 9, 9], "v": [60, 1, 60]}))
-    told = recogniser.save_changes()
+    told = recogniser.of().save_changes()
     assert told is not None
     changes, whose = told
     assert whose.tolist() == [3, 7, 50_000]
@@ -161,42 +161,42 @@ def test_changes_are_as_small_as_what_has_changed() -> None:
 
 def test_what_cannot_be_told_by_changes_is_kept_whole() -> None:
     recogniser = started()
-    recogniser.settle_changes()
+    recogniser.of().settle_changes()
     recogniser.feed(pa.table({"id": np.arange(501), "ts": np.ones(501, dtype=np.int64), "v": np.full(501, 1)}))
-    assert recogniser.save_changes() is None, "most of it has changed"
+    assert recogniser.of().save_changes() is None, "most of it has changed"
     patterns = wayeb_py.compile(
         "stream s { key id time ts in s lateness 10 s forget after 20 s }\npattern P := (v > prev(v))\n"
     )
     held = Recogniser(patterns)
-    held.note_changes()
+    held.of().note_changes()
     held.feed(pa.table({"id": np.arange(100), "ts": np.zeros(100, dtype=np.int64), "v": np.full(100, 1)}))
-    held.settle_changes()
+    held.of().settle_changes()
     held.feed(pa.table({"id": [1, 1], "ts": [5, 30], "v": [4, 5]}))
-    assert held.save_changes() is None, "values before are remembered for the first time"
-    held.settle_changes()
+    assert held.of().save_changes() is None, "values before are remembered for the first time"
+    held.of().settle_changes()
     held.feed(pa.table({"id": [1], "ts": [31], "v": [4]}))
-    assert held.save_changes() is not None
+    assert held.of().save_changes() is not None
     many = pa.table({"id": np.arange(60), "ts": np.full(60, 5000), "v": np.full(60, 1)})
     held.feed(many)
-    held.settle_changes()
+    held.of().settle_changes()
     assert held.age_out() is not None
-    assert held.save_changes() is None, "entities have other numbers"
+    assert held.of().save_changes() is None, "entities have other numbers"
 
 
 def test_changes_of_another_state_are_refused() -> None:
     recogniser = started()
     whole = recogniser.save()
-    recogniser.settle_changes()
+    recogniser.of().settle_changes()
     recogniser.feed(pa.table({"id": [5000], "ts": [9], "v": [60]}))
-    told = recogniser.save_changes()
+    told = recogniser.of().save_changes()
     assert told is not None
     with pytest.raises(DataError, match="not changes of this state"):
-        started(900).amend(told[0])
+        started(900).of().amend(told[0])
     with pytest.raises(DataError, match="not changes of this state"):
-        recogniser.amend(told[0])
+        recogniser.of().amend(told[0])
     with pytest.raises(DataError, match="not changes of this state"):
-        recogniser.amend(whole)
+        recogniser.of().amend(whole)
     with pytest.raises(DataError, match="changes of a state, and not one"):
         Recogniser(recogniser.patterns, saved=told[0])
     with pytest.raises(ValueError, match="no batch"):
-        Recogniser(recogniser.patterns).amend(told[0])
+        Recogniser(recogniser.patterns).of().amend(told[0])

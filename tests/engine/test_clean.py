@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 
 import wayeb_py
 from wayeb_py.cli import app
-from wayeb_py.engine.clean import COURSE, HEADING, JUMP, POSITION, SPEED, losses
+from wayeb_py.engine.arrival.clean import COURSE, HEADING, JUMP, POSITION, SPEED, losses
 from wayeb_py.engine.recogniser import Recogniser
 
 ROOT = Path(__file__).parents[2]

@@ -17,7 +17,7 @@ from tests.engines import fed
 from tests.oracle import Settings, nearest_float, recognise
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.dsl import meaning as m
-from wayeb_py.errors import Source
+from wayeb_py.errors import SourceText
 
 COMPARATORS: tuple[m.Comparator, ...] = (">", ">=", "<", "<=", "=", "!=")
 FLOATS = {"float16": np.float16, "float32": np.float32, "float64": np.float64}
@@ -65,7 +65,7 @@ def check_columns(columns: dict[str, Typed], predicates: dict[str, tuple[str, m.
     text = "".join(f"pattern {name} := ({written})\n" for name, (written, _) in predicates.items())
     case = Case("", stream_block("s") + text, {KEY: key, TIME: times, **columns})
     patterns = tuple(
-        m.Pattern(name, m.Letter(predicate), Source("", "")) for name, (_, predicate) in predicates.items()
+        m.Pattern(name, m.Letter(predicate), SourceText("", "")) for name, (_, predicate) in predicates.items()
     )
     types = {name: typed.column() for name, typed in case.columns.items()}
     answer = recognise(m.Meaning(m.Stream(), patterns), types, case.events(), Settings(KEY, TIME, 1))

@@ -87,9 +87,10 @@ def test_without_a_folder_kernels_are_compiled_and_not_kept(tmp_path: Path) -> N
         "import numpy as np\n"
         "from wayeb_py.kernels import cache as kernel_cache\n"
         "kernel_cache._homes = lambda: []\n"
-        "from wayeb_py.kernels import arrival as kernels\n"
+        "from wayeb_py.kernels.order import mark_repeated\n"
+        "from wayeb_py.kernels.ticks import NEVER\n"
         "repeated = np.zeros(2, np.uint8)\n"
-        "kernels.mark_repeated(np.zeros(2, np.int32), np.array([5, 5]), np.full(1, kernels.NEVER), repeated)\n"
+        "mark_repeated(np.zeros(2, np.int32), np.array([5, 5]), np.full(1, NEVER), repeated)\n"
         "print(repeated.tolist(), kernel_cache.kernel_source())\n"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path)

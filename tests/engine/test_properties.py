@@ -31,11 +31,11 @@ from tests.strategies import (
     windows,
     write_pattern,
 )
+from wayeb_py.compiler.automata.regex import parts_of
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.pattern import automaton_digest
-from wayeb_py.compiler.regex import parts_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.errors import Source
+from wayeb_py.errors import SourceText
 
 COLUMNS = {
     KEY: Column("text"),
@@ -124,7 +124,7 @@ def scenes(
         is_plain = draw(st.booleans()) if plain is None else plain
         atoms = PLAIN_ATOMS if is_plain else ALL_ATOMS
     patterns = tuple(
-        m.Pattern(f"P{n}", draw(regexes(atoms, max_depth=4)), Source("random", ""), window=draw(windows()))
+        m.Pattern(f"P{n}", draw(regexes(atoms, max_depth=4)), SourceText("random", ""), window=draw(windows()))
         for n in range(draw(st.integers(min_patterns, 3)))
     )
     time_ms = draw(st.integers(-20, 20)) * 1_000

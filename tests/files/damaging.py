@@ -21,10 +21,10 @@ import pyarrow.parquet as pq
 import wayeb_py
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.discover import EventFile, told_by_name
+from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.set_aside import render_aside
-from wayeb_py.parallel.logs.file_ranges import FileLook, FileRange, NotQuiet, Unfinished, look_at
+from wayeb_py.parallel.logs.file_ranges import FileLook, FileRange, StillGrowing, Unfinished, look_at
 from wayeb_py.parallel.logs.file_rows import read_range
 
 PATTERNS = wayeb_py.compile(
@@ -130,7 +130,7 @@ def watch(path: Path, schema: pa.Schema) -> str:
     file = EventFile(str(path), name_format, compression)
     try:
         pieces = look_at(FileLook(file, "", path.name, 0, path.stat(), None, 3600.0))
-    except (Unfinished, NotQuiet) as reason:
+    except (Unfinished, StillGrowing) as reason:
         say_no_names_of_errors(str(reason))
         return "unfinished"
     if sum(piece.n_rows for piece in pieces) > 100_000:

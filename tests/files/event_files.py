@@ -10,16 +10,16 @@ import pyarrow as pa
 import pyarrow.ipc
 import pyarrow.parquet as pq
 
-from wayeb_py.files.block import Block, merge_unreadable
-from wayeb_py.files.projection import Column, Wanted
+from wayeb_py.files.formats.block import Block, merge_unreadable
+from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.files.read import EventReader, open_events
 
 WANTED = Wanted(
     (
-        Column("id", "key"),
-        Column("ts", "time"),
-        Column("speed", "attribute", "number"),
-        Column("engine", "attribute", "text"),
+        WantedColumn("id", "key"),
+        WantedColumn("ts", "time"),
+        WantedColumn("speed", "attribute", "number"),
+        WantedColumn("engine", "attribute", "text"),
     )
 )
 

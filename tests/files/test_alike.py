@@ -14,13 +14,13 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.poison import POISON_ROWS
-from wayeb_py.files.arrow_types import TEXT
-from wayeb_py.files.block import Block, Selection, TimeRange
 from wayeb_py.files.discover import EventFile
-from wayeb_py.files.lines import Lines
-from wayeb_py.files.ndjson import parse_lines
-from wayeb_py.files.projection import Column, Wanted
-from wayeb_py.files.set_aside import render_aside
+from wayeb_py.files.formats.arrow_types import TEXT
+from wayeb_py.files.formats.block import Block, Selection, TimeRange
+from wayeb_py.files.formats.lines import LineBlock
+from wayeb_py.files.formats.ndjson import parse_lines
+from wayeb_py.files.output.set_aside import render_aside
+from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.parallel.logs.file_ranges import FileLook, look_at
 from wayeb_py.parallel.logs.file_rows import read_range
 from wayeb_py.parallel.logs.kafka import Messages, parse_messages
@@ -33,11 +33,11 @@ def selection(time: str, key: str) -> Selection:
     time_type, unit = TIMES[time]
     wanted = Wanted(
         (
-            Column("id", "key"),
-            Column("ts", "time"),
-            Column("v", "attribute", "number"),
-            Column("k", "attribute", "text"),
-            Column("on", "attribute", "bool"),
+            WantedColumn("id", "key"),
+            WantedColumn("ts", "time"),
+            WantedColumn("v", "attribute", "number"),
+            WantedColumn("k", "attribute", "text"),
+            WantedColumn("on", "attribute", "bool"),
         ),
         unit,  # type: ignore[arg-type]
     )
@@ -53,7 +53,7 @@ VALUES = st.one_of(
             '"2016-01-01"', '"2016-01-01T10:00:00Z"', '"2016-02-30"', '"9999-12-31T23:59:59Z"', '"1970"', '"24:00"',
             '"2016-01-01T10:00:00.123456789+02:00"', "{}", '{"a": [1]}', r'"\ud800"', r'"\ud83d\ude00"', "[[[[1]]]]",
             r'"\udc00\ud800"', r'"\u0000"', '"é"', '"\u2028"', "truth", "'x'", "01", "+1", ".5", "1.", "0x1f", "--1",
-            '"a', '"a"b"', '"\\x"', "\ufeff1",
+            '"a', '"a"b"', '"\\x"', "\ufeff1", '"0x1f"', '"2016-01-01T10"', '"2016-01-01 10+02"', "0" * 30 + "7",
         ]
     ),
     st.integers(-(2**70), 2**70).map(str),
@@ -84,10 +84,13 @@ def told(blocks: list[Block]) -> tuple[list[str], int]:
 
 @settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.lists(JSON_LINES, min_size=1, max_size=8), st.sampled_from([*TIMES]), st.sampled_from([*KEYS]))
+@example([b"", b'{"id": "x", "ts": 1}{"id": "x", "ts": 2}'], "a number", "text")  # as many lines as objects
+@example([b'{"ts": 1111111111111111111}', b'{"id": "x", "ts": [1]}'], "a number", "text")  # of nineteen digits
+@example([b'{"id": "x",', b'"ts": 1}', b'{"id": "x", "ts": 1}\r {"id": "x", "ts": 2}'], "a number", "text")
 def test_a_line_is_judged_by_itself(lines: list[bytes], time: str, key: str) -> None:
     chosen = selection(time, key)
-    together = told([parse_lines(Lines(b"\n".join(lines), 1, 0), chosen, {}, "e")])
-    alone = told([parse_lines(Lines(line, number, 0), chosen, {}, "e") for number, line in enumerate(lines, 1)])
+    together = told([parse_lines(LineBlock(b"\n".join(lines), 1, 0), chosen, {}, "e")])
+    alone = told([parse_lines(LineBlock(line, number, 0), chosen, {}, "e") for number, line in enumerate(lines, 1)])
     assert together == alone
     kept = [line for line in lines if line.strip()]
     assert together[1] == len(kept)

@@ -9,10 +9,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.polling import poll
 from wayeb_py.errors import DataError
-from wayeb_py.files import background_write
-from wayeb_py.files.background_write import WrittenBehind
-from wayeb_py.files.write import ParquetOutput
+from wayeb_py.files.output import background_write
+from wayeb_py.files.output.background_write import WrittenBehind
+from wayeb_py.files.output.write import ParquetOutput
 
 PATIENCE_S = 20
 
@@ -110,8 +111,7 @@ def test_what_is_discarded_is_not_written_any_more() -> None:
     output.write(numbered(1))
     discarding = threading.Thread(target=output.discard)
     discarding.start()
-    while not output._is_dropped:
-        assert discarding.is_alive()
+    poll(lambda: output._is_dropped, "what waits to be dropped", in_vain=lambda: not discarding.is_alive())
     recorded.may_write.set()
     discarding.join(PATIENCE_S)
     assert recorded.written == [0]

@@ -11,17 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.projection import Column, Wanted
+from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.files.read import open_events
 
 WANTED = Wanted(
     (
-        Column("id", "key"),
-        Column("ts", "time"),
-        Column("speed", "attribute", "number"),
-        Column("engine", "attribute"),
-        Column("on", "attribute", "bool"),
-        Column("seen", "attribute", "time"),
+        WantedColumn("id", "key"),
+        WantedColumn("ts", "time"),
+        WantedColumn("speed", "attribute", "number"),
+        WantedColumn("engine", "attribute"),
+        WantedColumn("on", "attribute", "bool"),
+        WantedColumn("seen", "attribute", "time"),
     )
 )
 

@@ -14,9 +14,9 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from wayeb_py.files.leftovers import OLD_S, clear_files, scratch_folder
-from wayeb_py.files.render import render_csv
-from wayeb_py.files.whole_file import WholeFile
+from wayeb_py.files.output.leftovers import OLD_S, clear_files, scratch_folder
+from wayeb_py.files.output.table_text import render_csv
+from wayeb_py.files.output.whole_file import WholeFile
 
 PATTERN = "stream s { key id time ts in s attr v number }\npattern P := (v > 0)\n"
 
@@ -41,7 +41,7 @@ def killed_while(statement: str, folder: Path) -> None:
 
 
 WRITING = (
-    "from pathlib import Path\nfrom wayeb_py.files.whole_file import WholeFile\n"
+    "from pathlib import Path\nfrom wayeb_py.files.output.whole_file import WholeFile\n"
     "whole = WholeFile(Path('found.csv'))\nwhole.write(b'half')"
 )
 
@@ -97,7 +97,7 @@ def test_links_are_not_followed(tmp_path: Path) -> None:
 
 def test_a_folder_for_sorting_goes_with_the_next_that_sorts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     killed_while(
-        "from wayeb_py.files.leftovers import scratch_folder\nheld = scratch_folder('wayeb-sort-')\n"
+        "from wayeb_py.files.output.leftovers import scratch_folder\nheld = scratch_folder('wayeb-sort-')\n"
         "folder = held.__enter__()\n(folder / 'run-0').write_bytes(b'x' * 1000)",
         tmp_path,
     )

@@ -17,10 +17,10 @@ import pytest
 import wayeb_py
 from tests.poison import POISON_FILES, POISON_ROWS, TEXT, PoisonFile, PoisonRow, write_poison
 from wayeb_py import cli
-from wayeb_py.files import lines
-from wayeb_py.files.block import Selection, TimeRange
+from wayeb_py.files.formats import lines
+from wayeb_py.files.formats.block import Selection, TimeRange
+from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.set_aside import render_aside
 from wayeb_py.parallel.logs import folder as folder_log
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.kafka import Messages, parse_messages

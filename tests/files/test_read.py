@@ -29,10 +29,10 @@ from tests.files.event_files import (
     write_parquet,
     write_stream,
 )
-from wayeb_py.errors import DataError, Diagnostic, EventsError, Source, Span
-from wayeb_py.files import parquet
+from wayeb_py.errors import DataError, Diagnostic, EventsError, SourceText, Span
 from wayeb_py.files.discover import find_files
-from wayeb_py.files.projection import Column, Wanted
+from wayeb_py.files.formats import parquet
+from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.files.read import open_events
 
 WRITERS: dict[str, Callable[[Path], object]] = {
@@ -139,13 +139,13 @@ def test_a_file_is_known_by_its_first_bytes_if_its_name_says_nothing(tmp_path: P
 
 # ---- schemas ---------------------------------------------------------------------------------------------------------
 
-PATTERN = Source("fleet.sre", "pattern Fast := (speeed > 50)\n")
+PATTERN = SourceText("fleet.sre", "pattern Fast := (speeed > 50)\n")
 AT_SPEEED = Diagnostic("error", "unknown", PATTERN, Span(17, 23))
 
 
 def test_a_missing_column_is_told_at_the_patterns_place(tmp_path: Path) -> None:
     write_parquet(tmp_path / "e.parquet")
-    wanted = Wanted((*WANTED.columns[:2], Column("speeed", "attribute", "number", AT_SPEEED)))
+    wanted = Wanted((*WANTED.columns[:2], WantedColumn("speeed", "attribute", "number", AT_SPEEED)))
     with pytest.raises(EventsError) as raised:
         open_events([tmp_path / "e.parquet"], wanted)
     assert str(raised.value) == (
@@ -161,7 +161,7 @@ def test_a_missing_column_is_told_at_the_patterns_place(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["e.csv", "e.ndjson"])
 def test_a_column_missing_in_a_text_file_stops_before_reading_too(tmp_path: Path, name: str) -> None:
     (tmp_path / name).write_text(CSV if name == "e.csv" else NDJSON)
-    wanted = Wanted((*WANTED.columns[:2], Column("fuel", "attribute", "number", AT_SPEEED)))
+    wanted = Wanted((*WANTED.columns[:2], WantedColumn("fuel", "attribute", "number", AT_SPEEED)))
     with pytest.raises(EventsError, match="has no column `fuel`"):
         open_events([tmp_path / name], wanted)
 

@@ -15,10 +15,10 @@ from tests.files.event_files import (
     events_in,
 )
 from wayeb_py.errors import EventsError
-from wayeb_py.files.block import Block
 from wayeb_py.files.discover import EventFile
-from wayeb_py.files.ndjson import NdjsonEvents
-from wayeb_py.files.projection import Column, Wanted
+from wayeb_py.files.formats.block import Block
+from wayeb_py.files.formats.ndjson import NdjsonEvents
+from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.files.read import EventReader, open_events
 
 
@@ -61,7 +61,7 @@ def test_a_csv_key_is_a_whole_number_if_all_of_the_sample_are_spelt_so(tmp_path:
     head = "id,ts,speed,engine\n"
     assert [r["id"] for r in events_in(csv_block(tmp_path, head + rows.format(7) + rows.format(-8)))] == [7, -8]
     assert [r["id"] for r in events_in(csv_block(tmp_path, head + rows.format("007")))] == ["007"]
-    text = Wanted((Column("id", "key", "text"), *WANTED.columns[1:]))
+    text = Wanted((WantedColumn("id", "key", "text"), *WANTED.columns[1:]))
     assert [r["id"] for r in events_in(csv_block(tmp_path, head + rows.format(7), text))] == ["7"]
 
 
@@ -211,7 +211,7 @@ def test_standard_input_may_end_before_it_begins() -> None:
 
 
 def _reader_over(events: NdjsonEvents) -> EventReader:
-    from wayeb_py.files.block import Selection, TimeRange
+    from wayeb_py.files.formats.block import Selection, TimeRange
     from wayeb_py.files.read import _joined
 
     fields = [pa.field(column.name, _joined(column, [events], pa.null())) for column in WANTED.columns]

@@ -15,9 +15,17 @@ import pyarrow.parquet as pq
 import pytest
 
 from wayeb_py.errors import DataError
-from wayeb_py.files import write
-from wayeb_py.files.render import MANY_TIMES, iso_times, render_csv, render_ndjson
-from wayeb_py.files.write import MANIFEST, ParquetOutput, StreamOutput, Target, TextOutput, find_target, open_output
+from wayeb_py.files.output import write
+from wayeb_py.files.output.table_text import MANY_TIMES, iso_times, render_csv, render_ndjson
+from wayeb_py.files.output.write import (
+    MANIFEST,
+    OutputFile,
+    ParquetOutput,
+    StreamOutput,
+    TextOutput,
+    find_output_file,
+    open_output,
+)
 
 TABLE = pa.table(
     {
@@ -55,11 +63,25 @@ def test_csv_is_read_back_by_any_reader() -> None:
     ]
 
 
+def test_parts_without_rows_leave_no_trace_in_csv() -> None:
+    some = pa.table({"a": ["x"], "b": [1]})
+    nothing = some.slice(0, 0)
+    for parts in ([nothing, some], [some, nothing], [nothing, nothing, some, some]):
+        table = pa.concat_tables(parts)
+        assert render_csv(table, with_header=True) == b"a,b\n" + b"x,1\n" * len(table)
+
+
 def test_csv_quotes_only_what_it_must() -> None:
     assert render_csv(TABLE.slice(0, 1), with_header=True).decode() == (
         "pattern,place,entity,ts,fuel,on\nRoute,,7,1970-01-01T00:00:00Z,0.5,true\n"
     )
     assert render_csv(TABLE.slice(0, 0), with_header=True).decode() == "pattern,place,entity,ts,fuel,on\n"
+
+
+def test_empty_parts_of_a_table_leave_nothing_in_csv() -> None:
+    nothing = TABLE.slice(0, 0)
+    parts = pa.concat_tables([nothing, nothing, TABLE.slice(0, 1), nothing])
+    assert render_csv(parts, with_header=True) == render_csv(TABLE.slice(0, 1), with_header=True)
 
 
 @pytest.mark.parametrize(
@@ -92,7 +114,7 @@ def test_many_times_are_spelt_as_few_are(unit: str, zone: str | None) -> None:
 def test_a_file_appears_only_when_it_is_committed(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     path.write_text("old")
-    output = open_output(find_target(path))
+    output = open_output(find_output_file(path))
     output.write(TABLE)
     assert path.read_text() == "old"
     output.write(TABLE.slice(0, 1))
@@ -112,7 +134,7 @@ def _mask() -> int:
 
 @pytest.mark.parametrize("name", ["d.parquet", "d.csv", "d.ndjson"])
 def test_what_is_discarded_leaves_nothing(tmp_path: Path, name: str) -> None:
-    output = open_output(find_target(tmp_path / name))
+    output = open_output(find_output_file(tmp_path / name))
     output.write(TABLE)
     output.discard()
     assert os.listdir(tmp_path) == []
@@ -140,12 +162,12 @@ def test_small_tables_make_few_row_groups(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_extension_tells_the_format_and_a_folder_means_parquet(tmp_path: Path) -> None:
-    assert find_target("-") == Target(None, "ndjson")
-    assert find_target(tmp_path / "x.CSV") == Target(tmp_path / "x.CSV", "csv")
-    assert find_target(tmp_path) == Target(tmp_path / "detections.parquet", "parquet")
-    assert find_target(f"{tmp_path}/new/", "episodes") == Target(tmp_path / "new/episodes.parquet", "parquet")
-    assert find_target(tmp_path / "found") == Target(tmp_path / "found/detections.parquet", "parquet")
-    assert find_target(tmp_path / "x.csv").aside_path == tmp_path / "x.csv.aside.ndjson"
+    assert find_output_file("-") == OutputFile(None, "ndjson")
+    assert find_output_file(tmp_path / "x.CSV") == OutputFile(tmp_path / "x.CSV", "csv")
+    assert find_output_file(tmp_path) == OutputFile(tmp_path / "detections.parquet", "parquet")
+    assert find_output_file(f"{tmp_path}/new/", "episodes") == OutputFile(tmp_path / "new/episodes.parquet", "parquet")
+    assert find_output_file(tmp_path / "found") == OutputFile(tmp_path / "found/detections.parquet", "parquet")
+    assert find_output_file(tmp_path / "x.csv").aside_path == tmp_path / "x.csv.aside.ndjson"
 
 
 @pytest.mark.parametrize(
@@ -161,16 +183,16 @@ def test_the_extension_tells_the_format_and_a_folder_means_parquet(tmp_path: Pat
 def test_a_target_that_cannot_be_is_told_before_the_work(tmp_path: Path, out: str, message: str) -> None:
     (tmp_path / "letter").write_text("dear")
     with pytest.raises(DataError) as raised:
-        find_target(out.format(folder=tmp_path))
+        find_output_file(out.format(folder=tmp_path))
     assert str(raised.value).splitlines()[0] == message.format(folder=tmp_path)
 
 
 def test_a_folder_of_parts_is_not_added_to(tmp_path: Path) -> None:
     (tmp_path / MANIFEST).write_text("{}")
     with pytest.raises(DataError, match="would hold detections twice") as raised:
-        find_target(tmp_path)
+        find_output_file(tmp_path)
     assert "name another folder" in str(raised.value.hint)
-    assert find_target(tmp_path / "x.parquet").path == tmp_path / "x.parquet"
+    assert find_output_file(tmp_path / "x.parquet").path == tmp_path / "x.parquet"
 
 
 def test_a_full_disk_is_told_in_a_sentence_and_leaves_nothing(tmp_path: Path) -> None:

@@ -51,7 +51,8 @@ def explanation(pattern: m.Pattern) -> str:
 @pytest.mark.parametrize("path", WHOLE_FILES, ids=name_of)
 def test_every_example_holds_and_nothing_is_warned_of(path: Path) -> None:
     patterns = patterns_of(path)
-    assert [warning.render() for warning in patterns.warnings] == []
+    # How late messages may be in a live stream is for its owner to say: a file is put in order.
+    assert [warning.render() for warning in patterns.warnings if not warning.of_arrival] == []
     assert [outcome.fault.render() for outcome in run_examples(patterns) if outcome.fault is not None] == []
 
 
@@ -134,7 +135,7 @@ def test_the_page_of_patterns_has_all_of_them_where_they_are() -> None:
 
 def test_the_page_of_patterns_says_which_columns_and_places_each_needs() -> None:
     for row in rows_of_the_page():
-        chosen = patterns_of(LIBRARY / f"{row.file.split('/')[0]}.sre").select(row.names)
+        chosen = patterns_of(LIBRARY / row.file).select(row.names)
         columns = {f"`{need.column}`" for need in chosen.needs if need.role not in ("key", "time")}
         mentioned = repr(chosen.meaning.patterns)
         places = {f"*{k.name}*" for k in chosen.meaning.knowledge if f"Places(name='{k.name}'" in mentioned}

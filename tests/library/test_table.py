@@ -44,7 +44,7 @@ from tools.library_table import (
     render,
 )
 from wayeb_py.errors import EventsError
-from wayeb_py.run.left_out import leave_out_missing
+from wayeb_py.run.skipped_patterns import leave_out_missing
 
 pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data")
 
@@ -115,10 +115,11 @@ def test_data_of_other_things_leaves_no_pattern_to_run(folder: Path) -> None:
 
 
 def found_in(data_set: DataSet, folder: Path) -> tuple[Found, Words]:
-    """By pattern where it was detected, and the events in order."""
+    """By pattern of one entity where it was detected, and the events in order; of pairs see test_encounters."""
     table = events_of(data_set)
     key = str(table.column_names[0])
     whole = compile_for(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
+    whole = whole.select([pattern.name for pattern in whole.meaning.patterns if pattern.pair is None])
     patterns, _ = leave_out_missing(whole, table.column_names)
     keys = np.unique(table[key].to_numpy(zero_copy_only=False))
     rows = patterns.recognise(table).to_arrow()
@@ -203,6 +204,11 @@ def maritime(words: Words, ports: list[tuple[float, float]]) -> dict[str, Callab
         speed = has("speed")
         return first_then_last(words, (speed >= 8) & (speed < 102), (speed >= 1) & (speed < 8), speed < 1, 300)
 
+    def silent() -> Bool:
+        seconds, speed = words.seconds, has("speed")
+        following_s = np.where(np.r_[words.first[1:], True], np.inf, np.roll(seconds, -1)) - seconds
+        return np.asarray((speed >= 0.5) & (speed < 102) & (following_s > 3600) & (seconds + 3600 <= seconds.max()))
+
     def drifting() -> Bool:
         return np.asarray((turned(has("heading"), has("course")) > 30) & (has("speed") > 0.5))
 
@@ -243,6 +249,7 @@ def maritime(words: Words, ports: list[tuple[float, float]]) -> dict[str, Callab
 
     return {
         "TransmissionGap": lambda: elapsed_s > 1800,
+        "WentSilent": silent,
         "ImpossibleJump": jump,
         "SharedIdentity": shared_identity,
         "HiddenVoyage": hidden_voyage,

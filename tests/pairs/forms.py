@@ -37,7 +37,17 @@ def _as_attribute(part: Any) -> Any:
             return _is_true(f"inside({role}, {_place(places)})")
         case m.HoldsOf(role, m.Detected(pattern)):
             return _is_true(f"detected({role}, {pattern})")
+        case m.HoldsOf(role, m.Crossed() | m.Passed() as way):
+            asked, _, rest = asked_of_a_way(way).partition("(")
+            return _is_true(f"{asked}({role}, {rest}")
     return part
+
+
+def asked_of_a_way(way: m.Crossed | m.Passed) -> str:
+    """What an event calls the answer to whether its entity's way crossed or passed a place."""
+    if isinstance(way, m.Crossed):
+        return f"crossed({_place(way.places)})"
+    return f"passed({_place(way.places)}, {float(way.distance_m)})"
 
 
 def _is_true(name: str) -> m.Compare:

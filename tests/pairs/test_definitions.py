@@ -21,7 +21,7 @@ from tests.oracle_several import (
     words_of_pair,
 )
 from wayeb_py.dsl import meaning as m
-from wayeb_py.errors import Source
+from wayeb_py.errors import SourceText
 
 COLUMNS = {"x": Column("integer")}
 STREAM = Stream("id", "t", motion=("speed", "course"), columns=COLUMNS)
@@ -126,7 +126,7 @@ def test_what_a_letter_can_ask() -> None:
 
 
 def pattern(regex: m.Regex, name: str = "P", window: m.Window | None = None) -> m.Pattern:
-    return m.Pattern(name, regex, Source("test", ""), window=window)
+    return m.Pattern(name, regex, SourceText("test", ""), window=window)
 
 
 def letter(name: str, comparator: m.Comparator, value: int) -> m.Letter:

@@ -23,9 +23,9 @@ from wayeb_py.compiler.limits import DEFAULT_LIMITS
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import transform
 from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.errors import Source
+from wayeb_py.errors import SourceText
 from wayeb_py.patterns import Patterns
-from wayeb_py.spatial.knowledge import Knowledge
+from wayeb_py.spatial.knowledge import KnowledgeBase
 
 X, SPEED = m.Attribute("x", "number"), m.Attribute("speed", "number", "m/s")
 SCHEMA = pa.schema(
@@ -84,7 +84,7 @@ def patterns_of(draw: st.DrawFn, reach_m: float) -> list[m.Pattern]:
             regex: m.Regex = m.Iteration(m.Letter(draw(predicates(atoms))), draw(st.integers(1, 3)), None)
         else:
             regex = transform(draw(regexes(atoms, max_depth=3)), _of_a_pair)
-        found.append(m.Pattern(f"P{number}", regex, Source("x.sre", "…"), window=draw(windows())))
+        found.append(m.Pattern(f"P{number}", regex, SourceText("x.sre", "…"), window=draw(windows())))
     return found
 
 
@@ -104,7 +104,7 @@ def compiled(scene: Scene, drawn: list[m.Pattern], lateness_s: Fraction | None =
     ]  # fmt: skip
     patterns = tuple(m.Pattern(p.name, p.regex, p.source, window=p.window, stream="vessels", pair=each) for p in drawn)
     meaning = m.Meaning(streams[0], patterns, other_streams=tuple(streams[1:]))
-    return Patterns.from_meaning(meaning, {}, DEFAULT_LIMITS, False, Knowledge((), False, ()))
+    return Patterns.from_meaning(meaning, {}, DEFAULT_LIMITS, False, KnowledgeBase((), False, ()))
 
 
 def time_of(sent: Sent) -> int:
@@ -241,7 +241,7 @@ def test_every_form_is_found_and_not_found_as_defined(form: str, projected: bool
         scene = make_scene(seed, 40, two_streams=False, projected=projected, ordered=seed % 3 == 0)
         letter = m.Letter(FORMS[form](scene.pairing.reach_m))
         drawn = [
-            m.Pattern(name, regex, Source("x.sre", "…"))
+            m.Pattern(name, regex, SourceText("x.sre", "…"))
             for name, regex in (
                 ("Once", letter),
                 ("Twice", m.Sequence((letter, letter))),

@@ -17,7 +17,6 @@ import pyarrow as pa
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.stream import task as stream_task
@@ -69,7 +68,7 @@ class Chained:
         """Goes on with other patterns."""
         self.version += 1
         self.patterns = patterns
-        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        wanted = patterns.wanted
         schema = self.log().schema(wanted)
         assert schema is not None
         keep_version(self.folder / "eras", self.version, patterns, groups or [list(patterns.names)], schema)

@@ -24,10 +24,10 @@ import pyarrow.parquet as pq
 
 import wayeb_py
 from tests.polling import DEADLINE_S, poll
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import Totals, load_totals
 from wayeb_py.parallel.spark import class_archive
-from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.wire.detection_id import with_ids
 
 ROOT = Path(__file__).parents[2]
@@ -192,7 +192,7 @@ def write_settings(folder: Path) -> dict[str, str]:
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": quick,
-        "spark.python.daemon.module": "wayeb_py.parallel.spark.daemon",
+        "spark.python.daemon.module": "wayeb_py.parallel.spark.worker_daemon",
         "spark.shuffle.io.retryWait": "200ms",  # nobody comes back who was killed
         "spark.locality.wait": "0s",
     }

@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 import wayeb_py
 from wayeb_py.clock import Clock
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.log import OffsetRange

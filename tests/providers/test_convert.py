@@ -140,7 +140,7 @@ def test_a_finished_conversion_is_not_done_again_nor_overwritten(days: list[Path
 
 
 def test_too_many_bad_rows_stop_a_conversion(tmp_path: Path) -> None:
-    from wayeb_py.files.set_aside import BadLimit
+    from wayeb_py.files.output.set_aside import BadLimit
 
     (tmp_path / "bad.csv").write_text(HEADER + ",2020-06-30T00:00:00,1,1,1,1,1,,30,0\n" * 20)
     with pytest.raises(DataError, match="20 of 20 rows cannot be read"):
@@ -148,7 +148,7 @@ def test_too_many_bad_rows_stop_a_conversion(tmp_path: Path) -> None:
 
 
 def test_a_file_most_of_whose_rows_are_bad_is_not_converted_unless_somebody_insists(tmp_path: Path) -> None:
-    from wayeb_py.files.set_aside import BadLimit
+    from wayeb_py.files.output.set_aside import BadLimit
 
     good, bad = "366000001,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n", ",2020-06-30T00:00:00,1,1,1,1,1,,30,0\n"
     (tmp_path / "a.csv").write_text(HEADER + bad + good + bad)

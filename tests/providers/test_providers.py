@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from wayeb_py.errors import DataError, UsageError
-from wayeb_py.files.block import AsideRow
-from wayeb_py.providers.source import find_provider_files, open_source, shared_schema
+from wayeb_py.files.formats.block import AsideRow
+from wayeb_py.providers.event_sources import find_provider_files, open_source, shared_schema
 
 SHARED = Path(__file__).parents[2] / "../shared/data"
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from tests.cli.test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
+from tests.cli.ended_command import Wayeb
 from wayeb_py.errors import DataError, EventsError, UsageError
-from wayeb_py.run.left_out import columns_of, leave_out_missing
+from wayeb_py.run.skipped_patterns import columns_of, leave_out_missing
 
 LIBRARY = """\
 stream vessels {
@@ -66,7 +66,7 @@ RUN = ("run", "library/sea.sre", "--data", "sea.csv", "--out", "d.ndjson")
 
 
 @pytest.mark.usefixtures("library")
-def test_the_geography_is_a_setting(wayeb: Wayeb) -> None:  # noqa: F811
+def test_the_geography_is_a_setting(wayeb: Wayeb) -> None:
     assert wayeb(*RUN, "--pattern", "Near").code == 0
     assert found() == []
     assert wayeb(*RUN, "--pattern", "Near", "--places", "port=mine.csv").code == 0
@@ -77,7 +77,7 @@ def test_the_geography_is_a_setting(wayeb: Wayeb) -> None:  # noqa: F811
 
 
 @pytest.mark.usefixtures("library")
-def test_every_command_that_asks_for_places_takes_them(wayeb: Wayeb) -> None:  # noqa: F811
+def test_every_command_that_asks_for_places_takes_them(wayeb: Wayeb) -> None:
     given = ("--places", "port=mine.csv")
     ended = wayeb("explain", "library/sea.sre", "--pattern", "Near", *given)
     assert "mine.csv: 1 place" in ended.out
@@ -93,7 +93,7 @@ def test_every_command_that_asks_for_places_takes_them(wayeb: Wayeb) -> None:  #
 
 @pytest.mark.usefixtures("library")
 @pytest.mark.parametrize("column", ['"Main Port Name"', "Main Port Name"])
-def test_a_file_is_given_with_the_column_that_is_the_name(wayeb: Wayeb, column: str) -> None:  # noqa: F811
+def test_a_file_is_given_with_the_column_that_is_the_name(wayeb: Wayeb, column: str) -> None:
     Path("library/each.sre").write_text(
         LIBRARY.partition("areas")[0] + "pattern Call for each p in port := (distance(p) < 5 km)\n"
     )
@@ -129,20 +129,20 @@ def test_a_file_is_given_with_the_column_that_is_the_name(wayeb: Wayeb, column: 
         (["--skip-missing", "--data", "-"], "which standard input does not allow"),
     ],
 )
-def test_what_cannot_be_meant_ends_with_2(wayeb: Wayeb, words: list[str], message: str) -> None:  # noqa: F811
+def test_what_cannot_be_meant_ends_with_2(wayeb: Wayeb, words: list[str], message: str) -> None:
     data = () if "-" in words else ("--data", "sea.csv")
     ended = wayeb("run", "library/sea.sre", *data, "--out", "d.ndjson", *words)
     assert (ended.code, message in ended.err) == (2, True), ended.err
 
 
 @pytest.mark.usefixtures("library")
-def test_a_given_file_that_is_not_there_is_named(wayeb: Wayeb) -> None:  # noqa: F811
+def test_a_given_file_that_is_not_there_is_named(wayeb: Wayeb) -> None:
     ended = wayeb(*RUN, "--pattern", "Near", "--places", "port=nowhere.csv")
     assert (ended.code, "nowhere.csv" in ended.err) == (3, True)
 
 
 @pytest.mark.usefixtures("library")
-def test_check_gives_each_file_the_places_that_it_declares(wayeb: Wayeb) -> None:  # noqa: F811
+def test_check_gives_each_file_the_places_that_it_declares(wayeb: Wayeb) -> None:
     stream = "stream s {\n    key k\n    time t\n    attr x number\n}\n"
     Path("library/other.sre").write_text(stream + "pattern P := (x > 1)\n")
     assert wayeb("check", "library", "--places", "port=mine.csv").code == 0
@@ -150,7 +150,7 @@ def test_check_gives_each_file_the_places_that_it_declares(wayeb: Wayeb) -> None
 
 
 @pytest.mark.usefixtures("library")
-def test_patterns_whose_columns_are_missing_are_named_and_left_out(wayeb: Wayeb) -> None:  # noqa: F811
+def test_patterns_whose_columns_are_missing_are_named_and_left_out(wayeb: Wayeb) -> None:
     given = ("--places", "port=mine.csv", "gale=my_gale.csv")
     ended = wayeb(*RUN, *given)
     assert ended.code == 3
@@ -168,7 +168,7 @@ def test_patterns_whose_columns_are_missing_are_named_and_left_out(wayeb: Wayeb)
 
 
 @pytest.mark.usefixtures("library")
-def test_a_column_that_one_of_the_files_has_is_not_missing(wayeb: Wayeb) -> None:  # noqa: F811
+def test_a_column_that_one_of_the_files_has_is_not_missing(wayeb: Wayeb) -> None:
     Path("more.csv").write_text("mmsi,ts,lon,lat,speed,type\n3,2024-01-01T00:00:00Z,10,54,1,fishing\n")
     given = ("--places", "port=mine.csv", "gale=my_gale.csv", "--skip-missing")
     ended = wayeb("run", "library/sea.sre", "--data", "sea.csv", "more.csv", "--out", "d.ndjson", *given)
@@ -178,7 +178,7 @@ def test_a_column_that_one_of_the_files_has_is_not_missing(wayeb: Wayeb) -> None
 
 
 @pytest.mark.usefixtures("library")
-def test_where_nothing_is_left_to_run_it_is_an_error(wayeb: Wayeb) -> None:  # noqa: F811
+def test_where_nothing_is_left_to_run_it_is_an_error(wayeb: Wayeb) -> None:
     ended = wayeb(*RUN, "--pattern", "Fishing", "Told", "--skip-missing")
     assert (ended.code, "no pattern is left to run: the events lack `name`, `type`" in ended.err) == (3, True)
     Path("sea.csv").write_text(EVENTS.replace("mmsi", "ship"))

@@ -17,8 +17,8 @@ import wayeb_py
 from tests.run.event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
 from wayeb_py.engine.saved.operators import MAGIC, entity_state
 from wayeb_py.errors import DataError
+from wayeb_py.files.output.write import ParquetOutput
 from wayeb_py.files.state_folder import StateFolder
-from wayeb_py.files.write import ParquetOutput
 from wayeb_py.run.runner import run
 
 

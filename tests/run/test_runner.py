@@ -18,9 +18,10 @@ import pytest
 import wayeb_py
 from tests.run.event_runs import EVENTS, PATTERNS, rows_of, shuffled_but_for_ties
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files.set_aside import DEFAULT_LIMIT, BadLimit
+from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, BadLimit
 from wayeb_py.run import runner
-from wayeb_py.run.runner import Progress, run
+from wayeb_py.run.runner import run
+from wayeb_py.run.summary import Progress
 
 
 @pytest.fixture

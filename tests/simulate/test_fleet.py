@@ -14,8 +14,8 @@ import pytest
 import wayeb_py
 from benchmarks.experiments.many_patterns import RowOf, detected_rows
 from benchmarks.inputs.fleet_events import SIX_PATTERNS, as_numpy
-from benchmarks.inputs.pattern_sets import Part, forty_eight, thousand, write_sre
-from benchmarks.references.boundary_sets import Words
+from benchmarks.inputs.pattern_sets import PatternPart, forty_eight, thousand, write_sre
+from benchmarks.references.boundary_sets import EntityRows
 from benchmarks.references.fleet_in_polars import FORMULATIONS, in_one_order
 from data.fleet import generate_fleet, read_injected, write_fleet
 
@@ -75,10 +75,10 @@ SETS = {
 
 
 @pytest.mark.parametrize("parts", SETS.values(), ids=SETS.keys())
-def test_many_patterns_at_once_are_detected_where_their_formulas_say(parts: dict[str, Part]) -> None:
+def test_many_patterns_at_once_are_detected_where_their_formulas_say(parts: dict[str, PatternPart]) -> None:
     table = events(40_000)
     vehicles, entity = np.unique(table["vehicle_id"].to_numpy(), return_inverse=True)
-    words, row_of = Words(entity, as_numpy(table)), RowOf(entity)
+    words, row_of = EntityRows(entity, as_numpy(table)), RowOf(entity)
     dense = table.set_column(0, "vehicle_id", pa.array(entity.astype(np.int32)))
     found = detected_rows(wayeb_py.compile(write_sre(parts)).recognise(dense).to_arrow(), row_of)
     expected = {name: words.detect(part.formula).tolist() for name, part in parts.items()}

@@ -14,8 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import geodesy
-from wayeb_py.spatial import reach, reach_kernels
+from wayeb_py.spatial import reach
 from wayeb_py.spatial.index import PlaceIndex
+from wayeb_py.spatial.kernels import reach as reach_kernels
 from wayeb_py.spatial.reach import Reach
 from wayeb_py.spatial.shapes import shapes_of
 
@@ -156,16 +157,16 @@ def test_the_work_for_edges_side_by_side_is_bounded_and_the_answers_are_the_same
         monkeypatch.setattr(reach, "STEPS_ANYHOW", most)
         n_steps = 0
         try:
-            cells = Reach(index._tree.arrays, 100.0)
+            cells = Reach(index._tree, 100.0)
         except reach.TooDense:
             n_cells.append(0)
         else:
             near = np.zeros(len(lon), dtype=np.uint8)
             cells.mark(lon, lat, near)
             assert near.view(np.bool_).tolist() == expected.tolist()
-            n_cells.append(len(cells.arrays[2]))
+            n_cells.append(len(cells.cells.state))
         # One cell may be under way when the last step is made: it looks at every node of the tree at most twice.
-        assert n_steps <= most + 2 * len(index._tree.boxes)
+        assert n_steps <= most + 2 * len(index._tree.boxes.corners)
     assert n_cells == sorted(n_cells, reverse=True)
     assert n_cells[0] > n_cells[-1] == 0
 
@@ -181,14 +182,14 @@ def test_cells_that_would_list_too_much_are_coarser(monkeypatch: pytest.MonkeyPa
     for most in (1 << 26, 50_000, 10_000):
         monkeypatch.setattr(reach, "MOST_LISTED", most)
         try:
-            cells = Reach(index._tree.arrays, 100.0)
+            cells = Reach(index._tree, 100.0)
         except reach.TooDense:
             n_listed.append(0)
             continue
         near = np.zeros(len(lon), dtype=np.uint8)
         cells.mark(lon, lat, near)
         assert near.view(np.bool_).tolist() == expected.tolist()
-        n_listed.append(len(cells.arrays[5]))
+        n_listed.append(len(cells.cells.candidate))
         assert n_listed[-1] <= most
     assert n_listed[0] > 50_000 >= n_listed[1] > n_listed[2] == 0
 
@@ -223,7 +224,7 @@ def check_distances(index: PlaceIndex, geometries: list[Any], points: list[tuple
         assert near.tolist() == (distance_m <= reach_m).tolist()
         if reach_m in (300.0, nearest[0]) and len(index._tree.bend) < 1000:
             by_cell = index.inside(lon, lat).view(np.uint8)
-            Reach(index._tree.arrays, reach_m).mark(lon, lat, by_cell)
+            Reach(index._tree, reach_m).mark(lon, lat, by_cell)
             assert by_cell.tolist() == near.tolist()
         first, found, found_m = index.within(lon, lat, reach_m)
         for row in range(len(points)):
@@ -355,11 +356,11 @@ def test_the_cells_of_a_long_coast_are_bounded_and_answer_the_same(monkeypatch: 
     answers, n_cells = [], []
     for most in (1 << 20, 40_000):
         monkeypatch.setattr(reach, "MOST_CELLS", most)
-        cells = Reach(index._tree.arrays, 2000.0)
+        cells = Reach(index._tree, 2000.0)
         near = np.zeros(len(lon), dtype=np.uint8)
         cells.mark(lon, lat, near)
         answers.append(near.tolist())
-        n_cells.append(len(cells.arrays[2]))
+        n_cells.append(len(cells.cells.state))
     assert answers[0] == answers[1]
     assert 0.05 < np.mean(answers[0]) < 0.95
     assert n_cells[1] <= 40_000 < n_cells[0]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import wayeb_py
 from tests.spatial import ways_by_hand
 from wayeb_py.compiler.explain import explain
-from wayeb_py.dsl.stored import read_meaning, write_meaning
+from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 
 FORGET_S = 60
 STREAM = f"stream ships {{\n key id\n time ts in s\n position lon, lat\n forget after {FORGET_S} s\n}}\n"

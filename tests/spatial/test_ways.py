@@ -100,6 +100,22 @@ def near_each_other(draw: st.DrawFn) -> tuple[list[Any], list[Way]]:
     return geometries, [(beside(), beside()) for _ in range(3)]
 
 
+@pytest.mark.parametrize(
+    ("way", "least_m"),
+    [
+        (((0.5, 0.0), (0.0, 0.5)), 0.0),  # ends on the line, between its vertices
+        (((0.0, 0.25), (1.0, 0.0)), 0.0),  # begins on it
+        (((-1.0, 0.75), (1.0, 0.75)), 0.0),  # over its end
+        (((360.0, 0.0), (361.0, 0.0)), 0.0),  # a turn around the earth further
+        (((0.0, 2.0), (0.0, 1.75)), 111_195.08),  # in line with it, a degree away
+        (((0.0, 0.0), (0.0, 0.0)), 0.0),  # no way at all
+    ],
+)
+def test_the_oracle_measures_nothing_between_a_way_and_a_line_that_meet(way: Way, least_m: float) -> None:
+    line = shapely.LineString([(0, 0.75), (0, -1)])
+    assert by_hand.nearest_m(*way, [line]) == pytest.approx(least_m, abs=0.01)
+
+
 @settings(max_examples=25, deadline=None)
 @given(near_each_other(), st.sampled_from([0.5, 1.0, 2.0]))
 def test_a_place_is_passed_where_a_point_of_the_way_is_so_near(case: tuple[list[Any], list[Way]], share: float) -> None:

@@ -1,7 +1,8 @@
 """The oracle of the way between two fixes: every edge is asked, in fractions; every point of the way is measured.
 
-`crossed` is decided without rounding: floats are fractions, and so are the sides that points lie on. `passed` walks
-along the way and the places, measures pairs of points, and looks ever closer around the nearest.
+`crossed` is decided without rounding: floats are fractions, and so are the sides that points lie on. `passed` is 0 m
+where the way and an edge have a point in common, by the same fractions; elsewhere it walks along both, measures pairs
+of points, the ends of each against all of the other, and looks ever closer around the nearest.
 """
 
 from __future__ import annotations
@@ -61,11 +62,11 @@ def crossed_line(begin: Position, end: Position, lines: Sequence[Any]) -> bool:
 
 def _meets_after_begin(a: Position, b: Position, c: Position, d: Position) -> bool:
     """Solves a + s (b - a) = c + t (d - c) for 0 < s <= 1 and 0 <= t <= 1."""
+    if a == b:
+        return False
     ax, ay, bx, by = (Fraction(x) for x in (*a, *b))
     cx, cy, dx, dy = (Fraction(x) for x in (*c, *d))
     ux, uy, vx, vy = bx - ax, by - ay, dx - cx, dy - cy
-    if ux == 0 and uy == 0:
-        return False
     wx, wy = cx - ax, cy - ay
     across = ux * vy - uy * vx
     if across != 0:
@@ -76,6 +77,13 @@ def _meets_after_begin(a: Position, b: Position, c: Position, d: Position) -> bo
     square = ux * ux + uy * uy
     ends = sorted([(wx * ux + wy * uy) / square, ((wx + vx) * ux + (wy + vy) * uy) / square])
     return ends[1] > 0 and ends[0] <= 1
+
+
+def _meets(a: Position, b: Position, c: Position, d: Position) -> bool:
+    """Whether two edges have a point in common; either may be a point."""
+    if a != b:
+        return _meets_after_begin(a, b, c, d) or _meets_after_begin(b, a, c, d)
+    return _meets_after_begin(c, d, a, b) or _meets_after_begin(d, c, a, b) if c != d else a == c
 
 
 def nearest_m(begin: Position, end: Position, geometries: Sequence[Any]) -> float:
@@ -94,8 +102,14 @@ def nearest_m(begin: Position, end: Position, geometries: Sequence[Any]) -> floa
 
 
 def _between_m(way: F64, edge: F64) -> float:
+    (c, d) = (float(edge[0]), float(edge[1])), (float(edge[2]), float(edge[3]))
+    begin, end = (float(way[0]), float(way[1])), (float(way[2]), float(way[3]))
+    if any(_meets(*turned, c, d) for turned in turns((begin, end))):
+        return 0.0
     least = np.inf
     windows = [(0.0, 1.0, 0.0, 1.0)]
+    for at in (0.0, 1.0):
+        windows += [(at, at, 0.0, 1.0), (0.0, 1.0, at, at)]
     for n in (200, 40, 40, 40, 40, 40, 40):
         closer = []
         for s0, s1, t0, t1 in windows:

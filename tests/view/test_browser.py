@@ -20,8 +20,8 @@ from benchmarks.inputs.map_scene import made_episodes, made_tracks
 from tests.view.browser import Browser, browser  # noqa: F401 (a fixture)
 from wayeb_py.view.draw import draw_map
 from wayeb_py.view.page import render_page
-from wayeb_py.view.read_detections import Episode
-from wayeb_py.view.scene import Place, build_scene
+from wayeb_py.view.read_detections import ShownEpisode
+from wayeb_py.view.scene import ShownPlace, build_scene
 from wayeb_py.view.tracks import Tracks
 from wayeb_py.view.world import outline_around
 
@@ -30,7 +30,7 @@ ROOT = Path(__file__).parents[2]
 
 def small_page(**changes: Any) -> str:
     tracks = made_tracks(6, 120)
-    places = [Place("port", "points", "Brest", (((-4.5, 48.4),),))]
+    places = [ShownPlace("port", "points", "Brest", (((-4.5, 48.4),),))]
     scene, _ = build_scene("A small map", tracks, made_episodes(tracks, 12, 20), places)
     return render_page(scene | changes)
 
@@ -188,7 +188,7 @@ def test_names_are_text_and_never_code(browser: Browser) -> None:  # noqa: F811
     tracks = made_tracks(1, 30)
     evil = "</script><script>window.bad = 1</script><img src=x onerror='window.bad = 1'>"
     tracks = Tracks([evil], tracks.first, tracks.time_s, tracks.lon, tracks.lat, ())
-    episode = Episode(evil, evil, evil, float(tracks.time_s[0]), float(tracks.time_s[9]), 1, 0.0)
+    episode = ShownEpisode(evil, evil, evil, float(tracks.time_s[0]), float(tracks.time_s[9]), 1, 0.0)
     scene, _ = build_scene(evil, tracks, [episode])
     browser.show(render_page(scene), "#episode=0")
     assert browser.text("#title") == evil
@@ -220,8 +220,10 @@ def test_the_fleet_sample_is_shown_with_its_places_and_reasons(browser: Browser,
 def many_patterns_page(n: int = 34) -> str:
     tracks = made_tracks(40, 60)
     begin, end = float(tracks.time_s[0]), float(tracks.time_s[9])
-    episodes = [Episode(f"Pattern{i % n:02}", None, tracks.entities[i % 40], begin, end, 1, 0.0) for i in range(3 * n)]
-    scene, _ = build_scene("Many", tracks, episodes, [Place("port", "points", "Brest", (((-4.5, 48.4),),))])
+    episodes = [
+        ShownEpisode(f"Pattern{i % n:02}", None, tracks.entities[i % 40], begin, end, 1, 0.0) for i in range(3 * n)
+    ]
+    scene, _ = build_scene("Many", tracks, episodes, [ShownPlace("port", "points", "Brest", (((-4.5, 48.4),),))])
     return render_page(scene)
 
 
@@ -281,8 +283,8 @@ def labelled_page() -> str:
     middle = (float(tracks.lon[60]), float(tracks.lat[60]))
     labels = {tracks.entities[0]: "EVER GIVEN"}
     tracks = Tracks(tracks.entities, tracks.first, tracks.time_s, tracks.lon, tracks.lat, tracks.shown, labels)
-    episode = Episode("P", None, tracks.entities[0], float(tracks.time_s[0]), float(tracks.time_s[119]), 1, 0.0)
-    places = [Place("port", "points", "XXXXXXXXXXXXXXXXXXXX", ((middle,),))]
+    episode = ShownEpisode("P", None, tracks.entities[0], float(tracks.time_s[0]), float(tracks.time_s[119]), 1, 0.0)
+    places = [ShownPlace("port", "points", "XXXXXXXXXXXXXXXXXXXX", ((middle,),))]
     outline = outline_around((middle[0] - 1, middle[1] - 1, middle[0] + 1, middle[1] + 1))
     scene, _ = build_scene("Labels", tracks, [episode], places, outline=outline)
     return render_page(scene)
@@ -318,8 +320,8 @@ def test_labels_are_not_hidden_under_tracks(browser: Browser) -> None:  # noqa: 
     lon = np.tile([-5.0, -4.0, -4.0, -5.0], 100)
     lat = np.repeat(np.linspace(48.4, 48.5, 200), 2)
     tracks = Tracks(["a"], np.array([0, 400]), np.arange(400.0), lon, lat, ())
-    places = [Place("port", "points", "MMMMMMMMMMMMMMMM", (((-4.7, 48.45),),))]
-    scene, _ = build_scene("Labels", tracks, [Episode("P", None, "a", 0.0, 399.0, 1, 0.0)], places)
+    places = [ShownPlace("port", "points", "MMMMMMMMMMMMMMMM", (((-4.7, 48.45),),))]
+    scene, _ = build_scene("Labels", tracks, [ShownEpisode("P", None, "a", 0.0, 399.0, 1, 0.0)], places)
     browser.show(render_page(scene))
     browser.run("wayebMap.drawNow()")
     above = browser.run(INK_BY_THE_PORT)

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from tests.cli.test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
+from tests.cli.ended_command import Wayeb
 from tests.view.test_view import EVENTS, job, numbers, scene_of  # noqa: F401 (a fixture)
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import EventsError

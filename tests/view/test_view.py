@@ -16,13 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from tests.cli.test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
+from tests.cli.ended_command import Wayeb
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.view.draw import draw_map
 from wayeb_py.view.event_columns import find_layout
 from wayeb_py.view.geojson_kml import cut_at_antimeridian
-from wayeb_py.view.read_detections import Episode, episodes_of, read_found
+from wayeb_py.view.read_detections import ShownEpisode, episodes_of, read_found
 from wayeb_py.view.scene import NO_POSITION, build_scene, thin_points
 from wayeb_py.view.tracks import Tracks, tracks_of
 
@@ -64,7 +64,7 @@ TOWNS = {
 
 
 @pytest.fixture
-def job(wayeb: Wayeb) -> Wayeb:  # noqa: F811
+def job(wayeb: Wayeb) -> Wayeb:
     """The command, in a folder with patterns that know places and with events that have positions."""
     Path("d.xls").write_text("")
     Path("fleet.sre").write_text(FLEET)
@@ -190,9 +190,9 @@ def test_detections_at_consecutive_events_are_one_episode() -> None:
         }
     )
     assert episodes_of(found, "s") == [
-        Episode("P", None, "a", 0.0, 3.0, 2, 2.0),
-        Episode("Q", None, "a", 3.0, 3.0, 1, 3.0),
-        Episode("P", None, "a", 4.0, 5.0, 1, 5.0),
+        ShownEpisode("P", None, "a", 0.0, 3.0, 2, 2.0),
+        ShownEpisode("Q", None, "a", 3.0, 3.0, 1, 3.0),
+        ShownEpisode("P", None, "a", 4.0, 5.0, 1, 5.0),
     ]
 
 
@@ -236,8 +236,8 @@ def test_thinning_thins_episodes_too_where_they_are_most_of_it() -> None:
 
 def test_the_page_tells_what_was_left_out() -> None:
     tracks = straight(10, 1_000)
-    episodes = [Episode(f"P{i % 3}", None, f"{i % 10:04}", float(i), float(i + 5), 1, 0.0) for i in range(300)]
-    episodes.append(Episode("P0", None, "nobody", 0.0, 1.0, 1, 0.0))
+    episodes = [ShownEpisode(f"P{i % 3}", None, f"{i % 10:04}", float(i), float(i + 5), 1, 0.0) for i in range(300)]
+    episodes.append(ShownEpisode("P0", None, "nobody", 0.0, 1.0, 1, 0.0))
     scene, drawn = build_scene("t", tracks, episodes, most_points=2_000, most_episodes=100)
     assert 95 <= len(drawn) <= 100
     assert {episode.pattern for episode in drawn} == {"P0", "P1", "P2"}

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given, settings
 
 import wayeb_py
-from tests.cli.test_cli import Wayeb, wayeb  # noqa: F401 (a fixture)
+from tests.cli.ended_command import Wayeb
 from tests.engine.test_properties import Scene, scenes
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.dsl import meaning as m
@@ -304,20 +304,21 @@ def test_the_explanation_agrees_with_the_engine_at_every_event(scene: Scene) -> 
         explainer = Explainer(patterns, words, name)
         for entity, (begin, end) in words.first.items():
             for row in range(begin, end):
-                said = explainer.explain(entity, row)
+                said = explainer.explain(row)
                 start = starts.get((name, entity, int(said.ts), said.seq))
                 assert (said.start_seq if said.detected else None) == start, said.summary
                 if said.detected:
-                    assert [event.seq for event in said.events] == list(range(said.start_seq or 0, said.seq + 1))
+                    assert [event.seq for event in said.events] == list(range(said.start_seq or 0, (said.seq or 0) + 1))
                     assert all(event.letters or event.passed for event in said.events)
                 elif said.stop is not None:
                     assert said.stop.misses or said.stop.forbidden or said.stop.is_late
                 if said.waits_for is not None and said.start_seq is not None:
-                    assert_still_in_window(explainer.pattern.window, said, words.chunk, row)
+                    assert_still_in_window(explainer.over.pattern.window, said, words.chunk, row)
 
 
 def assert_still_in_window(window: m.Window | None, said: Why, chunk: Chunk, row: int) -> None:
     """What waits can still be completed: by the definition of `within`, which knows nothing of runs."""
+    assert said.seq is not None
     first, last = row - (said.seq - (said.start_seq or 0)), row  # `seq` counts anew after forgetting
     if window is not None and window.seconds is not None:
         assert Fraction(int(chunk.ts[last] - chunk.ts[first]), chunk.ticks_per_s) <= window.seconds
@@ -378,7 +379,7 @@ def test_events_that_only_lie_between_are_told_together() -> None:
 def test_of_a_match_that_is_too_long_to_read_the_last_events_are_shown() -> None:
     patterns = wayeb_py.compile(STREAM + 'pattern P := #((k = "a"), (k = "b"))\n')
     words = words_of(patterns, events(k="a " + "c " * 8 + "b"))
-    found = Explainer(patterns, words, "P", most_read=4).explain("7", 9)
+    found = Explainer(patterns, words, "P", most_read=4).explain(9)
     assert [event.seq for event in found.events] == [6, 7, 8, 9]
     assert found.summary.endswith("; it is too long to be read letter by letter, and only its last events are shown")
     assert len(fold(found.events)) == 4
@@ -398,7 +399,7 @@ def test_lines_are_broken_for_a_terminal_and_never_for_a_file() -> None:
     assert sum('speed 60 km/h, limit 50 km/h, k "a"' in line for line in whole) == 1
 
 
-def test_the_command_prints_a_table_or_json(wayeb: Wayeb) -> None:  # noqa: F811
+def test_the_command_prints_a_table_or_json(wayeb: Wayeb) -> None:
     words = ["why", "fleet.sre", "--data", "events.csv", "--pattern", "Swing", "--entity", "b"]
     ended = wayeb(*words, "--at", "2016-01-01T00:00:04Z")
     assert (ended.code, ended.err) == (0, "")
@@ -407,7 +408,7 @@ def test_the_command_prints_a_table_or_json(wayeb: Wayeb) -> None:  # noqa: F811
     assert (said["detected"], said["stop"]["misses"][0]["by"]) == (False, "50")
 
 
-def test_the_command_names_the_patterns_there_are(wayeb: Wayeb) -> None:  # noqa: F811
+def test_the_command_names_the_patterns_there_are(wayeb: Wayeb) -> None:
     words = ["--data", "events.csv", "--entity", "b", "--at", "2016-01-01"]
     ended = wayeb("why", "fleet.sre", "--pattern", "Swin", *words)
     assert (ended.code, ended.err) == (2, "no pattern is called `Swin`; there are Swing\n")
@@ -415,7 +416,7 @@ def test_the_command_names_the_patterns_there_are(wayeb: Wayeb) -> None:  # noqa
     assert (ended.code, ended.err) == (3, "the events have no entity `z`\n")
 
 
-def test_events_before_a_beginning_do_not_count(wayeb: Wayeb) -> None:  # noqa: F811
+def test_events_before_a_beginning_do_not_count(wayeb: Wayeb) -> None:
     words = ["why", "fleet.sre", "--data", "events.csv", "--pattern", "Swing", "--entity", "b", "--json"]
     words += ["--at", "2016-01-01T00:00:04Z"]
     assert json.loads(wayeb(*words).out)["detected"]
@@ -423,7 +424,7 @@ def test_events_before_a_beginning_do_not_count(wayeb: Wayeb) -> None:  # noqa: 
     assert (said["detected"], said["seq"], said["events"]) == (False, 0, [])
 
 
-def test_what_cannot_be_true_is_missing_if_asked_for(wayeb: Wayeb) -> None:  # noqa: F811
+def test_what_cannot_be_true_is_missing_if_asked_for(wayeb: Wayeb) -> None:
     text = Path("events.csv").read_text()
     Path("events.csv").write_text(text.replace("04Z,0", "04Z,-1"))
     words = ["why", "fleet.sre", "--data", "events.csv", "--pattern", "Swing", "--entity", "b", "--json"]

@@ -24,13 +24,12 @@ from tests.engine.test_corpus import CASES, answer_of, job_of
 from tests.engine.test_properties import Scene, scenes
 from tests.pooled import Pool, pool, write
 from tests.strategies import N_EXAMPLES_FACTOR
-from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.dataframe import recognise
 from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.task import JobSpec
-from wayeb_py.parallel.spark.bundle import pack_patterns
+from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.parcel import unpack
 
@@ -81,7 +80,7 @@ def run_pools(
         place = folder / str(number)
         place.mkdir()
         patterns = own.compile()
-        wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+        wanted = patterns.wanted
         reader = open_events(layout(own, place), wanted)
         plan = make_plan(patterns, reader, scheme, workers)
         assert plan.scheme == scheme

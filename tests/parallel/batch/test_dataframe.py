@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from tests.parallel.batch.test_job import STREAM, TEXT, events, patterns
+from tests.parallel.batch.small_jobs import STREAM, TEXT, events, patterns
 from wayeb_py.errors import EventsError
 from wayeb_py.parallel.batch import dataframe as frames
 from wayeb_py.parallel.batch.dataframe import heavy_keys, recognise

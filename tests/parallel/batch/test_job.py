@@ -6,123 +6,32 @@ import importlib.util
 import json
 import os
 import random
-import signal
 import subprocess
 import sys
-from collections.abc import Iterable
-from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from tests.polling import DEADLINE_S, poll
 from wayeb_py import cli
 from wayeb_py.errors import DataError, EventsError
+from wayeb_py.files.output.set_aside import BadLimit
+from wayeb_py.files.output.write import MANIFEST
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
-from wayeb_py.files.set_aside import BadLimit
-from wayeb_py.files.write import MANIFEST
 from wayeb_py.parallel.batch import job
 from wayeb_py.parallel.batch.plan import make_plan
-from wayeb_py.parallel.batch.schemes import Scheme
-from wayeb_py.parallel.batch.splits import Split, entity_splits, pack_splits
-from wayeb_py.parallel.spark.bundle import pack_patterns
-from wayeb_py.providers.convert import convert
+from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.run import runner, startup
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-STREAM = """
-stream vehicles {
-    key  id
-    time ts
-    attr speed  number
-    attr status text
-}
-"""
-TEXT = """
-pattern Swing    := (speed > 50) ; (speed < 5) emit speed, status
-pattern Parked   := (status = "parked"){3,} within 10 min emit status
-pattern Rising   := (speed > prev(speed)){3}
-pattern Silent   := (elapsed() > 2 min)
-pattern Careful  := @((status = "moving"), (speed > 60), (status = "parked"))
-"""
-SCHEMES: tuple[Scheme, ...] = ("source", "partition", "pattern")
-BEGIN = datetime(2024, 2, 28, 23, 0, tzinfo=UTC)
-
-
-def patterns(text: str = TEXT, **options: Any) -> wayeb_py.Patterns:
-    return wayeb_py.compile(STREAM + text, **options)
-
-
-def events(n: int = 3_000, n_entities: int = 30, seed: int = 7, heavy: float = 0.0, days: int = 1) -> pa.Table:
-    """Events in the order of time, a share of them of the entity `big`; now and then two at the same time."""
-    dice = random.Random(seed)
-    step = timedelta(days=days) / n
-    rows = []
-    for number in range(n):
-        rows.append(
-            {
-                "id": "big" if dice.random() < heavy else f"v{dice.randrange(n_entities):03}",
-                "ts": BEGIN + (number - number % 3) * step,
-                "speed": dice.choice((0.0, 3.0, 30.0, 55.0, 70.0, None)),
-                "status": dice.choice(("parked", "parked", "moving", None)),
-            }
-        )
-    schema = {"id": pa.string(), "ts": pa.timestamp("us", "UTC"), "speed": pa.float32(), "status": pa.string()}
-    return pa.Table.from_pylist(rows, pa.schema(schema))
-
-
-def write_by_entity(table: pa.Table, path: Path) -> None:
-    """A row group for each entity."""
-    with pq.ParquetWriter(path, table.schema) as writer:
-        for key in sorted(set(table["id"].to_pylist())):
-            writer.write_table(table.filter(pc.equal(table["id"], key)))
-
-
-def rows_of(path: Path) -> list[str]:
-    """What was found, in an order of its own."""
-    table = ds.dataset(path, partitioning="hive").to_table() if path.is_dir() else pq.read_table(path)
-    names = sorted(set(table.column_names) - {"day"})
-    return sorted(repr([(name, row[name]) for name in names]) for row in table.to_pylist())
-
-
-def told(summary: runner.Summary) -> dict[str, Any]:
-    """The summary without what differs between two runs of the same."""
-    facts = asdict(summary)
-    for name in ("seconds", "recognition_s", "out", "engine", "aside_file", "sorted_on_disk"):
-        facts.pop(name)
-    return facts
-
-
-def compare(spark: SparkSession, found: wayeb_py.Patterns, paths: Iterable[Path], folder: Path, **options: Any) -> None:
-    """A run on Spark gives what a run in this process gives."""
-    schemes = options.pop("schemes", SCHEMES)
-    local = runner.run(found, list(paths), folder / "local.parquet", **options)
-    expected = rows_of(folder / "local.parquet")
-    assert expected
-    for scheme in schemes:
-        out = folder / f"{scheme}.parquet"
-        summary = job.run(found, list(paths), out, spark=spark, scheme=scheme, **options)
-        assert rows_of(out) == expected, scheme
-        assert told(summary) == told(local), scheme
-        assert summary.recognition_s, scheme
-        here, there = (folder / f"{name}.parquet.aside.ndjson" for name in ("local", scheme))
-        assert here.exists() == there.exists()
-        if here.exists():
-            assert sorted(here.read_text().splitlines()) == sorted(there.read_text().splitlines())
-
-
-# ---- the same answer from whatever files
+from tests.parallel.batch.small_jobs import BEGIN, SCHEMES, STREAM, TEXT, compare, events, patterns, rows_of, told
 
 
 def test_files_of_all_kinds_in_disorder_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
@@ -189,9 +98,6 @@ def test_cleaned_values_are_counted_once_however_patterns_are_split(spark: Spark
     compare(spark, patterns(clean="gps"), [tmp_path / "a.parquet"], tmp_path)
 
 
-# ---- skew
-
-
 def test_an_entity_with_a_third_of_all_events_has_tasks_of_its_own(spark: SparkSession, tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     pq.write_table(events(4_000, 60, heavy=0.34), path, row_group_size=500)
@@ -209,103 +115,6 @@ def test_an_entity_with_a_third_of_all_events_has_tasks_of_its_own(spark: SparkS
     assert "1 entity with a shard of its own and 3 groups of patterns" in str(summary.engine)
     assert rows_of(tmp_path / "w.parquet") == rows_of(tmp_path / "local.parquet")
     assert told(summary) == told(runner.run(found, [path], tmp_path / "local.parquet"))
-
-
-# ---- files that are split by entity
-
-
-def test_converted_data_is_recognised_where_it_is_read(spark: SparkSession, tmp_path: Path) -> None:
-    table = events(2_000)
-    times = pc.strftime(table["ts"], format="%Y-%m-%dT%H:%M:%SZ")
-    raw = pa.table({"vehicle_id": table["id"], "timestamp": times, "speed": table["speed"]})
-    pa.csv.write_csv(raw, tmp_path / "raw.csv")
-    convert([tmp_path / "raw.csv"], "csv", tmp_path / "data", partitions=5)
-    key, time, *_ = pq.read_schema(tmp_path / "data" / "part-00000.parquet").names
-    found = wayeb_py.compile("pattern Swing := (speed > 50) ; (speed < 5)", key=key, time=time)
-    summary = job.run(found, [tmp_path / "data"], tmp_path / "x.parquet", spark=spark)
-    assert "scheme source" in str(summary.engine)
-    assert "`wayeb data convert` partitioned it by entity" in str(summary.engine)
-    compare(spark, found, [tmp_path / "data"], tmp_path)
-
-
-def test_files_are_known_to_be_split_by_folders_or_statistics(tmp_path: Path) -> None:
-    table = events(600, 6)
-    for key in sorted(set(table["id"].to_pylist())):
-        place = tmp_path / "hive" / f"id={key}"
-        for month in ("1", "2"):
-            (place / f"month={month}").mkdir(parents=True)
-            pq.write_table(
-                table.filter(pc.equal(table["id"], key)).drop_columns(["id"]), place / f"month={month}" / "x.parquet"
-            )
-    write_by_entity(table, tmp_path / "sorted.parquet")
-    pq.write_table(table, tmp_path / "by_time.parquet", row_group_size=50)
-    wanted = Wanted.from_needs(patterns().needs, None)
-
-    hive = entity_splits(open_events([tmp_path / "hive"], wanted).files, "id")
-    assert hive.promise == "folders are named by `id`"
-    assert [len(split.files) for split in hive.splits] == [2] * 6
-    by_key = entity_splits(open_events([tmp_path / "sorted.parquet"], wanted).files, "id")
-    assert by_key.promise == "the statistics of `id` do not overlap"
-    assert [split.files[0].groups for split in by_key.splits] == [(n, n + 1) for n in range(6)]
-    assert entity_splits(open_events([tmp_path / "by_time.parquet"], wanted).files, "id").promise is None
-
-
-def test_folders_named_by_the_key_and_sorted_files_give_the_same(spark: SparkSession, tmp_path: Path) -> None:
-    table = events(900, 6)
-    for key in sorted(set(table["id"].to_pylist())):
-        (tmp_path / "hive" / f"id={key}").mkdir(parents=True)
-        own = table.filter(pc.equal(table["id"], key)).drop_columns(["id"])
-        for half in (0, 1):
-            middle = own.num_rows // 2
-            part = own.slice(middle) if half else own.slice(0, middle)
-            pq.write_table(part, tmp_path / "hive" / f"id={key}" / f"{half}.parquet")
-    compare(spark, patterns(), [tmp_path / "hive"], tmp_path, schemes=("source",))
-    write_by_entity(table, tmp_path / "a.parquet")
-    compare(spark, patterns(), [tmp_path / "a.parquet"], tmp_path, schemes=("source",))
-
-
-def test_an_entity_in_two_splits_is_refused_rather_than_torn_apart(spark: SparkSession, tmp_path: Path) -> None:
-    table = events(600)
-    for half in (0, 1):
-        pq.write_table(table.slice(300 * half, 300), tmp_path / f"{half}.parquet")
-    with pytest.raises(
-        DataError, match=r"needs each entity in one split, and `v\d+` is in .*0.parquet and in .*1"
-    ) as e:
-        job.run(patterns(), [tmp_path], tmp_path / "out", spark=spark, scheme="source", by=["pattern"])
-    assert e.value.hint is not None
-    assert "--scheme partition" in e.value.hint
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["0.parquet", "1.parquet"]
-
-
-def test_splits_that_one_task_reads_are_in_the_order_of_arrival(tmp_path: Path) -> None:
-    days = [tmp_path / "monday", tmp_path / "tuesday"]
-    for place in (day / bucket for day in days for bucket in ("bucket=0", "bucket=1")):
-        place.mkdir(parents=True)
-        pq.write_table(events(100), place / "x.parquet")
-    layout = entity_splits(open_events(days, Wanted.from_needs(patterns().needs, None)).files, "id")
-    assert [_below(tmp_path, split) for split in layout.splits] == [
-        ["monday/bucket=0", "tuesday/bucket=0"],
-        ["monday/bucket=1", "tuesday/bucket=1"],
-    ]
-    (packed,) = pack_splits(layout.splits, 1)
-    assert _below(tmp_path, packed) == ["monday/bucket=0", "monday/bucket=1", "tuesday/bucket=0", "tuesday/bucket=1"]
-
-
-def _below(folder: Path, split: Split) -> list[str]:
-    return [Path(file.path).parent.relative_to(folder).as_posix() for file in split.files]
-
-
-def test_the_file_with_an_entity_is_found_among_those_of_a_task(tmp_path: Path) -> None:
-    for number, ids in enumerate((["a", "b"], ["c", "d"], ["e", "c"])):
-        own = pa.table({"id": ids, "ts": [BEGIN] * 2, "speed": [1.0] * 2, "status": ["parked"] * 2})
-        pq.write_table(own, tmp_path / f"{number}.parquet")
-    reader = open_events([tmp_path], Wanted.from_needs(patterns().needs, None))
-    (packed,) = pack_splits(entity_splits(reader.files, "id").splits, 1)
-    found = {key: Path(packed.file_with(key, reader).path).stem for key in "abcde"}
-    assert found == {"a": "0", "b": "0", "c": "1", "d": "1", "e": "2"}
-
-
-# ---- errors
 
 
 def test_places_of_faults_are_named_as_the_caller_named_them(
@@ -365,11 +174,9 @@ def test_faults_of_the_input_are_told_before_anything_runs(tmp_path: Path) -> No
         job.run(patterns(), ["-"], tmp_path / "d.csv")
 
 
-# ---- what tasks need goes with them
-
 OPENS = """
 import sys, pickle, pyarrow.parquet as pq
-from wayeb_py.parallel.spark.bundle import open_patterns
+from wayeb_py.parallel.spark.pattern_bundle import open_patterns
 found = open_patterns(open(sys.argv[1], "rb").read())
 print(sorted(found.recognise(pq.read_table(sys.argv[2])).counts().items()))
 """
@@ -422,9 +229,6 @@ def test_places_tables_and_functions_go_with_the_patterns(tmp_path: Path, monkey
     assert opened.stdout.strip() == repr(expected), opened.stderr
 
 
-# ---- the command
-
-
 def test_the_command_runs_on_spark_and_says_why(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -460,59 +264,6 @@ def test_the_command_runs_on_spark_and_says_why(
     assert (code, out) == (3, "")
     assert err.startswith("cannot be read as parquet")
     assert "Traceback" not in err
-
-
-SLOW = """
-import time
-from pathlib import Path
-import numpy
-import wayeb_py
-
-@wayeb_py.predicate("number")
-def slow(speed):
-    Path("begun").touch()
-    time.sleep(300)
-    return numpy.zeros(len(speed), bool)
-"""
-
-
-@pytest.mark.parametrize(
-    ("number", "code", "says"),
-    [("SIGTERM", 143, []), pytest.param("SIGINT", 130, ["interrupted"], marks=pytest.mark.soak)],
-)
-def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
-    tmp_path: Path, number: str, code: int, says: list[str]
-) -> None:
-    here, temporary = tmp_path / "here", tmp_path / "temporary"
-    here.mkdir()
-    temporary.mkdir()
-    (here / "x.sre").write_text(STREAM + "pattern Slow := (slow(speed))")
-    (here / "mine.py").write_text(SLOW)
-    pq.write_table(events(300), here / "a.parquet")
-    words = ["run", "x.sre", "--functions", "mine.py", "--data", "a.parquet", "--out", "found/", "--quiet"]
-    words += ["--engine", "spark", "--master", "local[1]", "--scheme", "partition"]
-    process = subprocess.Popen(
-        [sys.executable, "-c", "from wayeb_py.cli import main; main()", *words],
-        cwd=here,
-        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(wayeb_py.__file__).parent.parent)},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        poll(
-            (here / "begun").exists,
-            "the function to be called",
-            in_vain=lambda: process.poll() is not None,
-            said=lambda: "" if process.poll() is None else process.communicate()[1],
-        )
-        process.send_signal(getattr(signal, number))
-        process.send_signal(getattr(signal, number))  # who is impatient does no harm
-        _, said = process.communicate(timeout=DEADLINE_S)
-    finally:
-        process.kill()
-    assert (process.returncode, said.splitlines()) == (code, says)
-    assert {path.name for path in here.iterdir()} - {"begun", "__pycache__"} == {"x.sre", "mine.py", "a.parquet"}
-    assert not [path.name for path in temporary.iterdir() if path.name.startswith("wayeb-")]
 
 
 def test_a_run_on_spark_tells_what_was_repaired(spark: SparkSession, tmp_path: Path) -> None:

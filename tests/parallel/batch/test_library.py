@@ -30,6 +30,7 @@ def test_a_library_finds_on_spark_what_it_finds_in_process(
     spark: SparkSession, tmp_path: Path, library: str, scheme: Scheme
 ) -> None:
     patterns = wayeb_py.compile(ROOT / f"patterns/{library}.sre")
+    patterns = patterns.select([name for name in patterns.names if name not in patterns.clocked])
     data = [ROOT / f"data/{library}_sample.parquet"]
     summary = runner.run(patterns, data, tmp_path / "one.parquet")
     found = job.run(patterns, data, tmp_path / "many", spark=spark, scheme=scheme)

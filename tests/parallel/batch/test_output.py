@@ -18,10 +18,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 
-from tests.parallel.batch.test_job import SCHEMES, events, patterns, rows_of
+from tests.parallel.batch.small_jobs import SCHEMES, events, patterns, rows_of
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import AsideRow, Block
-from wayeb_py.files.write import MANIFEST, find_target
+from wayeb_py.files.formats.block import AsideRow, Block
+from wayeb_py.files.output.write import MANIFEST, find_output_file
 from wayeb_py.parallel.batch import job, task_output
 from wayeb_py.parallel.batch.job_output import find_place
 from wayeb_py.parallel.batch.output_folder import OutputFolder
@@ -173,7 +173,7 @@ def test_a_name_without_an_extension_is_a_folder_wherever_it_is_run(tmp_path: Pa
         target, folder = find_place(f"{tmp_path}/{name}", [], "detections")
         assert folder is not None
         assert folder.path == target.path
-        assert find_target(f"{tmp_path}/{name}").path == folder.path / "detections.parquet"
+        assert find_output_file(f"{tmp_path}/{name}").path == folder.path / "detections.parquet"
 
 
 def test_single_files_are_written_in_the_order_of_time(spark: SparkSession, tmp_path: Path) -> None:

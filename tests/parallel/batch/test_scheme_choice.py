@@ -13,18 +13,17 @@ import pytest
 
 pytest.importorskip("pyspark")
 
-from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.parallel.batch import scheme_choice
 from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.batch.sample import sample_events
-from wayeb_py.parallel.batch.scheme_choice import Choice, Costs, Facts, decide, settled
+from wayeb_py.parallel.batch.scheme_choice import Costs, JobFacts, SchemeChoice, decide, settled
 from wayeb_py.parallel.batch.splits import entity_splits
 from wayeb_py.parallel.stream.spread import Spread
 from wayeb_py.parallel.wire.routing import route
 from wayeb_py.patterns import Patterns, compile_patterns
 
-FOLDER = Facts(
+FOLDER = JobFacts(
     n_patterns=6, n_files=48, n_events=20_000_000, n_workers=2, n_even_splits=2, promise=None, n_splits=48, fullest=0.5
 )
 CONVERTED = replace(FOLDER, promise="`wayeb data convert` partitioned it by entity")
@@ -32,7 +31,7 @@ CHEAP = Costs(read_s=100e-9, pack_s=30e-9, recognise_s=10e-9, pattern_s=(4e-9,) 
 DEAR = replace(CHEAP, recognise_s=5e-6, pattern_s=(1e-6,) * 6)
 
 
-def choose(facts: Facts, costs: Costs) -> Choice:
+def choose(facts: JobFacts, costs: Costs) -> SchemeChoice:
     return settled(facts) or decide(facts, costs)
 
 
@@ -127,7 +126,7 @@ def write(path: Path, ids: list[int], row_group_size: int = 1000) -> None:
 
 
 def read(patterns: Patterns, *paths: Path) -> EventReader:
-    return open_events(paths, Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit))
+    return open_events(paths, patterns.wanted)
 
 
 def test_the_reason_compares_schemes_and_promises_no_seconds() -> None:
@@ -175,7 +174,7 @@ def test_a_scheme_that_there_is_not_is_refused(tmp_path: Path, patterns: Pattern
 def test_nothing_known_of_costs_is_no_reason_to_do_all_in_one_task(tmp_path: Path, patterns: Patterns) -> None:
     lines = [f"{n % 7},{n},1" for n in range(9_000)]
     (tmp_path / "a.csv").write_text("\n".join(["id,t,v", *lines]) + "\n")
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     reader = open_events([tmp_path], wanted, since_s=Fraction(20_000))
     plan = make_plan(patterns, reader, "auto", 2)
     assert plan.scheme == "partition"
@@ -184,7 +183,7 @@ def test_nothing_known_of_costs_is_no_reason_to_do_all_in_one_task(tmp_path: Pat
 
 def test_a_sample_is_taken_from_the_time_that_is_asked_for(tmp_path: Path, patterns: Patterns) -> None:
     write(tmp_path / "a.parquet", [1, 2, 3] * 4_000, row_group_size=100)
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     reader = open_events([tmp_path / "a.parquet"], wanted, since_s=Fraction(4_130), until_s=Fraction(4_330))
     times = sample_events(reader).column("t").to_pylist()
     assert len(times) == 200

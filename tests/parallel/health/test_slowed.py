@@ -17,17 +17,16 @@ import pytest
 
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
-from wayeb_py.files.projection import Wanted
 from wayeb_py.functions import UserFunction, predicate
 from wayeb_py.parallel.health import gauge
-from wayeb_py.parallel.health.pressure import Capacity, SourceState, read_states
 from wayeb_py.parallel.health.report import Report, Reporting
-from wayeb_py.parallel.health.view import Health, View
+from wayeb_py.parallel.health.stream_view import Health, StreamView
+from wayeb_py.parallel.logs.pressure import Capacity, SourceState, read_states
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.sinks.sinks import FunctionSink
 from wayeb_py.parallel.stream.buffer import BUFFER_ROWS
-from wayeb_py.parallel.stream.sinks import FunctionSink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import Patterns, compile_patterns
 
@@ -112,10 +111,10 @@ class Running:
     def took(self, batch: object) -> None: ...
     def ended(self, summary: object) -> None: ...
 
-    def until(self, holds: Callable[[View], bool], what: str) -> View:
+    def until(self, holds: Callable[[StreamView], bool], what: str) -> StreamView:
         """The first view of which something holds."""
 
-        def look() -> View | None:
+        def look() -> StreamView | None:
             if self.fault is not None:
                 raise self.fault
             view = self.health.look()
@@ -140,7 +139,7 @@ class Running:
 
 
 def replay(folder: Path, patterns: Patterns) -> ReplayLog:
-    wanted = Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    wanted = patterns.wanted
     store_events([folder / "data.parquet"], wanted, folder / "checkpoint" / "replay", 2)
     return ReplayLog(folder / "checkpoint" / "replay", 1.0, Capacity(seconds=CAPACITY_S))
 
@@ -188,7 +187,7 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
     running.slow_down(str(2 / PER_S))
     planned = [running.states()["0"]]
 
-    def two_full_batches(view: View) -> bool:
+    def two_full_batches(view: StreamView) -> bool:
         state = running.states()["0"]
         if planned[-1].taken != state.taken:
             planned.append(state)
@@ -221,8 +220,8 @@ def test_every_scheme_has_a_ratio_and_says_what_it_died_of(run: Callable[[Any], 
     running = run(scheme)
     running.until(lambda view: view.batch > 0 and view.backpressure < 0.5, "free of pressure")
     running.slow_down("10")
-    view = running.until(lambda view: view.backpressure > 0.98, "stuck")
-    assert {source: facts.ratio > 0.97 for source, facts in view.sources.items()} == {"0": True, "1": True}
+    view = running.until(lambda view: all(source.ratio > 0.97 for source in view.sources.values()), "stuck")
+    assert set(view.sources) == {"0", "1"}
     running.slow_down("fail")
     with pytest.raises(DataError) as told:
         running.until(lambda view: False, "dead")

@@ -16,7 +16,7 @@ import pytest
 import wayeb_py
 from tests.parallel.watched import WANTED, blocks, log_of, quieten, read_ids, write, write_csv, write_lines
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files import lines
+from wayeb_py.files.formats import lines
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs import file_ranges
 from wayeb_py.parallel.logs import folder as folder_log

@@ -20,8 +20,8 @@ from tests.parallel.topics import fill, make_topic
 from tests.polling import poll
 from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError, EventsError
-from wayeb_py.files import ndjson
-from wayeb_py.files.block import AsideRow, Block
+from wayeb_py.files.formats import ndjson
+from wayeb_py.files.formats.block import AsideRow, Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.logs import kafka as kafka_log

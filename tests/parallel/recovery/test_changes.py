@@ -17,8 +17,8 @@ import pytest
 import wayeb_py
 from tests.parallel.chain import Chained, Driven
 from tests.parallel.recovery.test_recovery import expected, rows
-from wayeb_py.parallel.recovery import snapshot_policy
-from wayeb_py.parallel.recovery.snapshots import Changed, Epoch, Point, Snapshot, Snapshots
+from wayeb_py.parallel.recovery.snapshots import Changed, Epoch, Snapshot, SnapshotPoint, Snapshots
+from wayeb_py.parallel.stream import snapshot_policy
 from wayeb_py.parallel.stream import task as stream_task
 
 N_ENTITIES = 600
@@ -66,7 +66,7 @@ def run(stream: Chained, between: Callable[[int], None] = lambda number: None) -
 
 def files(stream: Chained, kind: str) -> list[Path]:
     found = (stream.folder / "snapshots").rglob(f"*.{kind}")
-    return sorted(found, key=lambda path: Point.parse(path.name.partition(".")[0]))
+    return sorted(found, key=lambda path: SnapshotPoint.parse(path.name.partition(".")[0]))
 
 
 @pytest.mark.parametrize("head", ["", "lateness 30 s", "lateness 30 s forget after 4000 s dedupe"])
@@ -99,7 +99,7 @@ def test_a_process_that_others_have_left_behind_takes_their_changes(
     made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = made()
-    read: list[Point] = []
+    read: list[SnapshotPoint] = []
     original = Snapshots._read_whole
     monkeypatch.setattr(Snapshots, "_read_whole", lambda *a: read.append(a[3]) or original(*a))  # type: ignore[func-returns-value]
     processes: list[OrderedDict[Any, Any]] = [OrderedDict(), OrderedDict(), OrderedDict()]
@@ -111,7 +111,7 @@ def test_a_process_that_others_have_left_behind_takes_their_changes(
         stream_task._alive.update(processes[(number + 1) % 3])
 
     assert run(stream, another) == expected(stream.patterns, events(9))
-    wholes = {Point.parse(path.stem) for path in files(stream, "state")}
+    wholes = {SnapshotPoint.parse(path.stem) for path in files(stream, "state")}
     assert len(read) <= 2 + 3 * len(wholes), "two begin from the first; all follow from one whole state to the next"
 
 
@@ -191,7 +191,7 @@ def test_what_is_kept_is_bounded_and_all_of_it_can_be_read(made: Callable[..., C
         snapshots = Snapshots(stream.folder / "snapshots")
         names = files(stream, "*")
         sizes.append(sum(path.stat().st_size for path in names))
-        last = Point.parse(names[-1].name.partition(".")[0])
+        last = SnapshotPoint.parse(names[-1].name.partition(".")[0])
         assert snapshots.read(0, "", last) is not None
 
     assert run(stream, look) == expected(stream.patterns, events(60))
@@ -202,7 +202,7 @@ def test_what_is_kept_is_bounded_and_all_of_it_can_be_read(made: Callable[..., C
 
 def test_changes_are_of_use_only_with_the_very_state_they_change(tmp_path: Path) -> None:
     states = Snapshots(tmp_path, "s")
-    points = [Point(Epoch(), offset) for offset in (10, 20, 30, 40)]
+    points = [SnapshotPoint(Epoch(), offset) for offset in (10, 20, 30, 40)]
     root = states.write(0, "p", points[0], Snapshot(b"ten"))
     for since, point in itertools.pairwise(points):
         states.write_changes(0, "p", point, Changed(root, since, Snapshot(b"to %d" % point.offset)))
@@ -221,7 +221,7 @@ def test_changes_are_of_use_only_with_the_very_state_they_change(tmp_path: Path)
 
 def test_garbage_is_what_nothing_goes_back_to(tmp_path: Path) -> None:
     states = Snapshots(tmp_path, "s")
-    at = [Point(Epoch(), offset) for offset in range(0, 100, 10)]
+    at = [SnapshotPoint(Epoch(), offset) for offset in range(0, 100, 10)]
 
     def names() -> list[str]:
         return sorted(path.name for path in tmp_path.rglob("*.*"))

@@ -18,12 +18,12 @@ import wayeb_py
 from tests.parallel.chain import Chained, Driven
 from tests.parallel.recovery.test_recovery import FAST, STREAM, SWING, events, expected, rows, write_parts
 from wayeb_py.errors import DamagedError, DataError
+from wayeb_py.parallel.durable.sealed_files import put_sealed
 from wayeb_py.parallel.recovery import pattern_versions
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, load_version, read_saved_patterns
-from wayeb_py.parallel.recovery.seal import put_sealed
-from wayeb_py.parallel.recovery.snapshots import Epoch, Point, Snapshot, Snapshots
+from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.stream import _mind_functions
 
 PATTERNS = STREAM + FAST + SWING
@@ -108,7 +108,7 @@ def test_a_state_under_another_name_is_made_again(half_read: tuple[Path, dict[st
     for harm in ("older as newest", "other partition", "other stream"):
         copy = _copied(home, tmp_path / harm)
         folders = sorted((copy / "checkpoint" / "snapshots" / "0").iterdir())
-        states = [sorted(f.glob("*.state"), key=lambda path: Point.parse(path.stem)) for f in folders]
+        states = [sorted(f.glob("*.state"), key=lambda path: SnapshotPoint.parse(path.stem)) for f in folders]
         if harm == "older as newest":
             for own in states:
                 os.replace(own[0], own[-1])
@@ -117,7 +117,7 @@ def test_a_state_under_another_name_is_made_again(half_read: tuple[Path, dict[st
             states[0][-1].write_bytes(content)
         else:
             partition = folders[0].name
-            point = Point.parse(states[0][-1].stem)
+            point = SnapshotPoint.parse(states[0][-1].stem)
             state = Snapshots(copy / "checkpoint" / "snapshots").read(0, partition, point)
             assert state is not None
             Snapshots(copy / "checkpoint" / "snapshots", "another").write(0, partition, point, state.whole)
@@ -126,20 +126,20 @@ def test_a_state_under_another_name_is_made_again(half_read: tuple[Path, dict[st
 
 def test_names_that_are_not_ours_are_let_alone(tmp_path: Path) -> None:
     states = Snapshots(tmp_path)
-    point = Point(Epoch(), 5)
+    point = SnapshotPoint(Epoch(), 5)
     states.write(0, "", point, Snapshot(b"five"))
     folder = next((tmp_path / "0").rglob("*.state")).parent
     for name in ("copy of 5.state", "0-0-0-05.state", "x.state", ".x.state.1-ab.tmp", "0-0-0.state"):
         (folder / name).write_bytes(b"")
-    chain = states.nearest(0, "", Point(Epoch(), 9))
+    chain = states.nearest(0, "", SnapshotPoint(Epoch(), 9))
     assert chain is not None
     assert (chain.point, chain.whole, chain.changes) == (point, Snapshot(b"five"), ())
-    states.collect(0, "", Point(Epoch(), 9))
+    states.collect(0, "", SnapshotPoint(Epoch(), 9))
     assert len(list(folder.iterdir())) == 6
 
 
 def test_a_state_of_the_format_before_is_read(tmp_path: Path) -> None:
-    states, point = Snapshots(tmp_path, "s"), Point(Epoch(), 3)
+    states, point = Snapshots(tmp_path, "s"), SnapshotPoint(Epoch(), 3)
     states.write(0, "p", point, Snapshot(b"state", b"12345678"))
     path = next(tmp_path.rglob("*.state"))
     body = (8).to_bytes(8, "little") + b"12345678" + b"state"

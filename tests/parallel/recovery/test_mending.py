@@ -20,21 +20,22 @@ from tests.parallel.crash_images import Recorder
 from tests.parallel.small_spark import SmallSpark, _put
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.health.pressure import Capacity
-from wayeb_py.parallel.health.view import Health
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
+from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.health.stream_view import Health
 from wayeb_py.parallel.logs import folder as folder_log
 from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.logs.replay import ReplayLog
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.recovery import pattern_versions
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.recovery.ledger import Kept, read_ledger
+from wayeb_py.parallel.recovery.ledger import LedgerContent, read_ledger
 from wayeb_py.parallel.recovery.repair import put_right, survey
-from wayeb_py.parallel.recovery.seal import seal, unseal
 from wayeb_py.parallel.recovery.spark_log import SparkLog
-from wayeb_py.parallel.stream import failpoints
-from wayeb_py.parallel.stream.sinks import Batch, ParquetSink
-from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink
+from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = """stream s {
@@ -405,9 +406,9 @@ def test_damaged_state_of_a_shard_takes_back_the_batches_that_it_is_needed_for(
 ) -> None:
     spark = shards_of(tmp_path, 8, whole=(5,))
     damage(tmp_path / "state" / "0" / "1" / name, harm)
-    known = survey(spark, Kept(), begun=7, shards=2)
+    known = survey(spark, LedgerContent(), begun=7, shards=2)
     assert (known.last, known.is_done) == (last, is_done)
-    put_right(spark, Kept(), known)
+    put_right(spark, LedgerContent(), known)
     assert spark.batches("offsets")[-1] == last
     assert spark.batches("commits")[-1] == (last if is_done else last - 1)
     assert max(version for version, _ in spark.states()) == (last + 1 if is_done else last)
@@ -419,6 +420,6 @@ def test_state_that_is_lost_for_longer_is_named(tmp_path: Path, names: list[str]
     for name in names:
         damage(tmp_path / "state" / "0" / "1" / name, "deleted")
     with pytest.raises(DataError, match="the state of the shards is gone") as raised:
-        survey(spark, Kept(), begun=7, shards=2)
+        survey(spark, LedgerContent(), begun=7, shards=2)
     assert "--restart now" in str(raised.value)
     assert spark.batches("offsets") == list(range(8))

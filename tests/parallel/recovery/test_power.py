@@ -17,10 +17,10 @@ import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.stream.sinks import ParquetSink
+from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire.detection_id import with_ids
-from wayeb_py.parallel.wire.overflow import Overflow, Place
+from wayeb_py.parallel.wire.overflow import Overflow, OverflowLocation
 
 PATTERNS = """stream s {
     key id
@@ -95,7 +95,7 @@ def test_a_batch_that_finds_much_goes_by_file(
     read: list[int] = []
     whole = Overflow.read
 
-    def noted(self: Overflow, place: Place) -> bytes:
+    def noted(self: Overflow, place: OverflowLocation) -> bytes:
         read.append(place.n_bytes)
         return whole(self, place)
 

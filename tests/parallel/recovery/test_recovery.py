@@ -19,10 +19,10 @@ import wayeb_py
 from tests.parallel.chain import Chained
 from wayeb_py import stored_patterns
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery import pattern_versions, snapshots
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin
-from wayeb_py.parallel.stream import failpoints
 from wayeb_py.parallel.stream.stream import _begin_version, _last_schema
 from wayeb_py.parallel.stream.task import _alive
 from wayeb_py.parallel.wire.parcel import Parcel
@@ -123,7 +123,7 @@ def test_a_lost_state_is_made_again_from_what_is_left(
 
     def lose() -> None:
         for folder in (stream.folder / "snapshots" / "0").iterdir():
-            states = sorted(folder.glob("*.state"), key=lambda path: snapshots.Point.parse(path.stem))
+            states = sorted(folder.glob("*.state"), key=lambda path: snapshots.SnapshotPoint.parse(path.stem))
             for path in states[which]:
                 harm(path)
         stream.restart()
@@ -451,7 +451,7 @@ def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_clos
 
 def test_a_state_that_a_killed_task_left_half_written_is_cleared_away(tmp_path: Path) -> None:
     states = snapshots.Snapshots(tmp_path)
-    points = [snapshots.Point(snapshots.Epoch(), offset) for offset in (10, 200, 3000)]
+    points = [snapshots.SnapshotPoint(snapshots.Epoch(), offset) for offset in (10, 200, 3000)]
     for point in points[::2]:
         states.write(0, "part=0", point, snapshots.Snapshot(b"state"))
     folder = tmp_path / "0" / "part=0"
@@ -469,7 +469,7 @@ def test_traps_have_the_names_of_places_and_catch_one_process(tmp_path: Path, mo
     monkeypatch.setenv("WAYEB_FAILPOINTS", str(tmp_path))
     monkeypatch.setattr(failpoints, "_reached", Counter())
     killed: list[int] = []
-    monkeypatch.setattr("wayeb_py.parallel.stream.failpoints.os.kill", lambda pid, number: killed.append(number))
+    monkeypatch.setattr("wayeb_py.parallel.durable.failpoints.os.kill", lambda pid, number: killed.append(number))
     failpoints.lay(tmp_path, "snapshot:before:2")
     failpoints.reach("snapshot:before")
     failpoints.reach("snapshot:after")

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,13 +19,14 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.polling import DEADLINE_S, poll
+from wayeb_py.clock import Clock
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files import sort
 from wayeb_py.parallel.replay import recorded as recorded_module
 from wayeb_py.parallel.replay import replay as replay_module
-from wayeb_py.parallel.replay.recorded import open_recorded
-from wayeb_py.parallel.replay.replay import replay
-from wayeb_py.parallel.replay.targets import FolderTarget, TopicTarget
+from wayeb_py.parallel.replay.recorded import Recorded, open_recorded
+from wayeb_py.parallel.replay.replay import TICK_S, ReplaySummary, replay
+from wayeb_py.parallel.replay.replay_sinks import FolderReplaySink, TopicReplaySink
 
 START = 1_700_000_000
 
@@ -45,28 +45,47 @@ def events(n: int = 300, n_entities: int = 7, step_s: float = 1.0) -> pa.Table:
     )
 
 
+class Passing(threading.Event):
+    """Time that passes only while a replay waits, and a stop that ends it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 0.0
+
+    def wait(self, timeout: float | None = None) -> bool:
+        assert timeout is not None
+        self.now_s += timeout
+        return self.is_set()
+
+
+def by_hand(recorded: Recorded, target: Sent, speed: float) -> ReplaySummary:
+    """A replay whose clock is the target's."""
+    passing = target.passing
+    return replay(recorded, target, speed, stop=passing, clock=Clock(steady_s=lambda: passing.now_s))
+
+
 class Sent:
     """A target that keeps what it is sent, and when."""
 
-    def __init__(self, wait_s: float = 0.0, stop_after: int | None = None, stop: threading.Event | None = None) -> None:
+    def __init__(self, passing: Passing | None = None, wait_s: float = 0.0, stop_after: int | None = None) -> None:
+        self.passing = passing or Passing()
         self.batches: list[pa.RecordBatch] = []
         self.at_s: list[float] = []
         self.closed: bool | None = None
-        self._wait_s, self._stop_after, self._stop = wait_s, stop_after, stop
+        self._wait_s, self._stop_after = wait_s, stop_after
 
     def open(self, schema: pa.Schema, key: str) -> None:
-        self.opened_s = time.monotonic()
+        self.opened_s = self.passing.now_s
 
     def encode(self, events: pa.RecordBatch) -> pa.RecordBatch:
         return events
 
     def send(self, encoded: pa.RecordBatch, start: int, end: int) -> None:
         self.batches.append(encoded.slice(start, end - start))
-        self.at_s += [time.monotonic()] * (end - start)
-        if self._wait_s:
-            threading.Event().wait(self._wait_s)
-        if self._stop is not None and self._stop_after is not None and len(self.at_s) >= self._stop_after:
-            self._stop.set()
+        self.at_s += [self.passing.now_s] * (end - start)
+        self.passing.now_s += self._wait_s
+        if self._stop_after is not None and len(self.at_s) >= self._stop_after:
+            self.passing.set()
 
     def idle(self) -> None:
         pass
@@ -134,11 +153,12 @@ def test_whatever_the_files_events_come_in_the_order_of_time(
 def test_no_event_is_sent_before_it_is_due(tmp_path: Path) -> None:
     pq.write_table(events(400), tmp_path / "a.parquet")
     target = Sent()
-    summary = replay(open_recorded([tmp_path], "id", "ts"), target, 500.0)
+    summary = by_hand(open_recorded([tmp_path], "id", "ts"), target, 500.0)
     # The schedule begins with the first event, which is not before the target was opened.
     assert all(at_s >= target.opened_s + number / 500 for number, at_s in enumerate(target.at_s))
+    assert all(at_s <= target.opened_s + number / 500 + TICK_S + 1e-9 for number, at_s in enumerate(target.at_s))
     assert summary.seconds >= 399 / 500
-    assert len(target.batches) > 5, "events were not sent one stretch after the other"
+    assert len(target.batches) > 5, "events were not sent as they became due"
     assert (summary.first_event_s, summary.last_event_s) == (START, START + 399)
 
 
@@ -148,10 +168,12 @@ def test_a_target_that_cannot_keep_up_shows_as_lag(tmp_path: Path, monkeypatch: 
     at_ease = replay(open_recorded([tmp_path], "id", "ts"), Sent(), None)
     assert at_ease.to_json()["lag"] is None
     slow = Sent(wait_s=0.3)
-    # Everything is due within 0.004 s, and the second stretch cannot go before the first was taken.
-    summary = replay(open_recorded([tmp_path], "id", "ts"), slow, 100_000.0)
+    # Everything is due within 0.004 s, and the second part cannot go before the first was taken.
+    summary = by_hand(open_recorded([tmp_path], "id", "ts"), slow, 100_000.0)
     assert summary.events == 400
-    assert summary.lag.greatest_s >= 0.25
+    assert summary.lag.greatest_s == pytest.approx(0.9, abs=0.01), (
+        "the last part waits for the first event and two parts"
+    )
     assert summary.to_json()["lag"]["greatest_s"] == round(summary.lag.greatest_s, 3)
     assert 0 < summary.lag.mean_s <= summary.lag.greatest_s
     assert (summary.reached_speed or 0) < 100_000 / 10
@@ -159,9 +181,8 @@ def test_a_target_that_cannot_keep_up_shows_as_lag(tmp_path: Path, monkeypatch: 
 
 def test_a_replay_that_is_stopped_ends_after_what_it_is_sending(tmp_path: Path) -> None:
     pq.write_table(events(1000), tmp_path / "a.parquet")
-    stop = threading.Event()
-    target = Sent(stop_after=10, stop=stop)
-    summary = replay(open_recorded([tmp_path], "id", "ts"), target, 200.0, stop=stop)
+    target = Sent(stop_after=10)
+    summary = by_hand(open_recorded([tmp_path], "id", "ts"), target, 200.0)
     assert summary.end == "stopped as asked"
     assert 10 <= summary.events < 1000
     assert summary.events == len(target.at_s)
@@ -186,7 +207,7 @@ def test_as_recorded_late_events_stay_late(tmp_path: Path) -> None:
     pq.write_table(table.take(pa.array(order)), tmp_path / "a.parquet")
     target = Sent()
     recorded = open_recorded([tmp_path], "id", "ts", as_recorded=True)
-    replay(recorded, target, 1000.0)
+    by_hand(recorded, target, 1000.0)
     assert target.table["number"].to_pylist() == order
     due_s = [due for chunk, _ in recorded.chunks() for due in chunk.tolist()]
     assert due_s[50] == START + 49, "a late event is due as soon as what stands before it"
@@ -240,7 +261,7 @@ def test_a_folder_holds_an_entity_in_one_partition_in_order(
 ) -> None:
     monkeypatch.setattr(replay_module, "SENT_ROWS", 50)
     pq.write_table(events(500), tmp_path / "a.parquet")
-    target = FolderTarget(tmp_path / "out", 3, file_format, every_s=60, file_rows=120)
+    target = FolderReplaySink(tmp_path / "out", 3, file_format, every_s=60, file_rows=120)
     replay(open_recorded([tmp_path / "a.parquet"], "id", "ts"), target, None)
     seen: dict[str, str] = {}
     numbers = []
@@ -262,21 +283,21 @@ def test_a_folder_holds_an_entity_in_one_partition_in_order(
 def test_one_partition_needs_no_sub_folder_and_a_folder_with_events_is_refused(tmp_path: Path) -> None:
     pq.write_table(events(20), tmp_path / "a.parquet")
     recorded = open_recorded([tmp_path / "a.parquet"], "id", "ts")
-    replay(recorded, FolderTarget(tmp_path / "out", 1), None)
+    replay(recorded, FolderReplaySink(tmp_path / "out", 1), None)
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["events-000000001.parquet"]
     with pytest.raises(DataError, match="already holds events"):
-        replay(recorded, FolderTarget(tmp_path / "out", 1), None)
+        replay(recorded, FolderReplaySink(tmp_path / "out", 1), None)
 
 
 def test_what_json_cannot_hold_plainly_is_refused_before_anything_is_sent(tmp_path: Path) -> None:
     table = events(3).append_column("tags", pa.array([["a"], [], ["b", "c"]]))
     pq.write_table(table, tmp_path / "a.parquet")
     recorded = open_recorded([tmp_path / "a.parquet"], "id", "ts")
-    for target in (TopicTarget("kafka://127.0.0.1:1/x"), FolderTarget(tmp_path / "out", 1, "ndjson")):
+    for target in (TopicReplaySink("kafka://127.0.0.1:1/x"), FolderReplaySink(tmp_path / "out", 1, "ndjson")):
         with pytest.raises(DataError, match="column `tags` is list") as refused:
             replay(recorded, target, None)
         assert "--columns" in (refused.value.hint or "")
-    replay(recorded, FolderTarget(tmp_path / "parquet", 1), None)
+    replay(recorded, FolderReplaySink(tmp_path / "parquet", 1), None)
     assert pq.read_table(tmp_path / "parquet")["tags"].to_pylist() == [["a"], [], ["b", "c"]]
 
 

@@ -21,15 +21,16 @@ from typer.testing import CliRunner
 import wayeb_py
 from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.replay.recorded import open_recorded
 from wayeb_py.parallel.replay.replay import replay
-from wayeb_py.parallel.replay.targets import TopicTarget
+from wayeb_py.parallel.replay.replay_sinks import TopicReplaySink
+from wayeb_py.parallel.sinks.kafka import KafkaSink
+from wayeb_py.parallel.sinks.sinks import Batch, ParquetSink, Sink
 from wayeb_py.parallel.stream.dataframe import recognise_stream
-from wayeb_py.parallel.stream.kafka_sink import KafkaSink
-from wayeb_py.parallel.stream.sinks import Batch, ParquetSink, Sink
-from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire.detection_id import with_ids
 
 PATTERNS = wayeb_py.compile(
@@ -62,7 +63,7 @@ def rows(found: list[dict[str, Any]]) -> list[tuple[Any, ...]]:
 
 def send(table: pa.Table, url: str, folder: Path) -> None:
     pq.write_table(table, folder / "events.parquet")
-    replay(open_recorded([folder / "events.parquet"], "id", "ts"), TopicTarget(url), None)
+    replay(open_recorded([folder / "events.parquet"], "id", "ts"), TopicReplaySink(url), None)
 
 
 def run(spark: SparkSession, url: str, sink: Sink, folder: Path, **options: Any) -> StreamSummary:

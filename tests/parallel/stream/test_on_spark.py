@@ -21,10 +21,11 @@ from pyspark.sql import SparkSession
 import wayeb_py
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
-from wayeb_py.parallel.stream.sinks import FunctionSink, ParquetSink, Sink
-from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.sinks.sinks import FunctionSink, ParquetSink, Sink
+from wayeb_py.parallel.stream.stream import stream
 
 PATTERNS = """stream cars {
     key  id

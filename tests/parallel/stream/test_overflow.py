@@ -14,15 +14,15 @@ import pytest
 import wayeb_py
 from tests.parallel.small_spark import SmallSpark
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.sinks.sinks import ParquetSink, Sink
 from wayeb_py.parallel.stream import task_result
-from wayeb_py.parallel.stream.sinks import ParquetSink, Sink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire import overflow
 from wayeb_py.parallel.wire.detection_id import with_ids
-from wayeb_py.parallel.wire.overflow import Overflow, Place
+from wayeb_py.parallel.wire.overflow import Overflow, OverflowLocation
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 
 PATTERNS = "stream s { key id time ts in s }\npattern Any := any\npattern More := (v > 10) emit v\n"
@@ -74,7 +74,7 @@ def test_what_is_too_much_for_spark_goes_by_file_and_is_found_once(
     read: list[int] = []
     whole = Overflow.read
 
-    def noted(self: Overflow, place: Place) -> bytes:
+    def noted(self: Overflow, place: OverflowLocation) -> bytes:
         read.append(place.n_bytes)
         return whole(self, place)
 

@@ -23,12 +23,13 @@ from pyspark.sql import SparkSession
 import wayeb_py
 from tools.kafka.broker import Broker
 from wayeb_py.errors import DataError
-from wayeb_py.files.set_aside import BadLimit, kind_of
+from wayeb_py.files.output.set_aside import BadLimit, kind_of
+from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-from wayeb_py.parallel.stream.sinks import ParquetSink
-from wayeb_py.parallel.stream.stream import StreamSummary, stream
+from wayeb_py.parallel.sinks.sinks import ParquetSink
+from wayeb_py.parallel.stream.stream import stream
 
 PATTERNS = wayeb_py.compile(TEXT)
 # How long a line may be is told to this process only.

@@ -22,11 +22,11 @@ from tests.polling import DEADLINE_S, poll
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.parallel.health import gauge
 from wayeb_py.parallel.health.report import Report, Reporting
-from wayeb_py.parallel.health.view import Health
+from wayeb_py.parallel.health.stream_view import Health
 from wayeb_py.parallel.logs.replay import CAPACITY_AT_MAX, MAX
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.endpoints import open_log
-from wayeb_py.parallel.stream.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import compile_patterns
 

@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from wayeb_py.parallel.wire.packer import OPENED_ROWS, Packer, in_arrival_order, open_events
 from wayeb_py.parallel.wire.parcel import Parcel
-from wayeb_py.parallel.wire.routing import Routing, Target, route_to_groups
+from wayeb_py.parallel.wire.routing import Destination, Routing, route_to_groups
 
 N_SHARDS = 50
 
@@ -17,7 +17,7 @@ def events(n: int) -> pa.RecordBatch:
 
 
 def test_small_parcels_are_opened_together_in_their_order() -> None:
-    packer = Packer(Routing(N_SHARDS, (), tuple(Target(shard) for shard in range(N_SHARDS))), "id", task=3)
+    packer = Packer(Routing(N_SHARDS, (), tuple(Destination(shard) for shard in range(N_SHARDS))), "id", task=3)
     batch = events(20_000)
     packed = [*packer.add(batch), *packer.finish()]
     assert len(packed) > N_SHARDS // 2

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 import wayeb_py
 from wayeb_py.cli import app
-from wayeb_py.run import hindsight
+from wayeb_py.run import unmatched
 from wayeb_py.run.runner import run
 
 STREAM = """
@@ -59,8 +59,22 @@ pattern Some := (speed > 1) | (speed > 900)
     ]
 
 
+def test_letters_of_pairs_and_of_silences_are_asked_of_what_they_are_about(folder: Path) -> None:
+    text = """
+pattern Near for each pair a, b in ships within 1 km fresh 5 min :=
+    (distance(a, b) < 10 m) ; (a.speed > 50) emit a.lon, b.lon as other_lon
+pattern Far for each pair a, b in ships within 1 m fresh 0 s := (age(a) > 1 s) ; (a.speed > 50)
+pattern Fast := (speed > 500) ; silence 1 h emit speed
+"""
+    assert notes_of(folder, text) == [
+        "`Near` was not detected: of all events none satisfies `a.speed > 50`",
+        "`Far` was not detected: of all events none satisfies `age(a) > 1 s` and none `a.speed > 50`",
+        "`Fast` was not detected: of all events none satisfies `speed > 500`",
+    ]
+
+
 def test_what_is_said_of_the_first_events_is_said_of_them(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hindsight, "MOST_EVENTS", 2)
+    monkeypatch.setattr(unmatched, "MOST_EVENTS", 2)
     assert notes_of(folder, "pattern P := (speed > 6) ; (speed > 90)") == [
         "`P` was not detected: of the first 2 events none satisfies `speed > 90`"
     ]

@@ -15,10 +15,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.polling import poll
+from wayeb_py.clock import Clock
 from wayeb_py.errors import DataError
-from wayeb_py.files.block import Block
+from wayeb_py.files.formats.block import Block
 from wayeb_py.files.projection import Wanted
-from wayeb_py.parallel.health.pressure import (
+from wayeb_py.parallel.logs.log import OffsetRange
+from wayeb_py.parallel.logs.pressure import (
     Arrivals,
     Capacity,
     LivePressure,
@@ -29,7 +32,6 @@ from wayeb_py.parallel.health.pressure import (
     take,
     write_states,
 )
-from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.logs.replay import MAX, ReplayLog, Schedule, read_speed
 from wayeb_py.parallel.logs.replay_store import store_events
 from wayeb_py.parallel.stream.buffer import ReadAhead
@@ -40,7 +42,7 @@ STREAM = "stream v {\n key id\n time ts in s\n attr speed number\n}\npattern Fas
 
 def wanted() -> Wanted:
     patterns = compile_patterns(STREAM)
-    return Wanted.from_needs(patterns.needs, patterns.meaning.stream.time_unit)
+    return patterns.wanted
 
 
 # The arithmetic.
@@ -249,10 +251,9 @@ def test_the_one_who_waits_is_told_from_the_one_who_is_waited_for() -> None:
         filled.set()
         yield Block(n_rows=10)
 
-    reading = ReadAhead(fast(), capacity_rows=10, clock_s=lambda: now_s[0])
+    reading = ReadAhead(fast(), capacity_rows=10, clock=Clock(steady_s=lambda: now_s[0]))
     assert filled.wait(10)
-    while not reading.is_full:
-        pass
+    poll(lambda: reading.is_full, "a full buffer")
     now_s[0] = 7.0  # the recogniser is slow
     assert len(list(reading)) == 2
     reading.close()

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 import wayeb_py
 from tests.strategies import PLAIN_ATOMS, regexes
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.stored import read_meaning, write_meaning
-from wayeb_py.errors import DamagedError, Source, Span, WayebError
+from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
+from wayeb_py.errors import DamagedError, SourceText, Span, WayebError
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import open_stored, store_patterns
 
@@ -25,7 +25,7 @@ FILES = sorted(Path(__file__).parents[2].joinpath("patterns").rglob("*.sre"))
 @given(regexes(PLAIN_ATOMS))
 @settings(max_examples=150)
 def test_a_random_meaning_comes_back_as_it_was(regex: m.Regex) -> None:
-    source = Source("x.sre", "pattern P := …")
+    source = SourceText("x.sre", "pattern P := …")
     pattern = m.Pattern("P", regex, source, span=Span(8, 9), window=m.Window(events=3), emit=("v",))
     meaning = m.Meaning(m.Stream("s", "id", "ts", "s", attributes=(m.Attribute("v", "number", "kn"),)), (pattern,))
     again = read_meaning(write_meaning(meaning))
@@ -117,8 +117,8 @@ def test_whatever_else_the_bytes_are_the_answer_is_one_sentence(tmp_path: Path) 
 def test_fields_that_a_later_release_adds_are_filled_in() -> None:
     meaning = wayeb_py.compile("stream s { key id time ts in s }\npattern A := (v > 1)\n").meaning
     facts = json.loads(write_meaning(meaning))
-    # As an earlier release would have written it, which did not know `other_streams`: the last part of a meaning.
-    assert facts["fields"]["Meaning"][-1] == "other_streams"
+    # As an earlier release would have written it, which did not know `rule_examples`: the last part of a meaning.
+    assert facts["fields"]["Meaning"][-1] == "rule_examples"
     facts["fields"]["Meaning"].pop()
     facts["steps"][-1] = ["Meaning", len(facts["fields"]["Meaning"])]
     assert facts["steps"].pop(-2) == ["()", 0]

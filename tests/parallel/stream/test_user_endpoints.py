@@ -15,8 +15,8 @@ import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import OffsetRange
-from wayeb_py.parallel.stream.own_ends import open_own_log, open_own_sink
-from wayeb_py.parallel.stream.sinks import Batch
+from wayeb_py.parallel.sinks.sinks import Batch
+from wayeb_py.parallel.stream.user_endpoints import open_own_log, open_own_sink
 
 EXAMPLES = Path(__file__).parents[3] / "docs" / "examples"
 HALF_A_LOG = """

@@ -1,0 +1,98 @@
+"""How a stream is spread over tasks: which scheme, how many shards, which group a pattern is in."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+
+import wayeb_py
+from tests.parallel.stream.ship_events import SOURCE, make_events, write_files
+from wayeb_py.errors import DataError
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.stream.shard_packing import cut_ranges
+from wayeb_py.parallel.stream.spread import Spread, spread_stream
+
+
+@dataclass(frozen=True)
+class TableLog:
+    """A log of equal partitions, of which only the numbers matter."""
+
+    name: str
+    n_partitions: int
+
+    def latest(self) -> Offsets:
+        return {str(number): 10 for number in range(self.n_partitions)}
+
+
+def spread(log: TableLog, asked: str = "auto", before: Spread | None = None, **numbers: int | None) -> Spread:
+    asked_for: dict[str, int | None] = {"workers": None, "source_parallelism": None}
+    return spread_stream(asked, None, log, pa.schema([]), before=before, **asked_for | numbers)  # type: ignore[arg-type]
+
+
+def test_a_stream_is_recognised_where_it_is_read_unless_the_numbers_differ() -> None:
+    log = TableLog("folder:/x", 2)
+    assert spread(log).scheme == "source"
+    assert spread(log, workers=2, source_parallelism=2).scheme == "source"
+    assert spread(log, workers=1).scheme == "source"  # the partitions take turns
+    assert spread(log, workers=4) == Spread(
+        "partition", "because the source has 2 partitions, and 4 are to recognise", 2, 8
+    )
+    assert spread(log, workers=4, source_parallelism=3).n_readers == 3
+    assert spread(log, workers=1, source_parallelism=2).scheme == "partition"
+
+
+def test_the_shards_of_a_checkpoint_stay_while_workers_come_and_go() -> None:
+    begun = spread(TableLog("folder:/x", 2), workers=4)
+    gone_on = spread(TableLog("folder:/x", 2), before=begun, workers=9)
+    assert (gone_on.scheme, gone_on.n_shards) == ("partition", 8)
+    assert Spread.from_json(json.loads(json.dumps(begun.to_json()))) == begun
+    with pytest.raises(DataError, match="begun with --scheme partition"):
+        spread(TableLog("folder:/x", 2), "source", before=begun)
+
+
+def test_a_topic_has_as_many_readers_as_partitions_and_says_so() -> None:
+    with pytest.raises(DataError, match="the source has 2 partitions") as fault:
+        spread(TableLog("kafka://localhost:9092/x", 2), source_parallelism=3)
+    assert "--workers" in str(fault.value)
+    with pytest.raises(DataError, match="would tear entities apart"):
+        spread(TableLog("folder:/x", 2), "source", source_parallelism=3)
+
+
+def test_patterns_stay_in_their_group_and_new_ones_go_where_the_least_is_to_do(tmp_path: Path) -> None:
+    write_files(tmp_path / "source", make_events(500), 0, 1)
+    log = FolderLog(tmp_path / "source", tmp_path / "journal")
+    patterns = wayeb_py.compile(SOURCE)
+    wanted = Wanted.from_needs(patterns.needs, None)
+    schema = log.schema(wanted)
+    assert schema is not None
+    begun = spread_stream("pattern", patterns, log, schema, workers=3, source_parallelism=None)
+    assert sorted(name for group in begun.groups for name in group) == sorted(patterns.names)
+    assert len(begun.groups) == 3
+
+    gone, kept = begun.groups[0], begun.groups[1]
+    changed = wayeb_py.compile(
+        "\n".join(line for line in SOURCE.splitlines() if not any(f"pattern {name} " in line for name in gone))
+        + "\npattern Added := (speed > 9)\n"
+    )
+    gone_on = spread_stream("auto", changed, log, schema, workers=8, source_parallelism=None, before=begun)
+    assert gone_on.groups == (("Added",), *begun.groups[1:])
+    assert gone_on.groups[1] == kept
+
+
+def test_stretches_are_cut_among_readers_without_a_gap() -> None:
+    whole = [OffsetRange("a", 10, 110), OffsetRange("b", 0, 50), OffsetRange("c", 5, 5)]
+    pieces = cut_ranges(whole, 6)
+    assert len([piece for piece in pieces if piece.start < piece.end]) == 6
+    for offsets in whole:
+        own = [piece for piece in pieces if piece.partition == offsets.partition]
+        assert [own[0].start, *(piece.end for piece in own)] == [*(piece.start for piece in own), offsets.end]
+    assert pieces == sorted(pieces, key=lambda piece: (piece.partition, piece.start))
