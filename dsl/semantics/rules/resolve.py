@@ -1,6 +1,6 @@
 """A condition of a rule becomes its meaning: as in a pattern, but every value says whose it is.
 
-A name with a column (`p.speed`) is that of a member's row, and `Of` tells whose; times can be moved (`r.ts + 1 h`),
+A name with a column (`p.speed`) is a column of a member's row, and `Of` says whose; times can be moved (`r.ts + 1 h`),
 which no letter of a pattern needs. All else is the resolver of patterns.
 """
 
@@ -76,7 +76,7 @@ class RuleResolver(RuleContext, Resolver):
         return WRONG
 
     def other_unless(self, node: t.Column) -> Wrong:
-        """Reports a member of another `unless`: of its rows there is none."""
+        """Reports a member of another `unless`: the match has no row of it."""
         source, span = self.others[node.variable]
         later = source == self.source and span.start > node.span.start
         if not self.of_unless:
