@@ -18,7 +18,7 @@ AB: Names = ("a", "b")  # what the two of a pair are called where a file does no
 
 
 def number_text(value: Fraction) -> str:
-    """A number as one would write it: without a fraction bar where decimals can say it."""
+    """A number as people write it: without a fraction bar where decimals can express it."""
     if value.denominator == 1:
         return str(value.numerator)
     text = f"{float(value):.12g}"
@@ -26,7 +26,7 @@ def number_text(value: Fraction) -> str:
 
 
 def quantity_text(value: Fraction, unit: str) -> str:
-    """A number with its unit as one would write it: 3600 s are 1 h, 5000 m are 5 km."""
+    """A number with its unit as people write it: 3600 s are 1 h, 5000 m are 5 km."""
     if unit == " s" and value:
         for seconds, larger in ((86400, "d"), (3600, "h"), (60, "min")):
             if value % seconds == 0:

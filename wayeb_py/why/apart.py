@@ -1,7 +1,7 @@
-"""How near two entities came, and why an event of one of them is none of the pair.
+"""How near two entities came, and why an event of one of them does not count for the pair.
 
-The operator of pairs runs once more, with a reach around the earth and everything fresh: its events are all that the
-two have, each with the distance and with how old the newest event of both is.
+The operator of pairs runs once more, with a reach around the earth and everything fresh: it gives all events of the
+two, each with the distance and with the age of both entities' newest events.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ALWAYS_S = Fraction(2**62, 10**9)  # 146 years, which is as many nanoseconds as 
 
 @dataclass(frozen=True, slots=True)
 class TwoTracks:
-    """All events of two entities from when both have reported on."""
+    """All events of two entities, from the moment when both have reported."""
 
     events: Encounters
     two: Two
@@ -52,7 +52,7 @@ class TwoTracks:
         return after - 1 if after else None
 
     def apart_at(self, row: int, n_encounters: int) -> Apart:
-        """Why the event is none of the pair, which met so many times."""
+        """Why the event does not count for the pair, which met so many times."""
         distance_m, is_fresh = self.events.pairs.distance_m, self._is_fresh
         older = np.maximum(*self._ages)
         closest = int(np.argmin(np.where(is_fresh, distance_m, np.inf)))
