@@ -1,12 +1,13 @@
 """A provider's files become Parquet that is partitioned by entity and ordered in time.
 
-First every input file is split, stretch by stretch: its events go to one spilled file a partition, by a hash of the
-key. Then every partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both
-steps work in bounded memory, and what they write takes its name when it is complete; a conversion that was killed finds
-what is already there and goes on with the rest. Sorting everything at once would need one merge of all entities, and
-could not be gone on with.
+First every input file is split, part by part: its events go to one spilled file a partition, by a hash of the key. Then
+every partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both steps work
+in bounded memory, and their files take their names when they are complete; a conversion that was killed finds these
+files and continues with the rest. Sorting everything at once would need one merge of all entities, and could not be
+resumed.
 
-What is set aside on the way is kept, with its reasons, in `_aside.ndjson`; `_conversion.json` says what was done.
+Rows that are set aside on the way are kept, with their reasons, in `_aside.ndjson`; `_conversion.json` says what was
+done.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def convert(
     max_bad: BadLimit | None = None,
     on_progress: OnProgress | None = None,
 ) -> Conversion:
-    """Converts all files of the paths into the folder, or goes on with a conversion that was interrupted there."""
+    """Converts all files of the paths into the folder, or continues a conversion that was interrupted there."""
     files = find_provider_files(paths, provider)
     n_partitions = partitions or min(MOST_PARTITIONS, 1 + sum(file.n_bytes for file in files) // PARTITION_BYTES)
     plan = {
@@ -92,7 +93,7 @@ def convert(
     if done is not None:
         return done
     sources = [open_source(file, provider, mapping, time_unit, header) for file in files]
-    schema = shared_schema(sources)  # a column that is not there is told before a folder is made for a conversion
+    schema = shared_schema(sources)  # a missing column is reported before a folder is made for a conversion
     work = out / WORK
     resumed = _begin(out, work, plan)
     total = sum(source.n_bytes for source in sources)
@@ -129,7 +130,7 @@ def _fingerprint(file: EventFile) -> list[Any]:
 
 
 def _done_before(out: Path, plan: dict[str, Any]) -> Conversion | None:
-    """What the same conversion did when it was finished here before."""
+    """The result of the same conversion, when it was finished here before."""
     if not (out / RECORD).exists():
         return None
     record = json.loads((out / RECORD).read_text())
@@ -176,9 +177,9 @@ def _split(
     limit: BadLimit,
     tell: Callable[[int], None],
 ) -> None:
-    """One file's events as one spilled file a partition and stretch, after the stretches that are there already."""
+    """One file's events as one spilled file a partition and part, after the parts that are there already."""
     before = [folder for folder in _stretches(work) if folder.name.startswith(f"{number:05}-")]
-    if before and not source.skips:  # such a file is one stretch, and only its mark was not set any more
+    if before and not source.skips:  # such a file has one part, and only its mark is missing
         (work / f"{number:05}.split").touch()
         return
     counted = [json.loads((folder / "counted.json").read_text()) for folder in before]
@@ -199,7 +200,7 @@ def _split(
 
 
 def _stretches(work: Path) -> list[Path]:
-    """The stretches that are split, in the order in which their events arrived."""
+    """The parts that are split, in the order in which their events arrived."""
     return sorted(folder for folder in work.glob("?????-?????") if folder.is_dir())
 
 
@@ -212,7 +213,7 @@ def _split_stretch(
     limit: BadLimit,
     may_end: bool,
 ) -> int:
-    """Splits some of the blocks, all of them unless it may end; the number of their bytes, 0 at the end.
+    """Splits some of the blocks, all of them unless it may end; returns the number of their bytes, 0 at the end.
 
     The folder takes its name when all of it is there.
     """
@@ -270,7 +271,7 @@ def _parted(batch: pa.RecordBatch, n_partitions: int) -> Iterator[tuple[int, pa.
 
 
 def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
-    """The counts of all stretches together; too many bad rows are an error here as they are in one of them."""
+    """The counts of all parts together; too many bad rows are an error here as they are in one of them."""
     conversion = Conversion(provider)
     reasons: Counter[str] = Counter()
     unreadable: dict[str, Unreadable] = {}
@@ -295,7 +296,7 @@ def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
 
 
 def _sort(work: Path, partition: int, schema: pa.Schema, target: Path) -> int:
-    """Writes a partition in order of time; the number of its entities."""
+    """Writes a partition in order of time; returns the number of its entities."""
     keys: set[Any] = set()
     with whole_file(target) as whole, pq.ParquetWriter(whole.open(), schema, compression="zstd") as writer:
         pending: list[pa.RecordBatch] = []
