@@ -30,7 +30,7 @@ class Tally:
     detections: Counter[str] = field(default_factory=Counter)  # by pattern
     episodes: int | None = 0  # None where the run joins no detections to episodes
     late: int = 0
-    late_for_clock: int = 0  # set aside by operators that look at all entities; events that are late for their own entity among them
+    late_for_clock: int = 0  # late for operators that look at all entities; those late for their own among them
     recognised_before: int = 0  # by the run whose state this one continues
     duplicates: int = 0
     bad: Counter[str] = field(default_factory=Counter)  # rows that are no events, by reason

@@ -2,9 +2,9 @@
 
     recorded events ──▶ encoded ahead, in a thread ──▶ sent when due ──▶ a Kafka topic, or a folder
 
-An event is due when as much time has passed since the replay began, times the speed, as lay between the first event
-and it. The lag is how much later than due the oldest event of what is being sent goes out: it grows when the target, or
-this machine, cannot keep up, and what is due is then sent as fast as it can be. Nothing is left out to catch up.
+An event is due when as much time has passed since the replay began, times the speed, as lay between the first event and
+it. The lag is how much later than due the oldest event of the current send goes out: it grows when the target, or this
+machine, cannot keep up, and due events then go out as fast as possible. Nothing is left out to catch up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wayeb_py.files.prefetch import in_background, in_order
 from wayeb_py.parallel.replay.recorded import Recorded
 
 SENT_ROWS = 1 << 14  # at most so many at once, so that a stop and a lag are noticed soon
-TICK_S = 0.02  # what becomes due within it is sent together
+TICK_S = 0.02  # events that become due within it are sent together
 TELL_S = 0.5
 
 
@@ -35,16 +35,16 @@ class ReplaySink(Protocol):
         """Prepares, and raises DataError if events of these columns cannot go there."""
 
     def encode(self, events: pa.RecordBatch) -> Any:
-        """The events as `send` takes them; is called ahead, in another thread."""
+        """The events as `send` takes them; called ahead, in another thread."""
 
     def send(self, encoded: Any, start: int, end: int) -> None:
         """Sends some of the events; waits while the target cannot take more."""
 
     def idle(self) -> None:
-        """Is called now and then while nothing is due."""
+        """Called now and then while nothing is due."""
 
     def close(self, failed: bool) -> None:
-        """Returns when everything that was sent is there."""
+        """Returns when all sent events have arrived."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Lag:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """What a replay did, and, while it goes on, has done so far."""
+    """What a replay did, or, while it runs, has done so far."""
 
     speed: float | None  # times real time; None is as fast as possible
     events: int = 0
@@ -126,7 +126,7 @@ def replay(
     tell: Callable[[ReplaySummary], None] | None = None,
     clock: Clock = SYSTEM,
 ) -> ReplaySummary:
-    """Sends all events to the target, each when it is due; `stop` ends it after what is being sent."""
+    """Sends all events to the target, each when it is due; `stop` ends it after the current send."""
     stop = stop or threading.Event()
     sending = _Sending(target, speed, stop, tell, clock)
     failed = True
@@ -153,7 +153,7 @@ def _encoded(recorded: Recorded, target: ReplaySink) -> Iterator[_Chunk]:
 
 
 class _Sending:
-    """The loop that waits until events are due, and the clock that it goes by."""
+    """The loop that waits until events are due, and its clock."""
 
     def __init__(
         self,

@@ -46,7 +46,7 @@ def find_aged(binding: Binding, now_s: float | None = None) -> Bool | None:
     believed = last[heard]
     if now_s is not None:
         in_time = believed[believed <= int((now_s + AHEAD_S) * binding.ticks_per_s)]
-        believed = in_time if len(in_time) else believed  # a stream that lies wholly in the future has a clock of its own
+        believed = in_time if len(in_time) else believed  # a stream wholly in the future has a clock of its own
     oldest = _oldest_kept(believed, binding.forget)
     aged: Bool = heard & (last < oldest)
     return aged if aged.any() else None
