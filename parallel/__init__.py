@@ -3,8 +3,8 @@
     from wayeb_py.parallel import recognise            # a data frame of events becomes one of detections
     from wayeb_py.parallel import recognise_stream     # the same for a streaming data frame
 
-Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. What travels through Spark does so
-as parcels: whole Arrow tables as bytes, a few rows in all.
+Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. Everything travels through Spark as
+parcels: whole Arrow tables as bytes, a few rows in all.
 
 Each folder knows those above it:
 

@@ -1,4 +1,5 @@
-"""The experiments by name: what each shows and how long it takes on two cores, so that a run can say what remains."""
+"""The experiments by name: what each shows and how long it takes on two cores, so that a run can say how much
+remains."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ class CatalogueEntry:
     shows: str
     usual_s: int
     quick_s: int | None = None  # it may have no quick size
-    by_name: bool = False  # quickly only if it is named: all others together take three minutes
+    by_name: bool = False  # quickly only if named: all others together take three minutes
     on_spark: bool = False
 
     @property

@@ -91,7 +91,7 @@ def main() -> None:
 
     # lines: end
     def read(tables: Any) -> None:
-        # No event is such, and every column has to be read to know it.
+        # No event matches, and every column has to be read to find that out.
         never = (
             "ts < 0 AND status = '' AND ignition AND speed < 0 AND travelled < 0 AND satellites < 0 AND accelerating"
         )
