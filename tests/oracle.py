@@ -1,7 +1,7 @@
 """What should be detected: a checked file and a list of events become the detections that the language defines.
 
 It follows the language's definitions word for word and nothing else: every value is computed from the whole word, every
-regex is the set of stretches of the word that it holds, and a detection looks at every start. It is exact where the
+regex is the set of spans of the word that it holds, and a detection looks at every start. It is exact where the
 language is: numbers, literals and times are fractions, and only arithmetic is in 64-bit floats. It shares nothing with
 the engine but the checked tree.
 
@@ -362,12 +362,12 @@ class Word:
         return COMPARE[comparison.comparator](left, right)
 
 
-# A regex, seen through one word, is the set of stretches that it holds: ends[i] has bit j iff w[i:j] is one of them.
+# A regex, seen through one word, is the set of spans that it holds: ends[i] has bit j iff w[i:j] is one of them.
 Stretches = tuple[int, ...]
 
 
 class Stretcher:
-    """Finds the stretches of a word that a regex holds."""
+    """Finds the spans of a word that a regex holds."""
 
     def __init__(self, word: Word) -> None:
         self.word, self.n = word, len(word)
@@ -375,15 +375,15 @@ class Stretcher:
         self.all: Stretches = self.complement((0,) * (self.n + 1))
 
     def complement(self, of: Stretches) -> Stretches:
-        """The stretches that are not in a set of them."""
+        """The spans outside a set of them."""
         return tuple(((1 << (self.n + 1)) - (1 << i)) & ~ends for i, ends in enumerate(of))
 
     def union(self, a: Stretches, b: Stretches) -> Stretches:
-        """The stretches in either."""
+        """The spans in either."""
         return tuple(x | y for x, y in zip(a, b, strict=True))
 
     def then(self, a: Stretches, b: Stretches) -> Stretches:
-        """A stretch of the first with one of the second that begins where it ends."""
+        """A span of the first with one of the second that begins where it ends."""
         joined = []
         for ends in a:
             reached = 0
@@ -394,7 +394,7 @@ class Stretcher:
         return tuple(joined)
 
     def repeated(self, body: Stretches, at_least: int, at_most: int | None) -> Stretches:
-        """So many stretches of the body, one after the other."""
+        """So many spans of the body, one after the other."""
         power = self.empty
         for _ in range(at_least):
             power = self.then(power, body)
@@ -405,7 +405,7 @@ class Stretcher:
         return total
 
     def stretches(self, regex: m.Regex) -> Stretches:
-        """The stretches of the word that are in a regex."""
+        """The spans of the word that are in a regex."""
         match regex:
             case m.Letter():
                 return *(self.word.holds(regex.predicate, i) << (i + 1) for i in range(self.n)), 0
@@ -438,7 +438,7 @@ class Stretcher:
                 raise AssertionError(f"not a regex: {regex}")
 
     def in_turn(self, steps: Sequence[Stretches]) -> Stretches:
-        """One stretch of each, one after the other."""
+        """One span of each, one after the other."""
         joined = self.empty
         for step in steps:
             joined = self.then(joined, step)

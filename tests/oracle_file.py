@@ -1,8 +1,8 @@
 """What a whole file detects in the events of its streams: patterns of one entity, tiers, silences and pairs together.
 
-Each kind of pattern is the business of `oracle` and `oracle_several`; here is which events each of them is about.
-Patterns of one entity read all events of their stream that are not late for their own entity; silences, pairs, and
-what a pair asks of other patterns, those that are not late for the clock. Nothing is shared with the engine.
+`oracle` and `oracle_several` judge each kind of pattern; this file says which events each of them is about. Patterns of
+one entity read all events of their stream that are not late for their own entity; silences, pairs, and what a pair asks
+of other patterns, those that are not late for the clock. It shares nothing with the engine.
 """
 
 from __future__ import annotations

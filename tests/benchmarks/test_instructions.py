@@ -1,4 +1,4 @@
-"""Counting instructions: what callgrind leaves is read, and the marks that it goes by are harmless without it."""
+"""Counting instructions: callgrind's files are read, and the marks that it looks for are harmless without it."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def minterms_in(word: Word, alphabet: Alphabet, letters: list[m.Predicate]) -> l
 
 
 def stretches_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
-    """The stretches of a word that an automaton accepts, as the oracle writes them."""
+    """The spans of a word that an automaton accepts, as the oracle writes them."""
     accepted = []
     for i in range(len(symbols) + 1):
         state, ends = 0, int(dfa.accepting[0]) << i
@@ -66,7 +66,7 @@ def stretches_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
 
 
 def stretches_reached(nfa: Nfa, symbols: list[int]) -> tuple[int, ...]:
-    """The same of a nondeterministic automaton."""
+    """The same for a nondeterministic automaton."""
     accepted = []
     for i in range(len(symbols) + 1):
         states, ends = {0}, int(nfa.accepting[0]) << i
@@ -100,7 +100,8 @@ class Compiled:
 
 @contextmanager
 def over_budget_is_another_example() -> Iterator[None]:
-    """An automaton that grows too large is not judged: Hypothesis draws another, and fails where too many are such."""
+    """An automaton that grows too large is not judged: Hypothesis draws another, and fails where it draws too many
+    such."""
     try:
         yield
     except OverBudgetError:

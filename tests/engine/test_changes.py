@@ -57,7 +57,7 @@ def events(seed: int, n: int, keys: int, text: bool) -> pa.Table:
 
 
 def contents(recogniser: Recogniser) -> dict[str, Any]:
-    """All that a saved state says, in a form that does not depend on what makes no difference."""
+    """All that a saved state says, in a form that leaves out differences without meaning."""
     header, blobs = unpack_state(entity_state(recogniser.save()))
     arrays = arrays_of(blobs)
     entity, ts = arrays.pop("held_entity", np.zeros(0)), arrays.pop("held_ts", np.zeros(0))

@@ -27,7 +27,7 @@ pattern There  := (near(point(0, 0), 3000 km))
 
 
 def events(seed: int, n: int = 500) -> pa.Table:
-    """Entities that come in waves: each is heard of for a while, and some come back long after."""
+    """Entities that come in waves: each reports for a while, and some come back long after."""
     dice = np.random.default_rng(seed)
     ts = np.arange(n) - dice.integers(0, 6, n)
     wave = np.arange(n) // 60

@@ -75,7 +75,7 @@ class BatchRun:
         self.n_rows = events.num_rows
 
     def differs(self, found: pa.Table) -> str | None:
-        """In what a stream's detections are others than these; None if each is there once."""
+        """How a stream's detections differ from these; None if each is there once."""
         mine, its = (Counter(map(_plain, table.to_pylist())) for table in (self.found, found))
         if mine == its:
             return None
@@ -88,7 +88,7 @@ class BatchRun:
         )
 
     def counts_differ(self, checkpoint: Path) -> str | None:
-        """In what the stream's totals are others than these."""
+        """How the stream's totals differ from these."""
         totals: Totals = load_totals(checkpoint / FOLDER)
         counts = self.counts
         names = dict(zip(*np.unique(self.found["pattern"].to_pylist(), return_counts=True), strict=True))
@@ -117,12 +117,12 @@ class Traps:
         return {"WAYEB_FAILPOINTS": str(self.folder)}
 
     def lay(self, *names: str) -> None:
-        """Whoever comes there first is killed."""
+        """The first process that comes there is killed."""
         for name in names:
             failpoints.lay(self.folder, name)
 
     def hold(self, name: str) -> None:
-        """Whoever comes there first stays until it is released."""
+        """The first process that comes there stays until it is released."""
         failpoints.lay(self.folder, name, failpoints.HOLD)
 
     def caught(self, name: str) -> int | None:
@@ -131,7 +131,7 @@ class Traps:
         return int(found[0].rpartition("@")[2]) if found else None
 
     def release(self) -> None:
-        """Takes up every trap; whoever is held goes on."""
+        """Takes up every trap; held processes continue."""
         for path in self.folder.iterdir():
             path.unlink()
 
@@ -146,7 +146,7 @@ class Streaming:
         sre.write_text(PATTERNS)
         command = [sys.executable, "-m", "wayeb_py.cli", "stream", str(sre), "--checkpoint", str(folder / "checkpoint")]
         command += ["--out", out or str(folder / "out"), "--log", "json", *options]
-        scratch = folder / "scratch"  # what a killed Spark leaves about
+        scratch = folder / "scratch"  # left behind by a killed Spark
         scratch.mkdir(exist_ok=True)
         more = {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "WAYEB_SPARK_QUICK": "1"}
         with open(folder / "found.ndjson", "ab") as found, open(self.log, "ab") as said:
@@ -193,7 +193,7 @@ def write_settings(folder: Path) -> dict[str, str]:
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": quick,
         "spark.python.daemon.module": "wayeb_py.parallel.spark.worker_daemon",
-        "spark.shuffle.io.retryWait": "200ms",  # nobody comes back who was killed
+        "spark.shuffle.io.retryWait": "200ms",  # no killed process comes back
         "spark.locality.wait": "0s",
     }
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
@@ -259,7 +259,7 @@ def ancestor(pid: int, word: str) -> int:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """SIGKILL; whoever is gone already is gone."""
+    """SIGKILL; a process that is gone already is fine."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)

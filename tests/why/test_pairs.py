@@ -76,7 +76,7 @@ def test_every_event_of_a_pair_is_explained_as_the_oracle_has_it(
 
 
 def all_events(scene: Scene, events: list[Timed], x: Any, y: Any) -> list[PairEvent]:
-    """Every event of two from when both have reported on, whether it is one of the pair or not."""
+    """Every event of two entities once both have reported, whether it counts for the pair or not."""
     newest: dict[Any, Timed] = {}
     found = []
     for e in events:

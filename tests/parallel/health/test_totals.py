@@ -1,4 +1,4 @@
-"""Totals go on over restarts, and count each batch once."""
+"""Totals continue over restarts, and count each batch once."""
 
 from __future__ import annotations
 

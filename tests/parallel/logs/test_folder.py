@@ -1,4 +1,4 @@
-"""A folder as a log: files keep their places once seen; what is wrong with one is told, set aside, or waited for."""
+"""A folder as a log: files keep their places once seen; a fault in one is reported, set aside, or waited for."""
 
 from __future__ import annotations
 

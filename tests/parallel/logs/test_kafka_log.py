@@ -1,4 +1,4 @@
-"""A topic as a log: messages are read as the lines of a file are, and what happens to a topic is told or waited out."""
+"""A topic as a log: messages are read like the lines of a file, and faults of a topic are reported or waited out."""
 
 from __future__ import annotations
 
@@ -317,7 +317,7 @@ def test_a_broker_that_is_gone_is_told_once(free_port: int) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     import socket
 
     with socket.socket() as held:
@@ -327,7 +327,7 @@ def free_port() -> int:
 
 
 class Junk(KafkaLog):
-    """A topic in which nothing is an event, until it is asked for the third time."""
+    """A topic without events until the third question."""
 
     answers: tuple[str, ...] = ()
 

@@ -1,4 +1,4 @@
-"""A stream whose state is kept by what has changed: the same detections, whoever dies, whatever is damaged."""
+"""A stream whose state is kept by its changes: the same detections, whatever dies, whatever is damaged."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ pattern Up    := (v > prev(v)){{3,}} within 500 s
 
 
 def events(n_batches: int, rows_each: int = 40, seed: int = 5) -> pa.Table:
-    """Every entity once, then batches of a few; in the end some that were not there before."""
+    """Every entity once, then batches of a few; in the end some new ones."""
     dice = np.random.default_rng(seed)
     few = dice.integers(0, N_ENTITIES + 50, n_batches * rows_each)
     few = np.where(dice.random(len(few)) < 0.7, few % 23, few)
@@ -168,7 +168,7 @@ def test_what_is_damaged_is_made_again_from_what_is_left(made: Callable[..., Cha
 
 
 def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callable[..., Chained]) -> None:
-    """The second attempt keeps its state whole, while the process of the first goes on from its own changes."""
+    """The second attempt keeps its state whole, while the process of the first continues from its own changes."""
     stream = made()
 
     def twice(number: int) -> None:

@@ -1,4 +1,4 @@
-"""Files of a checkpoint that are damaged, renamed, or made by somebody else: noticed, made again, or refused."""
+"""Files of a checkpoint that are damaged, renamed, or forged: noticed, made again, or refused."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ class Trap:
 
 
 def put_with_a_seal(path: Path, code: bytes) -> None:
-    """Whoever can write the file can seal it as well."""
+    """A user who can write the file can seal it as well."""
     put_sealed(path, {"what": "patterns", "stream": "s", "era": 0}, code)
 
 

@@ -39,7 +39,7 @@ def events(n: int) -> pa.Table:
 
 
 def run(spark: SparkSession, folder: Path, start: int, end: int, **options: Any) -> list[str]:
-    """Lets events come and be read; what was said."""
+    """Lets events come and be read; returns the messages."""
     (folder / "events").mkdir(exist_ok=True)
     pq.write_table(events(end).slice(start), folder / "events" / f"{1_000_000 - start}.parquet")
     said: list[str] = []

@@ -59,13 +59,13 @@ class Passing(threading.Event):
 
 
 def by_hand(recorded: Recorded, target: Sent, speed: float) -> ReplaySummary:
-    """A replay whose clock is the target's."""
+    """A replay on the target's clock."""
     passing = target.passing
     return replay(recorded, target, speed, stop=passing, clock=Clock(steady_s=lambda: passing.now_s))
 
 
 class Sent:
-    """A target that keeps what it is sent, and when."""
+    """A target that keeps the events that it gets, and when."""
 
     def __init__(self, passing: Passing | None = None, wait_s: float = 0.0, stop_after: int | None = None) -> None:
         self.passing = passing or Passing()

@@ -1,4 +1,4 @@
-"""A stream gives exactly the detections of a run over the same events, however it is cut, stopped, and gone on with."""
+"""A stream gives exactly the detections of a run over the same events, however it is cut, stopped, and resumed."""
 
 from __future__ import annotations
 

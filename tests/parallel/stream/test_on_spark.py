@@ -1,4 +1,4 @@
-"""Spark drives a stream: batches, restarts, stops and failures end to end. What needs no Spark is tested elsewhere."""
+"""Spark drives a stream: batches, restarts, stops and failures end to end. Other files test what needs no Spark."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def ids(folder: Path) -> Counter[str]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Much is what would be little."""
+    """Makes a small amount count as much."""
     monkeypatch.setattr(overflow, "PASSED_BYTES", 20_000)
     monkeypatch.setattr(task_result, "PARCEL_ROWS", 100)
     monkeypatch.setattr(task_result, "MOST_PARCEL_ROWS", 200)
