@@ -45,7 +45,7 @@ class Function:
 
     `becomes` is the part of the tree that it makes of its arguments; None where the checker works it out. In a pair a
     function of one entity's event takes `a` or `b` first, and `whose` says how: `both` where the call may leave it out,
-    `nobody` where a pair cannot ask the function.
+    `neither` where a pair cannot ask the function.
     """
 
     name: str
@@ -57,7 +57,7 @@ class Function:
     needs: tuple[Need, ...] = ()
     becomes: type[Any] | None = None
     more: bool = False  # the last argument may come again and again
-    whose: Literal["", "one", "both", "nobody"] = ""
+    whose: Literal["", "one", "both", "neither"] = ""
     otherwise: Mapping[int, str] = field(default_factory=dict)  # what is meant by another number of arguments
 
     @property
@@ -140,7 +140,7 @@ FUNCTIONS: tuple[Function, ...] = (
         METRES,
         ("position", "previous event"),
         p.Moved,
-        whose="nobody",
+        whose="neither",
     ),
     Function(
         "held",
@@ -238,7 +238,7 @@ FUNCTIONS: tuple[Function, ...] = (
         SECONDS,
         ("other patterns",),
         p.Since,
-        whose="nobody",
+        whose="neither",
     ),
     Function(
         "distance",

@@ -27,7 +27,7 @@ from tests.oracle import (
     Column,
     Event,
     Settings,
-    Stretcher,
+    SpanFinder,
     Word,
     is_missing,
     satisfies,
@@ -426,7 +426,7 @@ def silences(
     found = []
     for word in words:
         times = sorted(other.time_s(k) for other in words if other.entity == word.entity for k in range(len(other)))
-        ends = Stretcher(word).stretches(regex)
+        ends = SpanFinder(word).spans(regex)
         for k in range(len(word)):
             t = word.time_s(k)
             is_last = k == len(word) - 1 or word.time_s(k + 1) > t  # of events at one time only the last is followed
@@ -458,7 +458,7 @@ def pair_silences(
         merged = [timed for timed in events if timed.who in (x, y) and position_of(timed, streams) is not None]
         for word in words_of_pair(events, streams, pairing, x, y, places):
             seen = Word(_Columns(streams, pairing), [Arrived(one, one.e.time_s, None) for one in word], SETTINGS)
-            ends = Stretcher(seen).stretches(pattern.regex)
+            ends = SpanFinder(seen).spans(pattern.regex)
             for k, one in enumerate(word):
                 t = one.e.time_s
                 is_last = [timed for timed in merged if timed.time_s <= t][-1] is one.e

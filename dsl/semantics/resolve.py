@@ -167,10 +167,10 @@ class Resolver(Context):
         if name not in scope.attributes and (in_regex or scope.has_attr_lines):
             return self.unknown(node, in_regex)
         if self.pair is not None:
-            return self.nobody(node)
+            return self.without_entity(node)
         return self.attribute(scope, name, node.span)
 
-    def nobody(self, node: t.Name) -> Wrong:
+    def without_entity(self, node: t.Name) -> Wrong:
         """Reports an attribute in a pair that does not say whose it is."""
         assert self.pair is not None
         a, b = self.pair.meaning.variables

@@ -157,7 +157,7 @@ def _functions(folder: Path, number: int, stream_id: str, no_pickle: bool) -> di
         raise DataError(
             "the patterns call functions written in Python, which are kept as a pickle, and --no-pickle refuses these",
             str(path),
-            hint="start without --no-pickle if you trust whoever can write to the checkpoint",
+            hint="start without --no-pickle if you trust anyone who can write to the checkpoint",
         )
     require_private(path)
     payload = _open_file(folder, number, "functions", stream_id)

@@ -173,12 +173,13 @@ class _Sending:
         if self.summary.first_event_s is None:
             self.summary.first_event_s = float(chunk.due_s[0])
             self._began = self._clock.steady_s()
+        after_s = self._schedule(chunk.due_s)
         at = 0
-        while at < len(chunk.due_s) and not self._stop.is_set():
-            end = self._due(chunk.due_s, at)
+        while at < len(after_s) and not self._stop.is_set():
+            end = self._due(after_s, at)
             if end > at:
                 if self._speed is not None:
-                    self.summary.lag.add(-self._wait_s(chunk.due_s[at]), end - at)
+                    self.summary.lag.add(self._passed_s() - after_s[at], end - at)
                 self._target.send(chunk.encoded, at, end)
                 self.summary.events += end - at
                 self.summary.last_event_s = float(chunk.due_s[end - 1])
@@ -186,7 +187,7 @@ class _Sending:
             else:
                 self.summary.lag.now_s = 0.0
                 self._target.idle()
-                self._stop.wait(min(max(self._wait_s(chunk.due_s[at]), TICK_S), TELL_S))
+                self._stop.wait(min(max(after_s[at] - self._passed_s(), TICK_S), TELL_S))
             self._report()
 
     def finish(self, recorded: Recorded) -> ReplaySummary:
@@ -196,20 +197,22 @@ class _Sending:
         summary.end = "stopped as asked" if self._stop.is_set() else "everything was sent"
         return summary
 
-    def _due(self, due_s: F64, at: int) -> int:
-        """Where the events end that can be sent now."""
-        if self._speed is None:
-            return min(len(due_s), at + SENT_ROWS)
-        assert self.summary.first_event_s is not None
-        now_s = self.summary.first_event_s + (self._clock.steady_s() - self._began) * self._speed
-        return min(int(np.searchsorted(due_s, now_s, side="right")), at + SENT_ROWS)
+    def _schedule(self, due_s: F64) -> F64:
+        """How long after the first event each of some events is to go out, in seconds of the clock.
 
-    def _wait_s(self, event_s: float) -> float:
-        """How long until an event is due; negative once it should have gone."""
+        Spans are compared and never instants: a double of seconds since 1970 is rounded to a quarter of a microsecond,
+        by which an event would go out early.
+        """
         assert self.summary.first_event_s is not None
-        assert self._speed is not None
-        due = self._began + (event_s - self.summary.first_event_s) / self._speed
-        return float(due - self._clock.steady_s())
+        return (due_s - self.summary.first_event_s) / (self._speed or np.inf)
+
+    def _passed_s(self) -> float:
+        return self._clock.steady_s() - self._began
+
+    def _due(self, after_s: F64, at: int) -> int:
+        """Where the events end that can be sent now."""
+        is_due = len(after_s) if self._speed is None else int(np.searchsorted(after_s, self._passed_s(), side="right"))
+        return min(is_due, at + SENT_ROWS)
 
     def _report(self) -> None:
         now = self._clock.steady_s()

@@ -33,7 +33,7 @@ appender.stderr.layout.pattern = spark: %m%n%ex{short}
 # Without a level of its own the gateway takes us for a shell, and sets and announces one for everything.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-# A lost heartbeat at shut-down, a task that was interrupted because the job was: of no use to anybody.
+# A lost heartbeat at shut-down, a task that was interrupted because the job was: of no use to a user.
 logger.shutdown.name = org.apache.spark.util.ShutdownHookManager
 logger.shutdown.level = off
 # The driver raises what a task or a query died of, with the whole message: once is enough.

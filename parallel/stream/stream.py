@@ -193,10 +193,10 @@ def _mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool,
     if no_pickle:
         raise DataError(
             f"a checkpoint can keep the functions {named} only as a pickle, and --no-pickle refuses these",
-            hint="start without it if you trust whoever can write to the checkpoint, or do without --functions",
+            hint="start without it if you trust anyone who can write to the checkpoint, or do without --functions",
         )
     require_private(checkpoint.folder)
-    say(f"the checkpoint keeps {named} as a pickle: whoever can write to {checkpoint.folder} can run code here")
+    say(f"the checkpoint keeps {named} as a pickle: anyone who can write to {checkpoint.folder} can run code here")
 
 
 def _find_schema(

@@ -103,20 +103,20 @@ class StreamRecogniser:
             yield self.inner.flush_idle(self.silent(after.tick))
         if after.ended_at != before.ended_at:
             yield self.inner.finish()
-        aged = self.age_out(clock_s)
-        if aged is not None:
-            yield aged
+        evicted = self.evict(clock_s)
+        if evicted is not None:
+            yield evicted
 
     def silent(self, tick: int) -> pa.Array:
         """The keys of the entities whose last event came before this second."""
         return self.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
 
-    def age_out(self, clock_s: int) -> Detections | None:
+    def evict(self, clock_s: int) -> Detections | None:
         """Drops entities that have been silent for longer than patterns remember; returns what they still had open."""
-        aged = self.inner.age_out(clock_s)
-        if aged is None:
+        evicted = self.inner.evict(clock_s)
+        if evicted is None:
             return None
-        found, kept = aged
+        found, kept = evicted
         if len(self.heard):
             self.heard = self.heard[kept[: len(self.heard)]]
         return found

@@ -171,7 +171,7 @@ def _restore(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper:
         recogniser.inner.aside.clear()
         if context.listens:
             recogniser.hear(block.batches, spec.planned_s[0])
-    recogniser.age_out(spec.planned_s[0])  # as the first run did
+    recogniser.evict(spec.planned_s[0])  # as the first run did
     # Entities may have other numbers than before: further changes fit no kept state.
     if spec.before.version != spec.after.version:
         recogniser = _recogniser(context, version, group, recogniser.snapshot())

@@ -179,7 +179,7 @@ def test_what_cannot_be_told_by_changes_is_kept_whole() -> None:
     many = pa.table({"id": np.arange(60), "ts": np.full(60, 5000), "v": np.full(60, 1)})
     held.feed(many)
     held.of().settle_changes()
-    assert held.age_out() is not None
+    assert held.evict() is not None
     assert held.of().save_changes() is None, "entities have other numbers"
 
 

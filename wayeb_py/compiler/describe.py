@@ -222,7 +222,7 @@ def cells_text(axis: Axis, cells: Sequence[int], names: Names = AB) -> str:
             return " or ".join(parts + (["one is missing"] if 3 in chosen else []))
         case "numbers":
             parts = [
-                _interval(axis, name, first, last) for first, last in _stretches([c for c in chosen if c != missing])
+                _interval(axis, name, first, last) for first, last in _runs([c for c in chosen if c != missing])
             ]
         case "words":
             words_chosen = [cell for cell in chosen if cell < len(axis.words)]
@@ -238,7 +238,7 @@ def cells_text(axis: Axis, cells: Sequence[int], names: Names = AB) -> str:
         case "ordered words":
             parts = [
                 _word_interval(axis, name, first, last)
-                for first, last in _stretches([c for c in chosen if c != missing])
+                for first, last in _runs([c for c in chosen if c != missing])
             ]
     if missing in chosen:
         parts.append("missing" if parts else f"missing({name})")
@@ -249,7 +249,7 @@ def _quoted(words: Sequence[str]) -> list[str]:
     return [f'"{word}"' for word in words]
 
 
-def _stretches(cells: Sequence[int]) -> list[tuple[int, int]]:
+def _runs(cells: Sequence[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for cell in cells:
         if found and found[-1][1] == cell - 1:

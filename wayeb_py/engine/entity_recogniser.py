@@ -23,7 +23,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
 from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.eviction import find_aged, keep_entities
+from wayeb_py.engine.eviction import find_evictable, keep_entities
 from wayeb_py.engine.ordered_recogniser import OrderedRecogniser
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved import changes
@@ -113,14 +113,14 @@ class EntityRecogniser(OrderedRecogniser):
         binding.raise_floor()
         return result
 
-    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+    def evict(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
         What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
         clock, where it is known.
         """
         binding = self._binding
-        aged = None if binding is None else find_aged(binding, now_s)
+        aged = None if binding is None else find_evictable(binding, now_s)
         if binding is None or aged is None:
             return None
         result = self._result(binding.reorderer.finish(aged))

@@ -34,7 +34,7 @@ STEPS = 8
 AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not merely a clock that is a little fast
 
 
-def find_aged(binding: Binding, now_s: float | None = None) -> Bool | None:
+def find_evictable(binding: Binding, now_s: float | None = None) -> Bool | None:
     """Which entities have been silent for longer than the patterns remember; None if there are none.
 
     `now_s` is the wall clock, if it is known: times ahead of it do not measure the others.

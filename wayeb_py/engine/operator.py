@@ -97,7 +97,7 @@ class StreamOperator(Operator, Protocol):
     def flush_idle(self, entities: pa.Array) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
 
-    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+    def evict(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember.
 
         What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall

@@ -164,7 +164,7 @@ class Recogniser:
         operator = self.of(stream)
         return self._announce(self._together([(operator, operator.flush_idle(entities))]))
 
-    def age_out(
+    def evict(
         self, now_s: float | None = None, stream: str | None = None
     ) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
@@ -173,11 +173,11 @@ class Recogniser:
         clock, where it is known.
         """
         name = self._named(stream)
-        aged = self._streams[name].age_out(now_s)
-        if aged is None:
+        evicted = self._streams[name].evict(now_s)
+        if evicted is None:
             return None
         self._bound(name)
-        return self._announce(self._together([(self._streams[name], aged[0])])), aged[1]
+        return self._announce(self._together([(self._streams[name], evicted[0])])), evicted[1]
 
     # State.
 

@@ -45,7 +45,7 @@ ASIDE = "_aside.ndjson"
 PARTITION_BYTES = 128 << 20  # of input, where the number of partitions is not given
 MOST_PARTITIONS = 64
 GROUP_ROWS = 1 << 17
-STRETCH_BYTES = 256 << 20  # of input that are split, and lost at most when a conversion is killed
+PART_BYTES = 256 << 20  # of input that are split, and lost at most when a conversion is killed
 
 Phase = Literal["splitting", "sorting"]
 OnProgress = Callable[[Phase, int, int], None]  # phase, done, of how many
@@ -178,19 +178,19 @@ def _split(
     tell: Callable[[int], None],
 ) -> None:
     """One file's events as one spilled file a partition and part, after the parts that are there already."""
-    before = [folder for folder in _stretches(work) if folder.name.startswith(f"{number:05}-")]
+    before = [folder for folder in _parts(work) if folder.name.startswith(f"{number:05}-")]
     if before and not source.skips:  # such a file has one part, and only its mark is missing
         (work / f"{number:05}.split").touch()
         return
     counted = [json.loads((folder / "counted.json").read_text()) for folder in before]
     blocks = source.blocks(sum(one["blocks"] for one in counted))
     n_bytes = sum(one["bytes"] for one in counted)
-    stretch = len(before)
+    part = len(before)
     try:
         while True:
-            taken = _split_stretch(blocks, schema, n_partitions, work, f"{number:05}-{stretch:05}", limit, source.skips)
+            taken = _split_part(blocks, schema, n_partitions, work, f"{number:05}-{part:05}", limit, source.skips)
             n_bytes += taken
-            stretch += 1
+            part += 1
             if taken == 0:
                 break
             tell(n_bytes)
@@ -199,12 +199,12 @@ def _split(
     (work / f"{number:05}.split").touch()
 
 
-def _stretches(work: Path) -> list[Path]:
+def _parts(work: Path) -> list[Path]:
     """The parts that are split, in the order in which their events arrived."""
     return sorted(folder for folder in work.glob("?????-?????") if folder.is_dir())
 
 
-def _split_stretch(
+def _split_part(
     blocks: Iterator[Block],
     schema: pa.Schema,
     n_partitions: int,
@@ -234,7 +234,7 @@ def _split_stretch(
                 n_events += batch.num_rows
                 for partition, part in _parted(batch, n_partitions):
                     writers[partition].write_batch(part)
-            if may_end and n_bytes >= STRETCH_BYTES:
+            if may_end and n_bytes >= PART_BYTES:
                 break
         for writer in writers:
             writer.close()
@@ -276,7 +276,7 @@ def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
     reasons: Counter[str] = Counter()
     unreadable: dict[str, Unreadable] = {}
     n_bad = 0
-    for folder in _stretches(work):
+    for folder in _parts(work):
         counted = json.loads((folder / "counted.json").read_text())
         conversion.rows += counted["rows"]
         conversion.events += counted["events"]
@@ -314,7 +314,7 @@ def _sort(work: Path, partition: int, schema: pa.Schema, target: Path) -> int:
 
 
 def _spilled(work: Path, partition: int) -> Iterator[pa.RecordBatch]:
-    for folder in _stretches(work):
+    for folder in _parts(work):
         with pa.OSFile(str(folder / f"{partition:05}.arrows")) as source:
             yield from pa.ipc.open_stream(source)
 
@@ -322,7 +322,7 @@ def _spilled(work: Path, partition: int) -> Iterator[pa.RecordBatch]:
 def _finish(out: Path, work: Path, plan: dict[str, Any], conversion: Conversion) -> None:
     if conversion.aside:
         with whole_file(out / ASIDE) as whole:
-            for folder in _stretches(work):
+            for folder in _parts(work):
                 path = folder / "aside.ndjson"
                 if path.exists():
                     whole.write(path.read_bytes())

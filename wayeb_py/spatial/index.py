@@ -63,8 +63,8 @@ class PlaceIndex:
     @classmethod
     def of_point(cls, lon: float, lat: float) -> PlaceIndex:
         """The index of one point that a pattern writes down."""
-        no_edges, nobody = np.empty((0, 4)), np.empty(0, dtype=np.int32)
-        return cls(Shapes(1, np.array([[lon, lat]]), np.zeros(1, dtype=np.int32), no_edges, nobody, False))
+        no_edges, no_places = np.empty((0, 4)), np.empty(0, dtype=np.int32)
+        return cls(Shapes(1, np.array([[lon, lat]]), np.zeros(1, dtype=np.int32), no_edges, no_places, False))
 
     def __len__(self) -> int:
         return self.shapes.n_places

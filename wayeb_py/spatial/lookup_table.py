@@ -49,9 +49,9 @@ class Table:
         self.rows = rows.drop_columns([lon, lat, time]).take(pa.array(order))
         self.time: I64 = np.ascontiguousarray(ticks[order])
         self.time_first = np.searchsorted(place_of[order], np.arange(len(places) + 1)).astype(np.int64)
-        no_edges, nobody = np.empty((0, 4)), np.empty(0, dtype=np.int32)
+        no_edges, no_places = np.empty((0, 4)), np.empty(0, dtype=np.int32)
         everyone = np.arange(len(places), dtype=np.int32)
-        self.index = PlaceIndex(Shapes(len(places), np.ascontiguousarray(places), everyone, no_edges, nobody, False))
+        self.index = PlaceIndex(Shapes(len(places), np.ascontiguousarray(places), everyone, no_edges, no_places, False))
 
     def _role(self, rows: pa.Table, spellings: tuple[str, ...], what: str) -> str:
         lower: dict[str, str] = {name.strip().lower(): name for name in rows.column_names}

@@ -39,7 +39,7 @@ def call_of_pair(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
         if roles:
             return _not_a_value(c, node)
         return call_of_one(c, node, parts)
-    if of_one.whose == "nobody":
+    if of_one.whose == "neither":
         return _not_of_a_pair(c, node)
     if not roles and of_one.whose == "one":
         return _nobody(c, node, of_one)

@@ -122,7 +122,7 @@ def test_a_message_with_two_objects_does_not_make_up_for_one_with_none(broker: B
     assert [row.row for row in aside_of(blocks)] == [1, 2]
 
 
-def test_a_stretch_may_be_cut_anywhere(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_may_be_cut_anywhere(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     url = make_topic(broker)
     fill(url, [event(number) if number % 50 else b"poison" for number in range(600)])
     whole = read(log_of(url))

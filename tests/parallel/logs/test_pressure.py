@@ -388,7 +388,7 @@ def test_files_by_day_and_files_by_entity_are_one_stream(tmp_path: Path) -> None
     assert sorted(everything) == sorted(rows)
 
 
-def test_a_stretch_is_the_same_however_it_is_cut(tmp_path: Path) -> None:
+def test_a_range_is_the_same_however_it_is_cut(tmp_path: Path) -> None:
     n_rows = 40_000  # more than two stored batches
     table = pa.table({"id": np.arange(n_rows) % 7, "ts": np.arange(n_rows), "speed": np.arange(n_rows) / 2})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=3000)

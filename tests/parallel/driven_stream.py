@@ -48,7 +48,7 @@ class Driven:
         return sum(counts[name] for counts in self.counts)
 
 
-class Chained:
+class DrivenStream:
     """A stream over a folder whose process dies and comes back on request."""
 
     clock = SYSTEM
