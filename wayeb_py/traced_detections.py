@@ -53,7 +53,7 @@ class TracedDetections(Detections):
         from wayeb_py.run.whole_table import tables_by_stream  # for start-up time
         from wayeb_py.why.entity_words import words_of  # for start-up time
         from wayeb_py.why.explain import explain_event  # for start-up time
-        from wayeb_py.why.explain_pair import explain_pair_event  # for start-up time
+        from wayeb_py.why.pairs.explain import explain_pair_event  # for start-up time
 
         number = self._index(int(detection)) if isinstance(detection, Integral) else self._find(detection)
         row = self._table.slice(number, 1)

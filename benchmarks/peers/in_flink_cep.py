@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.flink_environment import OPENED, VERSION, flink_jars
 from benchmarks.peers.form import Form, java_tool
-from benchmarks.peers.jvm import JAVA_OPTIONS, compiled
+from benchmarks.peers.jvm.flink import OPENED, VERSION, flink_jars
+from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled
 
 
 def _start() -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.flink_environment import VERSION, flink_python
 from benchmarks.peers.form import HERE, SIX, Form, section
+from benchmarks.peers.jvm.flink import VERSION, flink_python
 
 N_THREADS = 2
 NO_GROUPS = "Flink's PATTERN has neither groups nor alternation"

@@ -158,17 +158,23 @@ class Resolver(Context):
             return Placed(m.Places(self.each[1], each=True), scope.knowledge[self.each[1]].shape)
         if self.pair is not None and name in self.pair.roles:
             return self.entity_alone(node)
-        if name in scope.lets:
-            return self.let(node)
-        if name in scope.broken:
-            return WRONG
-        if name in scope.knowledge:
-            return Placed(m.Places(name), scope.knowledge[name].shape)
+        if (declared := self.declared(node)) is not None:
+            return declared
         if name not in scope.attributes and (in_regex or scope.has_attr_lines):
             return self.unknown(node, in_regex)
         if self.pair is not None:
             return self.without_entity(node)
         return self.attribute(scope, name, node.span)
+
+    def declared(self, node: t.Name) -> Result | None:
+        """What a name means that a declaration gives: a `let`, or places; None where no declaration has it."""
+        if node.name in self.scope.lets:
+            return self.let(node)
+        if node.name in self.scope.broken:
+            return WRONG
+        if node.name in self.scope.knowledge:
+            return Placed(m.Places(node.name), self.scope.knowledge[node.name].shape)
+        return None
 
     def without_entity(self, node: t.Name) -> Wrong:
         """Reports an attribute in a pair that does not say whose it is."""

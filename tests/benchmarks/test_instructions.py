@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments.instructions import read_counts
-from benchmarks.experiments.instructions_work import Marks
+from benchmarks.experiments.process.instructions import read_counts
+from benchmarks.experiments.process.instructions_work import Marks
 
 DUMP = """# callgrind format
 version: 1

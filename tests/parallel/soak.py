@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tests.parallel.car_events import make_events
 from tests.parallel.killing import (
     ROOT,
     BatchRun,
@@ -41,7 +42,6 @@ from tests.parallel.killing import (
     descendants,
     is_alive,
     kill,
-    make_events,
     write_settings,
 )
 from tests.parallel.spark_cluster import Cluster, running_cluster

@@ -22,10 +22,10 @@ from tests.pairs.test_operator import batch_of, compiled, patterns_of, wanted
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.errors import DataError
 from wayeb_py.patterns import Patterns
-from wayeb_py.why.encounters import encounters_of
 from wayeb_py.why.explain import Explainer
-from wayeb_py.why.explain_pair import explain_pair
 from wayeb_py.why.explanation import Why
+from wayeb_py.why.pairs.encounters import encounters_of
+from wayeb_py.why.pairs.explain import explain_pair
 
 # ---- as the oracle has it
 

@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.view.read_detections import ShownEpisode
-from wayeb_py.why.encounters import Encounters, encounters_of
 from wayeb_py.why.entity_words import EntityWords, words_of
 from wayeb_py.why.explain import Explainer
 from wayeb_py.why.explanation import Folded, SeenEvent, Why, fold
+from wayeb_py.why.pairs.encounters import Encounters, encounters_of
 from wayeb_py.why.table import values_text
 from wayeb_py.why.words import Words
 

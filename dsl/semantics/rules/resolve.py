@@ -15,7 +15,7 @@ from wayeb_py.dsl.semantics.resolve import Resolver
 from wayeb_py.dsl.semantics.rules import calls
 from wayeb_py.dsl.semantics.rules.context import RuleContext, has_column
 from wayeb_py.dsl.semantics.scope import text_at
-from wayeb_py.dsl.semantics.typed_expressions import WRONG, Placed, Result, Valued, Wrong
+from wayeb_py.dsl.semantics.typed_expressions import WRONG, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import SECONDS, describe_dimension, missing_unit
 from wayeb_py.errors import Note, Span
@@ -44,12 +44,8 @@ class RuleResolver(RuleContext, Resolver):
         scope, name = self.scope, node.name
         if name in self.members or name in self.others:
             return self.member_alone(node)
-        if name in scope.lets:
-            return self.let(node)
-        if name in scope.broken:
-            return WRONG
-        if name in scope.knowledge:
-            return Placed(m.Places(name), scope.knowledge[name].shape)
+        if (declared := self.declared(node)) is not None:
+            return declared
         having = [member for member, rows in self.members.items() if has_column(rows, name)]
         if having:
             either = " or ".join(f"`{member}.{name}`" for member in having[:2])

@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.parallel.car_events import add_file, make_events
 from tests.parallel.killing import (
     BatchRun,
     Streaming,
     Traps,
-    add_file,
     ancestor,
     is_alive,
     kill,
-    make_events,
     streaming,
     write_settings,
 )

@@ -1,6 +1,6 @@
 """The work whose instructions are counted: a process that marks, for callgrind, where each piece begins and ends.
 
-    python -m benchmarks.experiments.instructions_work           runs it, and compiles kernels
+    python -m benchmarks.experiments.process.instructions_work           runs it, and compiles kernels
     valgrind --tool=callgrind --instr-atstart=no … the same      leaves a count for each piece
 
 Every piece runs over n events and over twice as many, after one run that makes what is made once; the fixed cost of a

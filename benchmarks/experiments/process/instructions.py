@@ -23,12 +23,12 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import REPOSITORY
-from benchmarks.experiments.instructions_work import N_EVENTS
-from benchmarks.experiments.latency import count_in_polars
+from benchmarks.experiments.process.instructions_work import N_EVENTS
+from benchmarks.experiments.process.latency import count_in_polars
 from benchmarks.harness.measure import start
 from benchmarks.inputs.fleet_events import FOLDER, read_fleet
 
-WORK = [sys.executable, "-m", "benchmarks.experiments.instructions_work"]
+WORK = [sys.executable, "-m", "benchmarks.experiments.process.instructions_work"]
 VALGRIND = ["--tool=callgrind", "--instr-atstart=no", "--quiet"]
 ENVIRONMENT = {
     "NUMBA_CPU_NAME": "haswell",

@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.errors import DataError
-from wayeb_py.why.apart import TwoTracks, too_far_text, too_old_text, tracks_of_two
-from wayeb_py.why.encounters import Encounters, Two, encounters_of
 from wayeb_py.why.explain import Explainer, rows_of
 from wayeb_py.why.explanation import Apart, Why
+from wayeb_py.why.pairs.apart import TwoTracks, too_far_text, too_old_text, tracks_of_two
+from wayeb_py.why.pairs.encounters import Encounters, Two, encounters_of
 from wayeb_py.why.words import one_array
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ import pyarrow as pa
 from wayeb_py.arrays import I64
 from wayeb_py.compiler.describe import amount_text, quantity_text
 from wayeb_py.dsl import meaning as m
-from wayeb_py.why.encounters import Encounters, Two, encounters_of
 from wayeb_py.why.explanation import Apart
+from wayeb_py.why.pairs.encounters import Encounters, Two, encounters_of
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns

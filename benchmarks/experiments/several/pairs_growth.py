@@ -21,8 +21,8 @@ from functools import partial
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.experiments.pairs import BATCH_ROWS, FRESH_S, search
 from benchmarks.experiments.scaling import growth
+from benchmarks.experiments.several.pairs import BATCH_ROWS, FRESH_S, search
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
 from benchmarks.harness.record import Value
 from benchmarks.inputs.open_sea import REACH_M, SEED, STREAM, make_sea
