@@ -1,8 +1,8 @@
 """What a whole file detects in the events of its streams: patterns of one entity, tiers, silences and pairs together.
 
-Each kind of pattern is the business of `oracle` and `oracle_several`; here is which events each of them is about.
-Patterns of one entity read all events of their stream that are not late for their own entity; silences, pairs, and
-what a pair asks of other patterns, those that are not late for the clock. Nothing is shared with the engine.
+`oracle` and `oracle_several` judge each kind of pattern; this file says which events each of them is about. Patterns of
+one entity read all events of their stream that are not late for their own entity; silences, pairs, and what a pair asks
+of other patterns, those that are not late for the clock. It shares nothing with the engine.
 """
 
 from __future__ import annotations
@@ -253,7 +253,7 @@ def _reads_patterns(pattern: m.Pattern) -> bool:
 
 def _row(d: Detection, entity: Any, other: Any, ticks_per_s: int, *, of_later_tier: bool) -> Row:
     """A detection that is known at its last event: of a later tier it says so."""
-    ts, start_ts = Fraction(d.ts) / ticks_per_s, Fraction(d.start_ts) / ticks_per_s
+    ts, start_ts = (Fraction(time) / ticks_per_s for time in (d.ts, d.start_ts))  # type: ignore[arg-type]
     decided_ts = ts if of_later_tier else Fraction(-1)
     return Row(d.pattern, str(entity), str(other), ts, d.seq, start_ts, d.start_seq, decided_ts)
 

@@ -1,7 +1,8 @@
-"""The libraries' encounters in real traffic: equal to a formulation in numpy that compares everyone with everyone.
+"""The libraries' encounters in real traffic: equal to a formulation in numpy that compares every entity with every
+other.
 
-Every event is measured against the newest event of every other entity, without grid, automaton or clock; what is left
-by freshness and reach are the pairs' words, and the patterns are formulas over them.
+Every event is measured against the newest event of every other entity, without grid, automaton or clock; freshness and
+reach leave the pairs' words, and the patterns are formulas over them.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ Settings = float | Fraction | Mapping[str, float | Fraction]
 
 
 def streams_read(meaning: m.Meaning) -> tuple[m.Stream, ...]:
-    """The streams that some pattern reads, in the order of the file; the first, where none is."""
+    """The streams that some pattern reads, in the order of the file; the first where no pattern reads any."""
     read = tuple(stream for stream in meaning.streams if any(reads(p, stream, meaning) for p in meaning.patterns))
     return read or meaning.streams[:1]
 
@@ -28,7 +28,7 @@ def with_given_settings(
     forget_after_s: float | Fraction | None,
     clean: Literal["ais", "gps"] | None,
 ) -> m.Meaning:
-    """The meaning with what whoever runs the patterns says of the streams, in the place of what their blocks say."""
+    """The meaning with the caller's settings of the streams in place of what their blocks say."""
     names = [stream.name or "" for stream in meaning.streams]
     if isinstance(lateness_s, Mapping):
         for name in lateness_s:
@@ -65,7 +65,7 @@ def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected |
 
 
 def stream_fingerprint(stream: m.Stream) -> str:
-    """Changes with whatever the state of a stream's entities would have another meaning under."""
+    """Changes with everything that would give the state of a stream's entities another meaning."""
     return " ".join(str(part) for part in (stream.name, stream.key, stream.time, stream.time_unit))
 
 

@@ -1,4 +1,4 @@
-"""The operators that go by the clock of a file, and the clock: made where a file has silences or pairs."""
+"""The operators that follow the clock of a file, and the clock: made where a file has silences or pairs."""
 
 from __future__ import annotations
 

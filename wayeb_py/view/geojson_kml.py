@@ -1,11 +1,11 @@
 """Detections become GeoJSON or KML: a point each, where the last event was; an episode is the line of its events.
 
-Of a pair there are two: a MultiPoint of where both were, a MultiLineString of both tracks, and `of` names whose each
-is. *Not taken*: a GeometryCollection, which GeoJSON asks to avoid where the parts are of one type, and which many
-readers do not draw.
+A pair has two of each: a MultiPoint of where both were, a MultiLineString of both tracks, and `of` names whose each is.
+*Not taken*: a GeometryCollection, which GeoJSON asks to avoid where the parts are of one type, and which many readers
+do not draw.
 
-A detection knows when and not where, so the positions are read from the events once more, of the entities that have
-detections only. Lines that cross the antimeridian are cut there, as GeoJSON asks for. Like the other outputs, the file
+A detection knows when and not where, so the positions are read from the events once more, only for the entities that
+have detections. Lines that cross the antimeridian are cut there, as GeoJSON asks. Like the other outputs, the file
 appears whole or not at all.
 """
 

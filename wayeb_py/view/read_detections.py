@@ -153,8 +153,8 @@ def _joined(rows: list[_Found]) -> list[ShownEpisode]:
 def _follows(last: _Found, row: _Found) -> bool:
     """Whether a detection is at the event after another's, in the same word.
 
-    Numbers begin anew with every word, so that the number after another's may be one of a later word. A match that
-    begins at the other's event or before it tells: it lies in one word.
+    Numbers begin anew with every word, so that the number after another's may be one of a later word. The start of a
+    match decides: a match that begins at the other's event or before it lies in the same word.
     """
     if row.identity != last.identity or row.seq != last.seq + 1:
         return False

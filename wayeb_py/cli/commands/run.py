@@ -170,7 +170,7 @@ def run_patterns(
 
 
 def leave_out(patterns: Patterns, paths: dict[str, list[str]]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
-    """What `--skip-missing` leaves of the patterns, and the columns that the others lack."""
+    """The patterns that `--skip-missing` keeps, and the columns that the others lack."""
     from wayeb_py.run.skipped_patterns import columns_of, leave_out_missing
 
     if any("-" in own for own in paths.values()):

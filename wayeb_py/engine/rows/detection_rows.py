@@ -2,7 +2,7 @@
 
     runnables and rows of the batch ──▶ patterns by name, in the order of events and of the file ──▶ Arrow tables
 
-Patterns that mean the same are stepped once, and give a row each.
+Patterns that mean the same are stepped once, and give one row each.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The columns of a detection row: their names, order and types, and which of them are its identity.
 
-Known from the patterns and the types of the events, before anything is recognised: what is written, saved, shown,
-identified and joined goes by it.
+The patterns and the types of the events determine it before anything is recognised; everything that writes, saves,
+shows, identifies or joins detections uses it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import pyarrow as pa
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 
-# What a detection's or an episode's id is made of, in this order: ids that are out in the world depend on it.
+# What a detection's or an episode's id is made of, in this order: published ids depend on it.
 NAMED_BY = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
 IDENTITY = (
     "pattern",
@@ -41,7 +41,7 @@ class DetectionSchema:
 
     @classmethod
     def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
-        """What the patterns find in events of this schema, whose columns have been looked at before."""
+        """What the patterns find in events of this schema, whose columns were checked before."""
         stream = patterns.meaning.stream
         assert stream.key is not None
         assert stream.time is not None
@@ -54,7 +54,8 @@ class DetectionSchema:
 
     @classmethod
     def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
-        """While no event has told any type: columns without one, which take those of what they are joined to."""
+        """Before the first event shows any type: columns without one, which take the types of what they are joined
+        to."""
         emitted = dict.fromkeys(patterns.emitted, pa.null())
         return cls(pa.null(), pa.null(), None, emitted, has_decided(patterns), has_pairs(patterns))
 
