@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from wayeb_py.dsl.node import compared_fields
 
 _Part = TypeVar("_Part")
-_is_part_class = cache(is_dataclass)  # asked for every field of every part, of a few dozen classes
+# Asked for every field of every part, of a few dozen classes.
+_is_part_class: Any = cache(is_dataclass)
 
 
 def parts_of(part: Any) -> list[Any]:
