@@ -1,14 +1,14 @@
 """What a checked file means: the tree that `check` returns and the engine compiles.
 
-Here every name is resolved (`let` is gone), every predicate is typed, every unit is converted, `x in a..b` and `x
-in {…}` are comparisons, and regexes have predicates as letters. The tree that mirrors the text is in `tree.py`;
-keeping the two apart costs a translation and saves every later pass from asking what a name might be.
+Here every name is resolved (`let` is gone), every predicate is typed, every unit is converted, `x in a..b` and `x in
+{…}` are comparisons, and regexes have predicates as letters. The tree that mirrors the text is in `tree.py`; keeping
+the two apart costs a translation and saves every later pass from guessing at names.
 
 All classes are frozen and compare by meaning: spans do not count. Those that nest compare, hash and pickle without
 recursion (`node.py`).
 
 The values and predicates that letters are made of are in `predicates.py`, rules and facts in `rules.py`; both are names
-of this module too, so that one asks for `m.Compare`, `m.Letter` and `m.Rule` alike.
+of this module too, so that callers write `m.Compare`, `m.Letter` and `m.Rule` alike.
 """
 
 from __future__ import annotations
@@ -127,9 +127,8 @@ class Stream:
 class Knowledge(Spanned):
     """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it.
 
-    One that was `given` by whoever runs the patterns stands in the place of the file's own, and may be anywhere.
-    `name_column` is the column or property that is the name of a place, where the file says which, or where it was
-    given with the file (`given_name`).
+    The caller's own places (`given`) replace the file's, and may be anywhere. `name_column` is the column or property
+    that is the name of a place, where the file says which, or where it was given with the file (`given_name`).
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Frozen trees that may be 500 levels high: equality, hash, repr and pickle without recursion.
 
-A plain frozen dataclass compares, hashes and pickles itself by recursion, about four interpreter levels for each
-level of the tree, and Python's limit of 1,000 is reached at a height of 250. Raising that limit would change it for
-the whole process of whoever imports this package; walking with a list costs a little speed and has no limit.
+A plain frozen dataclass compares, hashes and pickles itself by recursion, about four interpreter levels for each level
+of the tree, and Python's limit of 1,000 is reached at a height of 250. Raising that limit would change it for the whole
+process of every user of this package; walking with a list costs a little speed and has no limit.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ NOWHERE = Span(0, 0)
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Spanned:
-    """What stands somewhere in a text. Where does not count: two that differ in nothing else are equal."""
+    """A node that stands somewhere in a text. The place does not count: two nodes that differ in nothing else are
+    equal."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 

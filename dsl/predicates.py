@@ -17,18 +17,19 @@ from wayeb_py.dsl.node import Node, Spanned, node
 Kind = Literal["number", "text", "bool", "time"]
 
 Role = str
-"""Whose event, or row, is asked: `a` or `b` of a pair, whatever the file calls them, or a member of a rule by its
-name."""
+"""Whose event, or row, a value belongs to: `a` or `b` of a pair, whatever the file calls them, or a member of a rule by
+its name."""
 
 # Values of one event.
 
 
 @dataclass(frozen=True, slots=True)
 class Attribute(Spanned):
-    """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
+    """A column of the events; `kind` is None where neither the stream block nor its use reveals it: then the data
+    do."""
 
     name: str
-    # What is known of it beside its name: two mentions are one attribute whether or not one of them tells the kind.
+    # Facts about it beside its name: two mentions are one attribute whether or not one of them shows the kind.
     kind: Kind | None = field(compare=False, repr=False)
     unit: str | None = field(default=None, compare=False, repr=False)
 
@@ -142,7 +143,7 @@ class Since:
 
 
 # Values of a pair. At an event of the pair at time t, pa and pb are the newest events of a and b up to it. The rows of
-# a rule's members are asked in the same words.
+# a rule's members take the same words.
 
 
 @node

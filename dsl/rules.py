@@ -151,7 +151,7 @@ class GivenRow:
 class ExpectedMatch:
     """A match that a test asks for: the row of each member by its number, and the times that it says.
 
-    `op` is told of a kept rule.
+    Only a kept rule has an `op`.
     """
 
     rows: tuple[int, ...]

@@ -43,8 +43,8 @@ def walk(root: Any) -> Iterator[Any]:
 def transform(root: _Part, change: Callable[[Any], Any]) -> _Part:
     """The tree with every part replaced by what `change` makes of it, innermost first.
 
-    `change` sees a part whose own parts are changed already, and gives it back where it stays as it is. What several
-    places share is changed once.
+    `change` sees a part whose own parts are changed already, and returns it unchanged where it stays as it is. What
+    several places share is changed once.
     """
     made: dict[int, Any] = {}
     waiting: list[tuple[Any, bool]] = [(root, False)]

@@ -65,7 +65,7 @@ SYNTAX = "wayeb_py.dsl.syntax"
 
 
 def test_the_parser_does_not_know_the_printer() -> None:
-    """Nor anything that prints: what the parser reads, and what it says of mistakes, depends on the text alone."""
+    """Nor anything that prints: what the parser reads, and its messages, depend on the text alone."""
     printing = {"printer.py", "format.py", "prefix.py"}  # `prefix` formats the older form once it has read it
     found = [
         f"{path.name}:{line} imports {name}"
@@ -77,7 +77,7 @@ def test_the_parser_does_not_know_the_printer() -> None:
 
 
 def test_the_checker_knows_the_tree_and_not_how_it_was_parsed() -> None:
-    """So it neither raises nor catches syntax errors: what is wrong with a meaning is reported."""
+    """So it neither raises nor catches syntax errors: it reports what is wrong with a meaning."""
     found = [
         f"{path.name}:{line} imports {name}"
         for path in (ROOT / "dsl/semantics").rglob("*.py")

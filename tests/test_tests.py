@@ -1,4 +1,4 @@
-"""Rules that tests themselves keep: each asserts, none gives up in silence, and each is found where its code is."""
+"""Rules that tests themselves keep: each asserts, none gives up silently, and each lies where its code is."""
 
 from __future__ import annotations
 

@@ -1,9 +1,8 @@
 """Arrow arrays become columns of plain numbers that kernels can read, without a copy where the layout allows.
 
-Numbers keep their own type as far as the kernels have it (32-bit integers without a sign become 64-bit, decimals
-become integers with a scale), since a threshold is exact only in the type of the column. Text becomes codes into a
-list of words. What no kernel type can hold exactly (integers beyond 64 bits) stays Python numbers and takes the slow
-way.
+Numbers keep their own type as far as the kernels have it (32-bit integers without a sign become 64-bit, decimals become
+integers with a scale), since a threshold is exact only in the type of the column. Text becomes codes into a list of
+words. Values that no kernel type can hold exactly (integers beyond 64 bits) stay Python numbers and take the slow way.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
-"""Compiled patterns as users hold them: with what can be done with them, each a call into the layer that does it.
+"""Compiled patterns as users hold them, with everything that users do with them: each method calls the layer that does
+it.
 
-The engine and all that it is made of take `CompiledPatterns`, and know nothing of this.
+The engine and its parts take `CompiledPatterns`, and know nothing of this.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 class Patterns(CompiledPatterns):
     """The patterns of one or several files, compiled."""
 
-    # Reading and checking patterns loads no compiled kernels: what recognises is imported when something is to be.
+    # Reading and checking patterns loads no compiled kernels: the code that recognises is imported at its first use.
 
     def recognise(self, events: Any, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
@@ -33,15 +34,16 @@ class Patterns(CompiledPatterns):
         return Recogniser(self, **options)
 
     def step(self, events: Any, state: bytes = b"") -> tuple[Detections, bytes]:
-        """The detections of a batch that goes on from a state, and the state after it; no state is the beginning.
+        """The detections of a batch that continues from a state, and the state after it; no state is the beginning.
 
-        What `Recogniser` does, without anything that lives between two batches: for a caller that keeps state itself.
+        What `Recogniser` does, without anything that lives between two batches: for a caller that keeps the state
+        itself.
         """
         recogniser = self.recogniser(saved=state or None)
         return recogniser.feed(events), recogniser.save()
 
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
-        """What the patterns are compiled to, or one of them, to be printed: letters, symbols, automaton, cost."""
+        """What the patterns, or one of them, are compiled to, as text: letters, symbols, automaton, cost."""
         from wayeb_py.compiler.explain import explain  # for start-up time
 
         return explain(self, pattern, form)

@@ -1,4 +1,4 @@
-"""What the harness knows of a peer: how it is called, started, and what it cannot say."""
+"""What the harness knows of a peer: its name, its start, and what it cannot express."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _MARK = re.compile(r"lines: (\w+)")
 
 
 class MissingError(Exception):
-    """The peer cannot be run here; the text says why, and what would help."""
+    """The peer cannot run here; the text says why, and what would help."""
 
 
 def _python(module: str) -> Callable[[], list[str]]:
@@ -43,8 +43,8 @@ def _python(module: str) -> Callable[[], list[str]]:
 class Form:
     """A peer's own form of the patterns, and the process that runs it.
 
-    `start` makes ready what the process needs (an environment, compiled classes) and returns its command; it raises
-    `MissingError` where that cannot be had.
+    `start` prepares what the process needs (an environment, compiled classes) and returns its command; it raises
+    `MissingError` where that is not available.
     """
 
     name: str  # as `--only` has it

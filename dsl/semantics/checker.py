@@ -1,9 +1,9 @@
 """Trees become their meaning, or a list of everything that is wrong with them.
 
-The stages, in order: the declarations of all files are gathered by name; the stream blocks say what the events
-hold; the `let`s are put in an order in which each needs only earlier ones; everything is resolved, and once
-more if uses told the kinds of attributes that no `attr` line declares; patterns that ask for others, and rules, get
-their tiers; what the conditions of rules leave open is said; tests are checked last, since they need the kinds.
+The stages, in order. The declarations of all files are gathered by name. The stream blocks say what the events hold.
+The `let`s are put in an order in which each needs only earlier ones. Everything is resolved, and once more where uses
+reveal the kinds of attributes that no `attr` line declares. Patterns that ask for others, and rules, get their tiers.
+The checker reports what the conditions of rules leave open. Tests are checked last, since they need the kinds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def check(
     errors: Iterable[Diagnostic] = (),
     sizes: Mapping[str, int] | None = None,
 ) -> m.Meaning:
-    """What the files mean together; raises PatternError with all that is wrong, `errors` found before included.
+    """What the files mean together; raises PatternError with everything that is wrong, the `errors` found before
+    included.
 
     `sizes` are the numbers of rows of streams, patterns and facts, by name, where they are known.
     """
@@ -67,7 +68,7 @@ def check(
     rules = resolve_rules(scopes, facts, patterns, gathered, ordered)
     all_kinds = {id(scope.kinds): scope.kinds for scope in (*scopes.values(), *(scope for _, scope in facts.values()))}
     if any(kinds.uses for kinds in all_kinds.values()):
-        # Uses told the kinds of columns that nothing declares: with them, everything is said again.
+        # Uses revealed the kinds of columns that nothing declares: with them, everything is resolved again.
         report.found = before
         for kinds in all_kinds.values():
             kinds.settle(report)
@@ -109,7 +110,7 @@ def check(
 
 
 def _check_shadowing(gathered: DeclaredNames, attributes: Mapping[str, m.Attribute], report: Diagnostics) -> None:
-    """A name has one meaning: no `let` and no places are called like a column of the events."""
+    """A name has one meaning: no `let` and no places may have the name of a column of the events."""
     declared = [(let.name, let.name_span, source) for let, source in gathered.lets.values()]
     declared += [(known.name, known.span, known.source) for known in gathered.knowledge.values()]
     declared += [(lookup.name, lookup.span, lookup.source) for lookup in gathered.lookups.values()]

@@ -175,7 +175,7 @@ def names_in(root: t.Expression) -> set[str]:
         if isinstance(item, t.Name):
             found.add(item.name)
         elif isinstance(item, t.Call):
-            found.add(item.function)  # `off(x > 3)` lacks a `;`, which is told by what `off` is
+            found.add(item.function)  # `off(x > 3)` lacks a `;`: what `off` is shows that
             waiting.extend(item.arguments)
         elif isinstance(item, t.Expression):
             waiting.extend(t.parts_of(item))

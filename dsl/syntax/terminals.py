@@ -1,7 +1,7 @@
 """The terminals that the grammar of declarations is made of: words, names, texts, quantities, expressions.
 
 A terminal that must match is wrapped in `Required`, which says in the user's words what is missing: pyparsing's own
-messages name its elements. Terminals read a `Piece`, the text of one declaration.
+messages would name its elements. Terminals read a `Piece`, the text of one declaration.
 """
 
 from __future__ import annotations

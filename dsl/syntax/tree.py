@@ -1,9 +1,10 @@
 """The tree that mirrors the text of a .sre file, parentheses included, so that it prints as it was written.
 
-What declarations are made of is here, expressions are in `expression_tree.py` and names of this module too. What the
-text means is in `meaning.py`.
+Declarations are defined here; expressions are defined in `expression_tree.py`, and are names of this module too. What
+the text means is in `meaning.py`.
 
-Spans do not count for equality. `printer` gives the text of any of these, which parses to an equal tree.
+Two nodes that differ only in their spans are equal. `printer` gives the text of any of these, which parses to an equal
+tree.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Maven coordinates become jars in a folder of this machine's cache: Kafka's broker, and Spark's Kafka connector.
 
-Neither comes with Python's packages. Maven resolves and fetches them, from wherever it is set up to, once a machine;
+Neither comes with Python's packages. Maven resolves and fetches them, from its configured repositories, once a machine;
 the folder appears whole or not at all, and a second process waits for the first.
 
 *Not taken*: `spark.jars.packages`, which has Spark resolve the connector anew at every start, and needs the network for
@@ -33,7 +33,7 @@ _NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artif
 
 
 class MissingJarsError(DataError):
-    """The jars are not here and cannot be fetched."""
+    """The jars are missing and cannot be fetched."""
 
 
 def broker_jars() -> list[Path]:
@@ -51,12 +51,12 @@ def connector_jars() -> list[Path]:
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.13.1",
     ]
-    # The rest of what the connector asks for is Spark itself; and its description sends Maven to other repositories.
+    # The connector's other dependencies are Spark itself; and its description sends Maven to other repositories.
     return _fetch(f"spark-kafka-{CONNECTOR_VERSION}", wanted, with_theirs=False)
 
 
 def _fetch(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> list[Path]:
-    """The jars of the coordinates, with what they depend on themselves."""
+    """The jars of the coordinates, with their own dependencies."""
     folder = cache_folder() / name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +68,7 @@ def _fetch(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> l
 
 
 def cache_folder() -> Path:
-    """Where what was fetched is kept: $WAYEB_CACHE, or `wayeb` in the user's cache."""
+    """Where fetched files are kept: $WAYEB_CACHE, or `wayeb` in the user's cache."""
     given = os.environ.get("WAYEB_CACHE")
     return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wayeb"
 
@@ -92,7 +92,7 @@ def _fetch_into(folder: Path, coordinates: Sequence[str], more: str) -> None:
 
 
 def _told(output: str) -> str:
-    """The first error that Maven tells, without its colours and its advice."""
+    """The first error that Maven reports, without its colours and its advice."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     errors = re.findall(r"^\[ERROR\] (.+?)(?: -> \[Help.*)?$", plain, re.MULTILINE)
     return errors[0] if errors else "it does not say why"

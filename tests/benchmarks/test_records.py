@@ -1,4 +1,4 @@
-"""Records of experiments: written, read, drawn, reported, compared. What they measure is not a matter of tests."""
+"""Records of experiments: written, read, drawn, reported, compared. Tests do not judge what they measure."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""What the documentation shows is what happens: its examples are run and their output compared.
+"""The documentation shows what happens: its examples run, and their output is compared.
 
 Fenced blocks in README.md and docs/ are read by their language:
 
-- `console`: each line after `$ ` is run by a shell in a folder with `patterns/` and `data/`, a page from top to
-  bottom; what follows must be the output, where `…` stands for anything within a line and a line of `…` for any lines.
-  A command that ends in `<<'END'` takes the lines up to `END` as its input.
+- `console`: a shell runs each line after `$ ` in a folder with `patterns/` and `data/`, a page from top to bottom; the
+  text below must be the output, where `…` stands for anything within a line and a line of `…` for any lines. A command
+  that ends in `<<'END'` takes the lines up to `END` as its input.
 - `pycon`: a doctest; the blocks of a page share their names.
 - `sre`: a file that the checker takes without an error.
 

@@ -1,4 +1,4 @@
-"""A state that an earlier release has saved is read, and goes on as it did then, or is refused with a message."""
+"""A state that an earlier release saved is read, and continues as it did then, or is refused with a message."""
 
 from __future__ import annotations
 

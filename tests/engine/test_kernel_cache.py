@@ -1,4 +1,4 @@
-"""Machine code is kept, and loaded, only where nobody else can have put it."""
+"""Machine code is kept, and loaded, only where no other user can have put it."""
 
 from __future__ import annotations
 

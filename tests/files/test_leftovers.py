@@ -1,4 +1,4 @@
-"""What killed runs left behind goes with the next run, and nothing else does."""
+"""The next run removes what killed runs left behind, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PATTERN = "stream s { key id time ts in s attr v number }\npattern P := (v > 0)\
 
 
 def age(path: Path) -> None:
-    """Makes a file older than what may be about to be locked."""
+    """Makes a file too old to be about to be locked."""
     facts = path.stat()
     os.utime(path, (facts.st_atime - 2 * OLD_S, facts.st_mtime - 2 * OLD_S))
 
 
 def killed_while(statement: str, folder: Path) -> None:
-    """Runs a program until it says that it is there, and kills it."""
+    """Runs a program until it reports that it is there, and kills it."""
     code = f"import sys, time\n{statement}\nprint('there', flush=True)\ntime.sleep(600)\n"
     program = subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE, env=os.environ | {"TMPDIR": str(folder)}

@@ -1,4 +1,4 @@
-"""Reading ahead: in order, bounded, and stopped when nobody wants more."""
+"""Reading ahead: in order, bounded, and stopped when no more is wanted."""
 
 from __future__ import annotations
 

@@ -108,11 +108,11 @@ def test_a_conversion_killed_inside_a_long_file_goes_on_inside_it(tmp_path: Path
     ]
     (tmp_path / "long.csv").write_text(HEADER + "\n".join(rows) + "\n")
     out = tmp_path / "out"
-    program = "from wayeb_py.providers import convert as module\nmodule.STRETCH_BYTES = 1\n" + KILLED
+    program = "from wayeb_py.providers import convert as module\nmodule.PART_BYTES = 1\n" + KILLED
     arguments = [sys.executable, "-c", program, str(out), "1", "noaa", str(tmp_path / "long.csv")]
     assert subprocess.run(arguments, cwd=ROOT).returncode == 9
-    stretches = [path.name for path in (out / "_unfinished").glob("?????-?????")]
-    assert sorted(stretches) == ["00000-00000", "00000-00001"]
+    split = [path.name for path in (out / "_unfinished").glob("?????-?????")]
+    assert sorted(split) == ["00000-00000", "00000-00001"]
     assert not (out / "_unfinished/00000.split").exists()
     done = convert([tmp_path / "long.csv"], "noaa", out, partitions=3)
     convert([tmp_path / "long.csv"], "noaa", tmp_path / "whole", partitions=3)

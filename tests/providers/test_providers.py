@@ -1,4 +1,4 @@
-"""Readers by name: what a provider calls things becomes what they are called here, and faults are counted."""
+"""Readers by name: a provider's names become ours, and faults are counted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that go on from night to night find what one run finds: nothing lost, nothing twice."""
+"""Runs that continue from night to night find what one run finds: nothing lost, nothing twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A saved state that is damaged, or made up, ends in a message: no crash, no wrong answer, nobody's files replaced."""
+"""A saved state that is damaged, or forged, ends in a message: no crash, no wrong answer, no file replaced."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ EXTREMES = (-(2**31), -2, -1, 2, 3, 5, 255, 1_000, 60_000, 2**31 - 1)
 
 
 def changed(array: np.ndarray[Any, Any], chance: random.Random) -> np.ndarray[Any, Any] | None:
-    """The array in a way that nobody saved it."""
+    """The array in a form in which no release saved it."""
     match chance.randrange(6):
         case 0:
             return None

@@ -1,4 +1,4 @@
-"""A run tells afterwards what its events do not have, and `check` what is wrong with the files of places."""
+"""A run reports afterwards what its events do not have, and `check` what is wrong with the files of places."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The library as an analyst uses it in a notebook: what it shows, takes, and says where something is not taken."""
+"""The library as an analyst uses it in a notebook: what it shows and accepts, and its messages about what it does
+not."""
 
 from __future__ import annotations
 

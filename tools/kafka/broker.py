@@ -232,7 +232,7 @@ class Broker:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; all are held until the last is found, so that they differ."""
+    """Ports without a listener; all are held until the last is found, so that they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

@@ -1,7 +1,7 @@
 """Patterns are bound to the types of their events: entities, cohorts, and what is remembered of each entity.
 
-Made from the first batch (or from what a saved state has read); later batches have to fit. What is here belongs to one
-recogniser and changes with every chunk; the patterns do not.
+Made from the first batch (or from what a saved state has read); later batches have to fit. Everything here belongs to
+one recogniser and changes with every chunk; the patterns do not.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 A match is dropped if one of the entities whose silence counts sends an event with a time in (t, t + D]. Events come in
 the order of time, and so do the ends of their silences: a queue holds them. Each entity knows the events that wait for
-it, newest first, and lets them go when it sends something; so an event costs the same however many matches wait. Rows
+it, newest first, and releases them when it sends something; so an event costs the same however many matches wait. Rows
 are made when a match is found, since the events are gone later.
 """
 
@@ -49,7 +49,7 @@ class Waiting:
         self._matches: deque[_Matches] = deque()
 
     def hear(self, entity: I32, ts: I64, n_entities: int) -> None:
-        """Notes the first events, one an entity, that follow what has been heard before."""
+        """Records the first events, one an entity, that follow the events before."""
         if n_entities > len(self._newest):
             self._newest = grown(self._newest, n_entities + n_entities // 2, -1)
         watch = self._newest[entity]
@@ -72,7 +72,7 @@ class Waiting:
         self._matches.append(_Matches(table, at + first))
 
     def _watch(self, first: int) -> None:
-        """Lets the entities of the events from a number on know that these wait for them."""
+        """Tells the entities of the events from a number on that these wait for them."""
         begin, n = first - self._first, self.n_watched
         which = np.flatnonzero(np.repeat(self._followed[begin:] == FOREVER, n))
         entity = self._entity[begin:].reshape(-1)[which]
@@ -82,7 +82,7 @@ class Waiting:
         before = self._newest[entity]
         before[1:][again] = watch[:-1][again]
         self._before[watch - self._first * n] = before
-        self._newest[entity] = watch  # the last of an entity's stays
+        self._newest[entity] = watch  # the last of an entity's wins
 
     def over(self, clock: int) -> tuple[list[pa.Table], list[I64]]:
         """Matches whose silence is over before this time, and when each of them was decided."""
@@ -115,7 +115,8 @@ class Waiting:
         return np.unique(self._entity)
 
     def save(self, empty: pa.Table, number: I32 | None = None) -> bytes:
-        """What waits, counted from the first; `number[entity]` where entities are saved under other numbers."""
+        """The waiting matches, counted from the first; `number[entity]` where entities are saved under other
+        numbers."""
         rows = pa.concat_tables([empty, *(one.table for one in self._matches)])
         event = np.concatenate([np.zeros(0, dtype=np.int64), *(one.event for one in self._matches)])
         self._matches = deque([_Matches(rows, event)])
@@ -129,7 +130,7 @@ class Waiting:
         return pack_arrays({"silence": self.silence, "watched": self.n_watched}, arrays, {"rows": ipc(batch)})
 
     def restore(self, data: bytes, schema: pa.Schema, n_entities: int) -> None:
-        """Takes up what was saved."""
+        """Takes up a saved state."""
         with telling_misfits():
             header, blobs = unpack_state(data)
             arrays = read_arrays(blobs["arrays"])
@@ -153,7 +154,7 @@ class Waiting:
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema with names of patterns as text, which is what a state keeps of them."""
+    """The schema with names of patterns as text, as a state keeps them."""
 
     def plain_type(type_: Any) -> Any:
         return type_.value_type if pa.types.is_dictionary(type_) else type_

@@ -83,7 +83,7 @@ class Intervals:
             self._kept.append((entity, ts))
 
     def tell(self) -> IntervalFacts:
-        """What was seen."""
+        """The summary of all events so far."""
         return self._exactly() if self._kept is not None else self._about()
 
     def _exactly(self) -> IntervalFacts:

@@ -35,7 +35,7 @@ class EntityWords(Words):
 
     first: dict[str, tuple[int, int]]  # by the key's text: first row, and the row after the last
     names: list[str]  # [entity]
-    greatest: int  # the greatest time of the data, of whichever entity, in ticks
+    greatest: int  # the greatest time of the data, over all entities, in ticks
 
     def who(self, row: int) -> tuple[str, str | None]:
         """The entity whose event it is."""
@@ -141,7 +141,7 @@ def words_of(
 
 
 def take_rows(table: pa.Table, rows: I64) -> pa.RecordBatch:
-    """Some rows of a table, in the order in which they are asked for."""
+    """Some rows of a table, in the order of the request."""
     at = pa.array(rows)
     columns = [one_array(column.cast(takeable(column.type)).take(at)) for column in table.itercolumns()]
     return pa.RecordBatch.from_arrays(columns, names=table.column_names)
@@ -155,7 +155,8 @@ def clean_rows(
     ticks_per_s: int,
     forget: int | None,
 ) -> pa.RecordBatch:
-    """Events in the order of their entities' time, with what cannot be true missing, as the stream asks for."""
+    """Events in the order of their entities' time; values that cannot be true are missing where the stream asks for
+    cleaning."""
     cleaner = Cleaner(stream, batch.schema, ticks_per_s, -1 if forget is None else forget)
     cleaner.grow(int(entity.max(initial=-1)) + 1)
     return cleaner.clean(Rows(batch, np.ascontiguousarray(entity), np.ascontiguousarray(ts))).batch

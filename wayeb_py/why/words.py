@@ -1,4 +1,4 @@
-"""Words as an explanation looks at them: any letter at any event, back and forth, and times as their file says them.
+"""Words as an explanation reads them: any letter at any event, back and forth, and times as their file writes them.
 
 The recogniser never needs that: it takes events as they come and forgets them. Both evaluate values by the same code.
 """
@@ -26,7 +26,7 @@ class Words(ABC):
 
     @abstractmethod
     def who(self, row: int) -> tuple[str, str | None]:
-        """Whose word an event is of: an entity, and the other one of a pair."""
+        """The owner of an event's word: an entity, and the other one of a pair."""
 
     def sender(self, row: int) -> str | None:
         """The one of a pair that sent the event; None where a word is of one entity."""
@@ -37,11 +37,11 @@ class Words(ABC):
         return row - int(self.chunk.seq[row])
 
     def time_text(self, row: int) -> str:
-        """The event's time as its file says it."""
+        """The event's time as its file writes it."""
         return self.instant_text(int(self.chunk.ts[row]))
 
     def instant_text(self, ticks: int) -> str:
-        """A time as the file would say it."""
+        """A time as the file would write it."""
         if self.is_timestamp:
             text = np.datetime_as_string(np.datetime64(ticks * (10**9 // self.chunk.ticks_per_s), "ns"), timezone="UTC")
             whole, _, fraction = str(text).rstrip("Z").partition(".")

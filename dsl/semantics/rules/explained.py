@@ -55,14 +55,14 @@ def _bound(bound: Bound, rule: m.Rule, ticks_per_s: int) -> str:
 
 
 def _moment(moment: Moment, rule: m.Rule) -> str:
-    """A moment as a condition names it; what stands has none but the time from which it is valid, or until which."""
+    """A moment as a condition names it; a row that stands has only the times from which and until which it is valid."""
     if not rule.member(moment.member).stands:
         return f"`{moment}`"
     return f"`{moment.member}` {'begins' if moment.edge == 'start' else 'ends'}"
 
 
 def span_text(ticks: int, ticks_per_s: int) -> str:
-    """A length of time in units from days to nanoseconds, without those of which there is none."""
+    """A length of time in units from days to nanoseconds, without the units whose number is zero."""
     rest = Fraction(ticks, ticks_per_s)
     parts = []
     for unit in ("d", "h", "min", "s", "ms", "us", "ns"):

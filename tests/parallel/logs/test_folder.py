@@ -1,4 +1,4 @@
-"""A folder as a log: files keep their places once seen; what is wrong with one is told, set aside, or waited for."""
+"""A folder as a log: files keep their places once seen; a fault in one is reported, set aside, or waited for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_files_keep_their_places_whatever_comes_later(folder: Path) -> None:
     assert read_ids(log_of(folder)) == [1, 2, 3, 4, 5]
 
 
-def test_a_stretch_may_begin_and_end_anywhere(folder: Path) -> None:
+def test_a_range_may_begin_and_end_anywhere(folder: Path) -> None:
     pq.write_table(
         pa.table({"id": range(10), "ts": range(10), "v": range(10), "k": ["a"] * 10}), folder / "a.parquet",
         row_group_size=3,

@@ -76,7 +76,7 @@ def test_who_reads_once_waits_until_a_compressed_file_is_quiet(folder: Path) -> 
 
 
 class Hands:
-    """A clock that goes on when it is told to; that of the wall can be behind."""
+    """A clock that advances on request; the wall clock can be behind."""
 
     def __init__(self) -> None:
         self.now_s, self.behind_s = time.monotonic(), 0.0

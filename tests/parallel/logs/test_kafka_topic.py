@@ -108,7 +108,7 @@ def test_a_broker_that_does_not_let_us_in_is_told_from_one_that_is_not_there() -
 
 
 def answer_in_clear(server: socket.socket, stop: threading.Event) -> None:
-    """Answers a client that wants to speak in secret as a server does that knows no secrets."""
+    """Answers a client that wants encryption as a server without it does."""
     server.settimeout(0.1)
     while not stop.is_set():
         with contextlib.suppress(TimeoutError, OSError), server.accept()[0] as connection:
@@ -142,7 +142,7 @@ def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
     starter = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert starter.stdout is not None
     pid, folder = starter.stdout.readline().split()
-    # A descriptor of the process tells when it has ended, without asking again and again.
+    # A descriptor of the process shows when it has ended, without polling.
     watched = os.pidfd_open(int(pid))
     starter.send_signal(signal.SIGKILL)
     starter.wait()

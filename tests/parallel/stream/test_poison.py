@@ -32,7 +32,7 @@ from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 
 PATTERNS = wayeb_py.compile(TEXT)
-# How long a line may be is told to this process only.
+# Only this process knows how long a line may be.
 FILES = [poison for poison in POISON_FILES if "endless" not in poison.name]
 
 

@@ -1,4 +1,5 @@
-"""A source and a sink that a user writes in a file: what the stream does with them, and what it says of wrong ones."""
+"""A source and a sink that a user writes in a file: what the stream does with them, and its messages about wrong
+ones."""
 
 from __future__ import annotations
 

@@ -46,7 +46,7 @@ def explain_detection(
     startup.spare_pandas()
     from wayeb_py.why.entity_words import read_events, words_of
     from wayeb_py.why.explain import explain
-    from wayeb_py.why.explain_pair import explain_pair
+    from wayeb_py.why.pairs.explain import explain_pair
     from wayeb_py.why.table import output_width, render_why
 
     unit = patterns.meaning.stream.time_unit

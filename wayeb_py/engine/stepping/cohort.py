@@ -77,7 +77,7 @@ class Cohort:
         self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
 
     def start_among(self, n_known: int) -> None:
-        """Says that the entities so far have had events which this cohort has not read."""
+        """Records that the entities so far have had events which this cohort has not read."""
         self.seen = np.zeros(n_known, dtype=np.uint8)
 
     def looking_back(self) -> Iterator[m.Value]:

@@ -62,8 +62,8 @@ class Encoder:
             self._add_numbers(column, stride, missing, code)
 
     def _codes_of_words(self, column: Column, stride: int) -> U16:
-        # Chunks of one batch share their words; looking them up again would cost more than the events do. A list of
-        # words that has grown since is another one.
+        # Chunks of one batch share their words; a second lookup would cost more than the events do. A list of words
+        # that has grown since is another one.
         words = column.words or []
         known = self._looked_up
         if known is None or known[0] is not column.words or known[1] != stride or len(known[2]) != len(words) + 1:

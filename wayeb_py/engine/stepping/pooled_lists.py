@@ -15,7 +15,7 @@ FIRST_ROOM = 4
 class PooledLists:
     """An entity's slots lie together: `length[entity]` of them from `first[entity]` on, with room for `room[entity]`.
 
-    `arrays[name]` holds `width` numbers a slot. An entity that needs more moves to the pool's end; what it leaves is
+    `arrays[name]` holds `width` numbers a slot. An entity that needs more moves to the pool's end; its old room is
     reclaimed when the state is saved and restored.
     """
 

@@ -1,10 +1,10 @@
 """What a silence costs: `(v > 0.5) ; silence D` over up to a million entities, against the same pattern without it.
 
-Every entity reports every ten minutes or so, and some stay away for hours. Which silences there are is counted by
-numpy over the events laid out as [step, entity]. Half of all events match, and wait; all but a few are followed by the
-entity's next report long before the silence is over.
+Every entity reports every ten minutes or so, and some stay away for hours. numpy counts the silences over the events
+laid out as [step, entity]. Half of all events match, and wait; all but a few are followed by the entity's next report
+long before the silence is over.
 
-Analysis: the clock puts the events of all entities in one order, and what looks at them once more is a second pass over
+Analysis: the clock puts the events of all entities in one order, and the operator of silences makes a second pass over
 them. A match waits in a queue until the clock has passed its silence, so that neither the number of entities nor the
 length of the silence should matter beyond the caches.
 """
@@ -53,7 +53,7 @@ def make_events(n_entities: int, n_reports: int) -> pa.Table:
 
 
 def count_silences(events: pa.Table, silence_s: int) -> int:
-    """Matches that nothing of their entity follows for so long, as far as the data tell."""
+    """Matches that no event of their entity follows for so long, as far as the data show."""
     ids, t, v = (events[name].to_numpy() for name in ("id", "t", "v"))
     order = np.lexsort((np.arange(len(t)), t, ids))
     ids, t, v, last = ids[order], t[order], v[order], int(t.max())

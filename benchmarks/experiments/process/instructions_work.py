@@ -1,12 +1,12 @@
 """The work whose instructions are counted: a process that marks, for callgrind, where each piece begins and ends.
 
-    python -m benchmarks.experiments.instructions_work           runs it, and compiles kernels
+    python -m benchmarks.experiments.process.instructions_work           runs it, and compiles kernels
     valgrind --tool=callgrind --instr-atstart=no … the same      leaves a count for each piece
 
-Every piece is done over n events and over twice as many, after it was done once to make what is made once; what a call
-costs besides its events is in both counts. The marks are valgrind's client requests, instructions that change nothing
-on a processor and that valgrind knows; they are put together here as bytes, so that no compiler is needed. Counting
-whole processes instead would have to run each piece apart, and to count Python's start each time.
+Every piece runs over n events and over twice as many, after one run that makes what is made once; the fixed cost of a
+call is in both counts. The marks are valgrind's client requests, instructions that change nothing on a processor and
+that valgrind knows; they are written here as bytes, so that no compiler is needed. Counting whole processes instead
+would have to run each piece apart, and to count Python's start each time.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Marks:
         self._ask(_START)
 
     def end(self, name: str) -> None:
-        """What was counted since `begin` goes to a file that has the name in it."""
+        """Writes what was counted since `begin` to a file with the name in it."""
         self._ask(_STOP)
         text = ctypes.create_string_buffer(name.encode())
         self._ask(_DUMP_AT, ctypes.addressof(text))
@@ -80,7 +80,7 @@ def pieces() -> Iterator[tuple[str, int, Piece]]:
     area = PlaceIndex(shapes_of(np.array([shapely.Polygon(walk)], dtype=object), True))
     yield "inside an area", N_EVENTS, lambda n: int(area.inside(lon[:n], lat[:n]).sum())
     coast = PlaceIndex(shapes_of(np.array([shapely.LinearRing(walk)], dtype=object), False))
-    coast.near(lon, lat, spatial.COAST_REACH_M)  # asked so often, it makes cells
+    coast.near(lon, lat, spatial.COAST_REACH_M)  # after so many questions it makes cells
     yield "near a coast", N_EVENTS, lambda n: int(coast.near(lon[:n], lat[:n], spatial.COAST_REACH_M).sum())
     ports = places.make_ports(dice)
     vessels = places.make_events(dice, ports, 2 * N_EVENTS // places.N_STEPS)
@@ -91,14 +91,14 @@ def pieces() -> Iterator[tuple[str, int, Piece]]:
 
 def _recognising(patterns: wayeb_py.Patterns, events: pa.Table) -> Piece:
     def recognise(n: int) -> int:
-        # One worker: threads that wait for each other would be counted as they happen to.
+        # One worker: threads that wait for each other would give random counts.
         return len(wayeb_py.Recogniser(patterns, workers=1, order="sorted").feed(events.slice(0, n)))
 
     return recognise
 
 
 def _recognising_one_by_one(patterns: wayeb_py.Patterns, events: pa.Table) -> Piece:
-    # From where it is warm: Python makes its own code faster while it runs the first ones.
+    # From where it is warm: Python makes its own code faster during the first ones.
     batches = [events.slice(at, 1).combine_chunks().to_batches()[0] for at in range(10 * N_ALONE)]
     recogniser = wayeb_py.Recogniser(patterns, workers=1, order="sorted")
     for batch in batches[: -2 * N_ALONE]:

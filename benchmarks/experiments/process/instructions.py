@@ -6,8 +6,8 @@ same sources and versions then give the same counts on every machine, and `wayeb
 perf could count as well, where a machine lets it, but counts what the processor really ran: two tools for one number
 would not compare.
 
-Analysis: an instruction is not a time. What waits for memory costs more than is counted here, and what runs side by
-side less; the count says that the code has changed, and a time on a quiet machine what the change is worth.
+Analysis: an instruction is not a time. Work that waits for memory costs more than is counted here, and work that runs
+side by side less; the count says that the code has changed, and a time on a quiet machine what the change is worth.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import tempfile
 from pathlib import Path
 
 from benchmarks import REPOSITORY
-from benchmarks.experiments.instructions_work import N_EVENTS
-from benchmarks.experiments.latency import count_in_polars
+from benchmarks.experiments.process.instructions_work import N_EVENTS
+from benchmarks.experiments.process.latency import count_in_polars
 from benchmarks.harness.measure import start
 from benchmarks.inputs.fleet_events import FOLDER, read_fleet
 
-WORK = [sys.executable, "-m", "benchmarks.experiments.instructions_work"]
+WORK = [sys.executable, "-m", "benchmarks.experiments.process.instructions_work"]
 VALGRIND = ["--tool=callgrind", "--instr-atstart=no", "--quiet"]
 ENVIRONMENT = {
     "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "",  # those that the name stands for
+    "NUMBA_CPU_FEATURES": "",  # those behind the name
     "NUMBA_CACHE_DIR": str(FOLDER / "kernels-haswell"),
     "PYTHONHASHSEED": "0",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
@@ -41,7 +41,7 @@ ENVIRONMENT = {
 
 
 def run_work(valgrind: list[str]) -> dict[str, list[int]]:
-    """What the work does, by piece: n, what it finds in n events, and what in twice as many."""
+    """The results of the work, by piece: n, the detections in n events, and those in twice as many."""
     environment = os.environ | ENVIRONMENT
     ran = subprocess.run([*valgrind, *WORK], cwd=REPOSITORY, env=environment, capture_output=True, text=True)
     if ran.returncode:
@@ -51,7 +51,7 @@ def run_work(valgrind: list[str]) -> dict[str, list[int]]:
 
 
 def read_counts(folder: Path) -> dict[str, int]:
-    """The instructions of each part that was dumped, by the name that it was given."""
+    """The instructions of each dumped part, by its name."""
     counts = {}
     for path in folder.iterdir():
         text = path.read_text()

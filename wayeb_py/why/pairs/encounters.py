@@ -1,7 +1,7 @@
 """The events of pairs become words, one for each encounter, as the operator of pairs makes them.
 
-The engine's operator reads the events, with its own clock, grid and freshness. Where it would step the patterns, the
-events of the pairs are kept instead, so that an explanation sees just what a pattern would have been given.
+The engine's operator reads the events, with its own clock, grid and freshness. Where it would step the patterns, this
+keeps the events of the pairs instead, so that an explanation sees exactly the events that a pattern would read.
 
 *Not taken*: merging two tracks here, which would be a second definition of what an event of a pair is.
 """
@@ -51,7 +51,7 @@ KEPT: dict[str, Any] = {  # what is kept of an event of a pair, and its type
 class Encounters(Words):
     """The words of some pairs; rows of one pair lie together, in order."""
 
-    pairs: PairChunk  # the chunk, of which also whose events they are is known
+    pairs: PairChunk  # the chunk, which also knows whose events they are
     first: dict[Two, tuple[int, int]]  # by pair: first row, and the row after the last
     names: list[Two]  # [word]
 
@@ -121,7 +121,7 @@ def _in_time(part: StreamPart, table: pa.Table) -> tuple[Arrived, Entities]:
 
 
 def _measure_places(pattern: m.Pattern, values: PairValues, chunk: PairChunk) -> None:
-    """How far each is from the places that `near` asks about: a pattern need not know that, a reader wants to."""
+    """How far each is from the places that `near` asks about: a pattern does not need the distance, a reader does."""
     for part in walk(pattern.regex) if len(chunk.ts) else ():
         if isinstance(part, m.HoldsOf) and isinstance(part.operand, m.Near):
             to = part.operand.places
@@ -168,7 +168,7 @@ class _Kept(Cohort):
         return self._names[number]
 
     def joined(self, no_pick: NewestPicker) -> tuple[PairChunk, I64]:
-        """All that was kept, pair by pair and word by word, and the number of each event's pair."""
+        """All kept events, pair by pair and word by word, and the number of each event's pair."""
         columns = {name: np.concatenate(parts) for name, parts in self._columns.items()}
         order = np.argsort(columns["number"], kind="stable")
         columns = {name: values[order] for name, values in columns.items()}

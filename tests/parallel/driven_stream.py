@@ -1,7 +1,7 @@
 """Drives the stream's source as Spark would, in this process: plans a batch, reads its ranges, commits it.
 
-So what a batch may do wrong is tested event by event and case by case, which with Spark's half a second a batch would
-take hours. `tests/parallel/stream/test_on_spark.py` has Spark drive the same.
+So each possible fault of a batch is tested event by event and case by case, which with Spark's half a second a batch
+would take hours. `tests/parallel/stream/test_on_spark.py` has Spark drive the same.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Driven:
         return sum(counts[name] for counts in self.counts)
 
 
-class Chained:
-    """A stream over a folder whose process dies and comes back whenever it is told to."""
+class DrivenStream:
+    """A stream over a folder whose process dies and comes back on request."""
 
     clock = SYSTEM
 
@@ -65,7 +65,7 @@ class Chained:
         self.exchange(patterns)
 
     def exchange(self, patterns: Patterns, groups: list[list[str]] | None = None) -> None:
-        """Goes on with other patterns."""
+        """Continues with other patterns."""
         self.version += 1
         self.patterns = patterns
         wanted = patterns.wanted
@@ -78,7 +78,7 @@ class Chained:
         return FolderLog(self.source, self.folder / "files.ndjson")
 
     def restart(self) -> None:
-        """Everything that was in memory is gone."""
+        """Everything in memory is gone."""
         stream_task._alive.clear()
         context = StreamContext(self.log(), self.folder, self.options["episodes"], self.options["idle_s"] is not None)
         origin = self.log().earliest() if self.offset is None else {}

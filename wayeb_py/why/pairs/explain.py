@@ -1,8 +1,8 @@
 """Why a pattern over pairs was detected at an event of two entities, or why it was not.
 
-Where the event is one of the pair, its encounter is a word like any other, and what is told of it is too. Where it is
-none, the two were too far apart or one of them had not reported for too long (`apart`), and how far they got is told
-of their last encounter.
+Where the event counts for the pair, its encounter is a word like any other, and so is its explanation. Where it does
+not, the two were too far apart or one of them had not reported for too long (`apart`); the explanation then describes
+how far their last encounter got.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import pyarrow.compute as pc
 
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.errors import DataError
-from wayeb_py.why.apart import TwoTracks, too_far_text, too_old_text, tracks_of_two
-from wayeb_py.why.encounters import Encounters, Two, encounters_of
 from wayeb_py.why.explain import Explainer, rows_of
 from wayeb_py.why.explanation import Apart, Why
+from wayeb_py.why.pairs.apart import TwoTracks, too_far_text, too_old_text, tracks_of_two
+from wayeb_py.why.pairs.encounters import Encounters, Two, encounters_of
 from wayeb_py.why.words import one_array
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def explain_pair(
 def explain_pair_event(
     patterns: CompiledPatterns, tables: Mapping[str, pa.Table], name: str, two: Two, ts: pa.ChunkedArray, seq: int
 ) -> Why:
-    """Why a pattern was detected at the event of a pair that has a time, a column of one, and a number."""
+    """Why a pattern was detected at the event of a pair, given by its time (a column of one) and its number."""
     met = encounters_of(patterns, name, tables, [two])
     rows = rows_of(met, ts, seq, *met.first.get(two, (0, 0)))
     explainer = Explainer(patterns, met, name)
@@ -61,7 +61,7 @@ def explain_pair_event(
 
 
 def _explain_apart(patterns: CompiledPatterns, name: str, tracks: TwoTracks, met: Encounters, row: int) -> Why:
-    """Why there was nothing at an event that is none of the pair."""
+    """Why nothing was detected at an event that does not count for the pair."""
     begins = np.flatnonzero(met.chunk.fresh)
     apart = tracks.apart_at(row, len(begins))
     when = tracks.events.time_text(row)
@@ -82,7 +82,7 @@ def _explain_apart(patterns: CompiledPatterns, name: str, tracks: TwoTracks, met
 
 
 def _never_text(tracks: TwoTracks, apart: Apart) -> str | None:
-    """What is missing to two that never met in all of the data."""
+    """What two entities lack that never met in all of the data."""
     if apart.n_encounters:
         return None
     if apart.closest_m is None:

@@ -1,10 +1,10 @@
 """What `detected` and `since` cost: six fleet patterns and two that read them, one core.
 
-The same eight patterns are run over events that bring the answers along, as columns that were made from the
-detections of the six beforehand: `detected(SpeedSwing)` is then a Boolean of the event, `since(SpeedSwing)` a number.
-Both must find the same. The six alone are measured beside them.
+The same eight patterns run over events that bring the answers along, as columns made from the detections of the six
+beforehand: `detected(SpeedSwing)` is then a Boolean of the event, `since(SpeedSwing)` a number. Both must find the
+same. The six alone are measured beside them.
 
-Analysis: a pattern that reads others is stepped after them, over the same chunk, and what was found is a byte an event
+Analysis: a pattern that reads others is stepped after them, over the same chunk, and a detection is a byte an event
 that its letters look at. That should cost no more than a column that comes with the events. What the two patterns cost
 beyond the six is what two patterns with letters of their own cost.
 """
@@ -42,7 +42,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> pa.Table:
 
 
 def with_answers(events: pa.Table, found: pa.Table) -> pa.Table:
-    """The events with what was found of them: two Booleans, and the seconds since the one."""
+    """The events with their detections: two Booleans, and the seconds since the one."""
     vehicle, ts = events["vehicle_id"].to_numpy().astype(np.int64), events["ts"].cast(pa.int64()).to_numpy()
     by_vehicle = np.argsort(vehicle, kind="stable")
     first = np.concatenate([[0], np.flatnonzero(np.diff(vehicle[by_vehicle])) + 1])

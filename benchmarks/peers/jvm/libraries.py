@@ -1,5 +1,5 @@
-"""Peers that live in a JVM: their libraries come from Maven Central and are kept below benchmarks/data, their side of
-the measurement is compiled from java/ when it has changed."""
+"""Peers that live in a JVM: their libraries come from Maven Central and are kept below benchmarks/data, and their side
+of the measurement is compiled from java/ when it has changed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from benchmarks.inputs.fleet_events import FOLDER
 from benchmarks.peers.form import HERE, MissingError, java_tool
 
 KEPT = FOLDER / "peers"
-JAVA_OPTIONS = ("-Xmx3g", "-XX:+UseParallelGC")  # the collector for throughput, which all of them gain by
+JAVA_OPTIONS = ("-Xmx3g", "-XX:+UseParallelGC")  # the collector for throughput, from which all of them gain
 
 _POM = """<project><modelVersion>4.0.0</modelVersion><groupId>wayeb</groupId><artifactId>{name}</artifactId>
 <version>1</version><dependencies>{dependencies}</dependencies></project>"""
@@ -21,7 +21,7 @@ _ALONE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId><
 
 
 def from_maven(name: str, artefacts: tuple[str, ...], alone: bool = False) -> str:
-    """The class path of artefacts `group:artefact:version` and, unless `alone`, of all that they need."""
+    """The class path of artefacts `group:artefact:version` and, unless `alone`, of all their dependencies."""
     folder = KEPT / name
     stamp = folder / "artefacts"
     if not stamp.exists() or stamp.read_text() != " ".join(artefacts):

@@ -1,7 +1,7 @@
 """From an event offered to its detection out, in process: batches of 1, 100 and 10,000 events.
 
 Every batch is offered when the one before is done, and an event's latency is the time until `feed` has returned the
-detections of its batch. What an event waits for its batch to fill is the caller's choice and not counted.
+detections of its batch. The time that an event waits for its batch to fill is the caller's choice and does not count.
 
 analysis: a call costs some hundred microseconds whatever it carries (arrays are wrapped, columns looked up); batches
 of 100 share that among them, and from 10,000 on the events themselves are what costs.
@@ -60,7 +60,7 @@ def main() -> None:
         for name, quantile in QUANTILES.items():
             value_ms = float(np.quantile(latency_ms, quantile))
             experiment.row(batch_size=str(size), quantile=name, ms=value_ms)
-        # The spread that two records are compared by is that between stretches of the stream.
+        # Two records are compared by the spread between parts of the stream.
         stretches = np.array_split(seconds, REPEATS)
         experiment.record.repeats_s[f"batches of {size:,}"] = [float(stretch.sum()) for stretch in stretches]
         experiment.report(f"batches of {size:,}", len(offered) / float(seconds.sum()) / 1e6, "million events/s")

@@ -1,7 +1,7 @@
-"""How near two entities came, and why an event of one of them is none of the pair.
+"""How near two entities came, and why an event of one of them does not count for the pair.
 
-The operator of pairs runs once more, with a reach around the earth and everything fresh: its events are all that the
-two have, each with the distance and with how old the newest event of both is.
+The operator of pairs runs once more, with a reach around the earth and everything fresh: it gives all events of the
+two, each with the distance and with the age of both entities' newest events.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ import pyarrow as pa
 from wayeb_py.arrays import I64
 from wayeb_py.compiler.describe import amount_text, quantity_text
 from wayeb_py.dsl import meaning as m
-from wayeb_py.why.encounters import Encounters, Two, encounters_of
 from wayeb_py.why.explanation import Apart
+from wayeb_py.why.pairs.encounters import Encounters, Two, encounters_of
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
@@ -31,7 +31,7 @@ ALWAYS_S = Fraction(2**62, 10**9)  # 146 years, which is as many nanoseconds as 
 
 @dataclass(frozen=True, slots=True)
 class TwoTracks:
-    """All events of two entities from when both have reported on."""
+    """All events of two entities, from the moment when both have reported."""
 
     events: Encounters
     two: Two
@@ -52,7 +52,7 @@ class TwoTracks:
         return after - 1 if after else None
 
     def apart_at(self, row: int, n_encounters: int) -> Apart:
-        """Why the event is none of the pair, which met so many times."""
+        """Why the event does not count for the pair, which met so many times."""
         distance_m, is_fresh = self.events.pairs.distance_m, self._is_fresh
         older = np.maximum(*self._ages)
         closest = int(np.argmin(np.where(is_fresh, distance_m, np.inf)))

@@ -4,12 +4,12 @@ Every event has two to three vessels within a kilometre of it. The three pattern
 pair is measured (distance, approach, both speeds) and stepped. The others stop at the events of pairs: DuckDB and
 Polars join tables, cKDTree, STRtree and MEOS search slices of time (`benchmarks/references` says how). They run over
 the beginning of the same events, for they would take minutes over all of them, and every answer is compared: how many
-events of pairs, and a sum over who and when. The detections over those events are compared with numpy's, which gets its
-events of pairs from STRtree.
+events of pairs, and a sum over who and when. The detections over those events are compared with numpy's, which takes
+its events of pairs from STRtree.
 
 Analysis: the grid asks four cells for an event, whatever came before, and remembers who was near. A join by cell and
 time looks at everything that happened in a cell, so that it becomes slower the longer the data last; cutting time into
-buckets cures that, by hand, and is the fastest that a join of tables gets. A tree is built anew for each slice.
+buckets by hand cures that, and is the fastest join of tables. A tree is built anew for each slice.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from __future__ import annotations
 import importlib.util
 import os
 
-os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks when it is first imported
+os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks at its first import
 
 import statistics
 from collections.abc import Callable
@@ -52,7 +52,7 @@ def recognise(patterns: wayeb_py.Patterns, events: pa.Table) -> list[pa.Table]:
 
 
 def search(heard: Heard, told: list[Answer] | None = None) -> int:
-    """How many events of pairs the grid finds; what they are is told where that is asked for."""
+    """How many events of pairs the grid finds; the pairs themselves only where the caller asks."""
     n_vessels = int(heard.vessel.max()) + 1
     meetings = Meetings(heard.reach_m, heard.fresh_s, 1)
     meetings.grow(n_vessels)

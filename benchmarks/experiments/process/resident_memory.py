@@ -24,7 +24,7 @@ MOST_GB = 1.5
 
 
 def peak_resident_bytes(command: list[str]) -> int:
-    """Runs a command and returns the most memory that it had resident."""
+    """Runs a command and returns its greatest resident memory."""
     child = os.posix_spawn(command[0], command, os.environ)
     _, status, usage = os.wait4(child, 0)
     if os.waitstatus_to_exitcode(status) != 0:

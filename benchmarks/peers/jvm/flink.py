@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from benchmarks.peers.form import MissingError, java_tool
-from benchmarks.peers.jvm import KEPT
+from benchmarks.peers.jvm.libraries import KEPT
 
 VERSION = "2.3.0"
 # Flink's own serialisers reach into the JVM's classes, which must be opened to them.

@@ -1,15 +1,15 @@
 """How pairs grow: with the number of vessels at a constant density, and with the number in one harbour.
 
 At sea, from ten vessels to a million, every event has 2.5 others within a kilometre; the three patterns of `pairs` are
-run over events in memory, on one core. In the harbour everybody is within a kilometre of everybody else. The growth
+run over events in memory, on one core. In the harbour every vessel is within a kilometre of every other. The growth
 exponent is that of the time which all vessels take for as many reports each: the slope, on logarithmic axes, of the
-time an event takes against vessels, and one. The events of pairs are compared with those of shapely's STRtree, at
-every size.
+time an event takes against vessels, and one. The events of pairs are compared with those of shapely's STRtree, at every
+size.
 
 Analysis: at sea an event asks as many cells and meets as many others whatever the number of vessels, so the exponent is
 1 but for what leaves the caches: a million vessels' positions, pairs and states do not fit. In the harbour every event
-is one of as many pairs as there are others, and each of them is measured and stepped: that is quadratic, and must be
-so for the harbour alone. A sea around it costs what it costs without the harbour.
+counts for as many pairs as there are others, and each of them is measured and stepped: that is quadratic, and must be
+so for the harbour alone. A sea around it costs the same as without the harbour.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from functools import partial
 import pyarrow as pa
 
 import wayeb_py
-from benchmarks.experiments.pairs import BATCH_ROWS, FRESH_S, search
 from benchmarks.experiments.scaling import growth
+from benchmarks.experiments.several.pairs import BATCH_ROWS, FRESH_S, search
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
 from benchmarks.harness.record import Value
 from benchmarks.inputs.open_sea import REACH_M, SEED, STREAM, make_sea
@@ -35,7 +35,7 @@ HARBOUR = {"quick": [20, 40, 80], "usual": [25, 50, 100, 200, 400]}
 # events at least; reports of each vessel at least; events of pairs in the harbour
 N_EVENTS = {"quick": (50_000, 3, 200_000), "usual": (2_000_000, 10, 20_000_000)}
 CHECKED_EVENTS = 20_000  # at least; as many as there are vessels where those are more
-HARBOUR_M = 700.0  # its side: everybody is within reach of everybody else
+HARBOUR_M = 700.0  # its side: every vessel is within reach of every other
 MOST_AT_SEA, MOST_IN_HARBOUR = 1.1, 2.1
 N_SEA, N_HARBOUR = 5_000, 200  # both at once
 MOST_TOGETHER = 1.25
