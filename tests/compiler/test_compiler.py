@@ -110,7 +110,7 @@ def over_budget_is_another_example() -> Iterator[None]:
 
 @settings(max_examples=400 * N_EXAMPLES_FACTOR)
 @given(REGEXES, EVENT_LISTS)
-def test_automata_accept_the_stretches_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
+def test_automata_accept_the_spans_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
     compiled, word = Compiled(regex), word_of(events)
     symbols = minterms_in(word, compiled.alphabet, compiled.letters)
     expected = SpanFinder(word).spans(regex)

@@ -130,7 +130,7 @@ def test_jars_that_cannot_be_fetched_are_told_with_a_remedy(tmp_path: Path, monk
     assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
 
 
-def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
+def test_a_broker_dies_with_the_process_that_started_it(broker: Broker) -> None:
     program = (
         "import os, signal\n"
         "from tools.kafka.broker import Broker\n"
