@@ -294,10 +294,12 @@ def detected(patterns: wayeb_py.Patterns, table: pa.Table) -> dict[str, set[tupl
 
 
 def compiled(data_set: DataSet, ports: Ports, folder: Path) -> wayeb_py.Patterns:
+    """The patterns of pairs whose columns the events have; those of one vessel are for test_table."""
     rows = [f'"{name}",{lon},{lat}' for name, (lon, lat) in ports.items()]
     (folder / "ports.csv").write_text("\n".join(["name,lon,lat", *rows]) + "\n")
     file = ROOT / "patterns/maritime/encounters.sre"
     whole = wayeb_py.compile(file, places={"port": folder / "ports.csv", "coast": COAST})
+    whole = whole.select([pattern.name for pattern in whole.meaning.patterns if pattern.pair is not None])
     return leave_out_missing(whole, events_of(data_set).column_names)[0]
 
 

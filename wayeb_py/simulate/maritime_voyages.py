@@ -12,6 +12,8 @@ import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE, ports
+from wayeb_py.simulate.maritime_duos import Duos, Wake, course_and_kn
+from wayeb_py.simulate.maritime_pilots import AFTER_MS, PILOT, WAITING, Pilots
 from wayeb_py.simulate.maritime_scenes import (
     ANCHORED,
     COASTING,
@@ -42,6 +44,7 @@ from wayeb_py.simulate.traffic import metres_between
 
 # What a vessel is at, in the order of a voyage.
 IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)
+LED = 9  # or with another vessel, which says where
 
 TICK_MS = 60_000
 SLOW_KN, SLOW_WITHIN_M = 4.5, 1500.0  # close to a port
@@ -52,6 +55,8 @@ MOST_TURN_DEG = 24.0  # in a minute
 TURNS_AT_ONCE_M = 2500.0  # closer than this to where it goes
 JOINS_WITHIN_M = 900.0  # one passage ends here before the next, so that the turn is not overshot
 FORGET_RATE = 0.08  # departures at which the crew forgets to change the status
+OUTER_PORTS = 3  # at either end of the coast, between which leaders of duos sail
+NEVER = 1 << 60
 
 
 class Voyages:
@@ -96,7 +101,31 @@ class Voyages:
         self.hides = np.zeros(n, np.bool_)  # goes faster while it is silent
         self.last_ms = np.zeros(n, np.int64)  # of the last message
         self.began_ms = np.zeros(n, np.int64)  # of the first message of a scene or an approach; 0 if there is none yet
+        self.duos = Duos(n)
+        self.pilots = Pilots(n, 2 * self.duos.n)
+        self.duo_of = np.full(n, -1)  # of leaders
+        self.duo_of[self.duos.leader] = np.arange(self.duos.n)
+        self._sign_on()
         self.now = 0
+
+    def _sign_on(self) -> None:
+        """Gives leaders, companions and pilots their types, ports and seconds of the minute."""
+        random, duos, pilots = self.random, self.duos, self.pilots
+        leader, companion = duos.leader, duos.companion
+        self.type[leader], self.type[companion] = duos.types(0), duos.types(1)
+        self.cruise_kn[leader] = duos.leaders_kn(random)
+        self.remaining[leader] = random.integers(0, 40, duos.n)
+        west = random.random(duos.n) < 0.5
+        outer = random.integers(0, OUTER_PORTS, duos.n)
+        self.port[leader] = np.where(west, outer, self.n_mainland - 1 - outer)
+        self.port[companion] = self.port[leader]
+        self.port[pilots.vessel], self.type[pilots.vessel] = pilots.port, PILOT
+        self.offset_ms[leader] %= TICK_MS - 3_000
+        self.offset_ms[companion] = self.offset_ms[leader] + random.integers(500, 2_500, duos.n)
+        led = np.concatenate([companion, pilots.vessel])
+        self.remaining[led] = NEVER
+        self.destination = self.port.copy()
+        self.lon, self.lat = self.port_lon[self.port].copy(), self.port_lat[self.port].copy()
 
     def move(self) -> Bool:
         """Moves all vessels by one tick; true for those that come to the end of what they are at."""
@@ -109,7 +138,48 @@ class Voyages:
         self._sail(np.flatnonzero(sailing), noise, arrived)
         self._follow_shore(np.flatnonzero(self.phase == ALONG_SHORE))
         self._play_scene(np.flatnonzero(self.phase == AT_SITE))
+        self._lead_companions()
+        self._send_pilots()
         return arrived
+
+    def _lead_companions(self) -> None:
+        """Companions of duos are where their leaders were, or play beside them."""
+        duos, leader, who = self.duos, self.duos.leader, self.duos.companion
+        phase = self.phase[leader]
+        duos.count(np.isin(phase, (ALONG_LANE_OUT, ALONG_LANE_IN)), phase == FROM_SITE)
+        now = Wake(
+            *(values[leader] for values in (self.lon, self.lat, self.track, self.course, self.heading)), phase == IN_PORT
+        )
+        lon, lat, wake = duos.places(now)
+        self._put(who, lon, lat, np.where(wake.lies, IN_PORT, LED))
+        still = self.speed_kn[who] < 0.5
+        self.course[who] = np.where(still, wake.course, self.course[who])
+        self.heading[who] = np.where(still, wake.heading, self.heading[who])
+
+    def _send_pilots(self) -> None:
+        """Pilot boats sail to the ships that come in, and home again."""
+        pilots, who = self.pilots, self.pilots.vessel
+        lon, lat = self.port_lon[self.destination], self.port_lat[self.destination]
+        away_m = metres_between(self.lon, self.lat, lon, lat)
+        coming = self.phase == TO_PORT
+        called = pilots.choose(coming, self.destination, self.type, self.cruise_kn, away_m)
+        ship_ms = self.offset_ms[pilots.ship[called]]
+        after = np.where(ship_ms + AFTER_MS < TICK_MS, AFTER_MS, -AFTER_MS)
+        self.offset_ms[who[called]] = ship_ms + after
+        ship = np.maximum(pilots.ship, 0)
+        ships = self.lon[ship], self.lat[ship], self.track[ship]
+        home = self.port_lon[pilots.port], self.port_lat[pilots.port]
+        at_lon, at_lat = pilots.move((self.lon[who], self.lat[who]), ships, ~coming[ship], home)
+        self._put(who, at_lon, at_lat, np.where(pilots.state == WAITING, IN_PORT, LED))
+
+    def _put(self, who: I64, lon: F64, lat: F64, phase: I64) -> None:
+        """Vessels are where they are said to be, and their course and speed are those of the way there."""
+        course, speed_kn = course_and_kn(self.lon[who], self.lat[who], lon, lat)
+        moves = speed_kn > 0.01
+        self.course[who] = self.track[who] = np.where(moves, course, self.course[who])
+        self.heading[who] = np.where(moves, course + self.random.uniform(-3, 3, len(who)), self.heading[who])
+        self.speed_kn[who] = np.where(phase == IN_PORT, self.speed_kn[who], speed_kn)
+        self.lon[who], self.lat[who], self.phase[who] = lon, lat, phase
 
     def _sail(self, who: I64, noise: npt.NDArray[np.float32], arrived: Bool) -> None:
         """Towards the next point of the voyage, slowly near a port."""
@@ -134,7 +204,7 @@ class Voyages:
         self.lon[who] += step_m * np.sin(np.radians(track)) / scale
         self.lat[who] += step_m * np.cos(np.radians(track)) / METRES_A_DEGREE
         self.track[who], self.speed_kn[who] = track, speed_kn
-        self.course[who] = track + 1.5 * noise[1, who]
+        self.course[who] = track + 1.5 * np.clip(noise[1, who], -3, 3)
         self.heading[who] = self.course[who] + 2.0 * np.clip(noise[2, who], -3, 3)
 
         has_via = self.has_via[who]
@@ -206,6 +276,8 @@ class Voyages:
 
     def _head_for(self, who: I64, phase: int) -> None:
         """Where the next passage leads: it leaves a lane, or joins it, in the direction in which the vessel sails."""
+        if not len(who):
+            return
         self.phase[who] = phase
         if phase in (TO_LANE, FROM_SITE):
             self._join_lane(who, phase)
@@ -251,6 +323,11 @@ class Voyages:
         random, k = self.random, len(who)
         self.destination[who] = (self.port[who] + random.integers(1, self.n_mainland, k)) % self.n_mainland
         scene = choose_scenes(random, self.type[who])
+        leads = self.duo_of[who] >= 0
+        scene[leads] = self.duos.agree(self.duo_of[who[leads]])
+        outer = random.integers(0, OUTER_PORTS, k)
+        across = np.where(self.port[who] < self.n_mainland // 2, self.n_mainland - 1 - outer, outer)
+        self.destination[who] = np.where(leads, across, self.destination[who])
         self.scene[who] = scene
         self.site_lon[who], self.site_lat[who], self.site[who] = choose_sites(random, scene)
         self.left[who] = False

@@ -32,8 +32,9 @@ def join_schemas(emitted: Iterable[str], parts: Sequence[DetectionSchema]) -> De
         common_type(part.key_type for part in parts),
         *_common_time(parts),
         {name: common_type(part.emitted.get(name, pa.null()) for part in parts) for name in emitted},
-        has_silences=any(part.has_silences for part in parts),
+        has_decided=any(part.has_decided for part in parts),
         has_pairs=any(part.has_pairs for part in parts),
+        has_kept=any(part.has_kept for part in parts),
     )
 
 
