@@ -100,6 +100,6 @@ def subroutine(function: Callable[..., Any]) -> Any:
 
 
 def load_every_kernel() -> None:
-    """Compiles whatever is not in the cache yet, so that nobody waits for it later."""
+    """Compiles whatever is not in the cache yet, so that no run waits for it later."""
     for each in Kernel.every:
         each.load_all()

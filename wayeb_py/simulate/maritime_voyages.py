@@ -48,7 +48,7 @@ LED = 9  # or with another vessel, which says where
 
 TICK_MS = 60_000
 SLOW_KN, SLOW_WITHIN_M = 4.5, 1500.0  # close to a port
-HIDDEN_KN = 5.0  # faster than usual, when nobody hears
+HIDDEN_KN = 5.0  # faster than usual, when no receiver hears
 CALL_MESSAGES = 3  # at the berth
 AHEAD_DEG = 0.03  # of longitude: what a vessel on a lane steers for
 MOST_TURN_DEG = 24.0  # in a minute

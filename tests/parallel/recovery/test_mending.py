@@ -203,7 +203,7 @@ def test_what_is_made_again_is_told(copied: Path) -> None:
     assert found(copied) == expected(events())
 
 
-def test_a_checkpoint_of_before_there_was_a_ledger_goes_on(copied: Path) -> None:
+def test_a_checkpoint_from_before_the_ledger_still_works(copied: Path) -> None:
     (copied / "checkpoint" / "batches.ndjson").unlink()
     assert goes_on(copied) is None
     assert read_ledger(copied / "checkpoint" / "batches.ndjson").is_whole
@@ -223,7 +223,7 @@ def test_a_stream_never_begins_again_by_mistake(copied: Path, more: tuple[str, .
 
 
 @pytest.mark.parametrize("n_lost", [1, 2, 3])
-def test_output_of_batches_that_nobody_knows_is_put_away_and_found_again(copied: Path, n_lost: int) -> None:
+def test_output_of_unknown_batches_is_put_away_and_found_again(copied: Path, n_lost: int) -> None:
     checkpoint, said = copied / "checkpoint", list[str]()
     (checkpoint / "batches.ndjson").unlink()
     for number in range(7 - n_lost, 7):

@@ -293,7 +293,7 @@ def kept_in(folder: Path) -> None:
         checkpoint.write(Manifest("old", "folder", "id", "ts", "s", episodes=False))
 
 
-def test_a_checkpoint_of_somebody_else_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_stream_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "spark").mkdir()
     with Checkpoint(tmp_path) as checkpoint, pytest.raises(DataError, match="not one of wayeb"):
         checkpoint.read()
