@@ -20,7 +20,7 @@ from wayeb_py.simulate.maritime_scenes import HANDING_OVER, KN_IN_M_S, MEETING, 
 KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK, SUPPLYING, TOWING, DOUBLING = range(8)
 AGREED_SCENE = np.array([NONE, NONE, MEETING, NONE, MEETING, HANDING_OVER, NONE, NONE])
 
-A_DUO_FOR = 6  # vessels
+A_DUO_FOR = 8  # vessels
 # By crew: leader's and companion's type, leader's knots, minutes between them, what they agree on in turn.
 CREWS = (
     ("cargo", "cargo", (9.5, 11.5), 2, (KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK)),
