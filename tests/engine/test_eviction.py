@@ -125,7 +125,7 @@ def test_a_crowd_that_has_left_does_not_stay_for_being_many() -> None:
 
 
 def test_entities_whose_events_are_all_held_back_stay_while_others_leave() -> None:
-    """Nothing is remembered of them yet: arrays of what is remembered end before they do."""
+    """Nothing is remembered of them yet: arrays of the memory end before they do."""
     patterns = wayeb_py.compile(
         "stream s { key id time ts in s lateness 10 s forget after 20 s }\npattern P := (v > prev(v)){2,}\n"
     )

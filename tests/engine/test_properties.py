@@ -244,7 +244,7 @@ def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
     both = replace(scene, patterns=tuple(data.draw(st.permutations((*scene.patterns, *added)))))
     before, after = scene.job(), both.job()
     patterns, more = before.compile(), after.compile()
-    # A pattern that means the same as an older one goes on with the older one's state, whatever its name.
+    # A pattern that means the same as an older one continues with the older one's state, whatever its name.
     known = {pattern.fingerprint for pattern in patterns.compiled}
     assume(not any(p.fingerprint in known for p in more.compiled if p.name.startswith("Q")))
     recogniser = wayeb_py.Recogniser(patterns, order="sorted")

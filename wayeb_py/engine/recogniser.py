@@ -52,8 +52,7 @@ class Recogniser:
     set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
     `own_input`: the fed events are an input of their own, not the rest of the one before, so that they may repeat
-    events, which are set aside (`repeats`). `plans` are orders in which the members of rules are joined, by the names of
-    the rules.
+    events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
     """
 
     def __init__(

@@ -131,9 +131,9 @@ def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """A file that other workers, who do the same at the same time, never see by half."""
+    """A file that other workers, which do the same at the same time, never see by half."""
     with whole_file(path, durable=False) as whole:
         whole.write(data)
         file = whole.open()
         file.flush()
-        os.utime(file.fileno(), (0, 0))  # older versions of numba go by the time
+        os.utime(file.fileno(), (0, 0))  # older versions of numba compare times

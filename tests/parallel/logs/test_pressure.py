@@ -55,7 +55,7 @@ def every_second(n: int, per_s: int = 1) -> Schedule:
 def recognise_for(
     timetable: Timetable, capacity: Capacity, *, batch_s: float, per_s: float, wall_s: float
 ) -> tuple[SourceState, int]:
-    """A recogniser that takes what is offered, and then is busy: for `batch_s`, and for each event."""
+    """A recogniser that takes every offered event, and then is busy: for `batch_s`, and for each event."""
     state = SourceState(0.0, 0.0, 0, 0)
     now_s = 0.0
     while now_s < wall_s:

@@ -116,7 +116,7 @@ def found(folder: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stream that has run for some batches; its events have an order that their names do not tell."""
+    """A stream that has run for some batches; the names of its files do not show the order of its events."""
     folder = tmp_path_factory.mktemp("ran")
     add(events().slice(0, 200), folder / "events", "b.parquet")
     run(folder)

@@ -222,7 +222,7 @@ def test_a_topic_is_the_same_whatever_its_brokers_are_called_and_another_once_it
     now = begin("kafka://h:1,g:2/t", PATTERNS, False, ids)
     refuse_other(before, now, tmp_path)
     refuse_other(known, now, tmp_path)
-    refuse_other(known, begin("kafka://g:2/t", PATTERNS, False), tmp_path)  # whose brokers tell nothing
+    refuse_other(known, begin("kafka://g:2/t", PATTERNS, False), tmp_path)  # whose brokers give no ids
     with pytest.raises(DataError, match="the id of topic t was 1, and is 2"):
         refuse_other(known, begin("kafka://h:1/t", PATTERNS, False, ids | {"the id of topic t": "2"}), tmp_path)
     with pytest.raises(DataError, match="the cluster of topic t was C, and is D"):

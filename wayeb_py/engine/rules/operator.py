@@ -108,7 +108,7 @@ class RuleOperator:
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
-        """The matches that are decided by the time that the data reach: of the others nobody knows."""
+        """The matches that are decided by the time that the data reach: the others stay undecided."""
         running, _ = self._make()
         if not self._reached_s:
             return self._told(running.begin())

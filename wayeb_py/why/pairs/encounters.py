@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ROLES: tuple[m.Role, m.Role] = ("a", "b")
 Two = tuple[str, str]  # the keys of a and b, as texts
-KEPT: dict[str, Any] = {  # what is kept of an event of a pair, and its type
+KEPT: dict[str, Any] = {  # the columns kept of an event of a pair, and their types
     "number": np.int64, "ts": np.int64, "seq": np.int64, "elapsed": np.int64, "fresh": np.uint8, "row": np.int32,
     "a": np.int64, "b": np.int64, "distance_m": np.float64,
 }  # fmt: skip
