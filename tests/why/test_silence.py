@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from wayeb_py.why.encounters import encounters_of
 
 import wayeb_py
 from tests.cli.ended_command import Wayeb
 from tests.engine.test_silence import SILENCES, compiled, events, expected
-from wayeb_py.why.encounters import encounters_of
 from wayeb_py.why.entity_words import words_of
 from wayeb_py.why.explain import Explainer, explain
 from wayeb_py.why.explanation import Why
