@@ -9,11 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from wayeb_py.dsl.node import compared_fields
 
 _Part = TypeVar("_Part")
+# Asked for every field of every part, of a few dozen classes.
+_is_part_class: Any = cache(is_dataclass)
 
 
 def parts_of(part: Any) -> list[Any]:
@@ -22,8 +25,8 @@ def parts_of(part: Any) -> list[Any]:
     for name in compared_fields(type(part)):
         value = getattr(part, name)
         if isinstance(value, tuple):
-            found.extend(item for item in value if is_dataclass(item))
-        elif is_dataclass(value):
+            found += [item for item in value if _is_part_class(type(item))]
+        elif _is_part_class(type(value)):
             found.append(value)
     return found
 
@@ -68,6 +71,6 @@ def _rebuilt(part: Any, made: dict[int, Any]) -> Any:
             items = tuple(made.get(id(item), item) for item in value)
             if any(new is not old for new, old in zip(items, value, strict=True)):
                 fields[name] = items
-        elif is_dataclass(value) and made[id(value)] is not value:
+        elif _is_part_class(type(value)) and made[id(value)] is not value:
             fields[name] = made[id(value)]
     return replace(part, **fields) if fields else part

@@ -122,7 +122,9 @@ def test_the_kernels_see_only_arrays_and_each_other() -> None:
     for path in paths:
         names = [name for _, name in imports_of(path) if name.split(".")[0] not in STANDARD]
         assert [
-            name for name in names if not is_below(name, "numpy", "numba", "wayeb_py.kernels.cache", *kernels)
+            name
+            for name in names
+            if not is_below(name, "numpy", "numba", "llvmlite", "wayeb_py.kernels.cache", *kernels)
         ] == [], path
 
 
