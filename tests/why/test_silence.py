@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from wayeb_py.why.encounters import encounters_of
+from wayeb_py.why.pairs.encounters import encounters_of
 
 import wayeb_py
 from tests.cli.ended_command import Wayeb

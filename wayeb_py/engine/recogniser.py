@@ -92,7 +92,7 @@ class Recogniser:
         self._rules: RuleOperator | None = None
         self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
-            from wayeb_py.engine.clocked import (  # for start-up time: most have no clock
+            from wayeb_py.engine.clock_operators import (  # for start-up time: most have no clock
                 clocked_operators,
                 make_clock,
                 rule_operator,

@@ -27,7 +27,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
-from wayeb_py.engine.clocked import make_clock
+from wayeb_py.engine.clock_operators import make_clock
 from wayeb_py.engine.pairs.operator import PairOperator
 from wayeb_py.engine.pairs.rows import NewestPicker
 from wayeb_py.engine.pairs.source import ticks_per_s_of
