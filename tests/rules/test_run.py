@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py.errors import DataError, EventsError
+from wayeb_py.errors import DataError, EventsError, PatternError
 from wayeb_py.patterns import Patterns
 
 HEAD = """
@@ -148,6 +148,12 @@ def test_an_episode_is_known_at_the_event_that_ends_it_or_when_its_entity_is_for
     assert found(text, tmp_path, ships=ships) == [(1, 2), (2, 1)]
     assert times(text, tmp_path, ships=ships) == [(0, 1, 7), (1, 1, 51)]
     assert times(text, tmp_path, ships=ships[:-1]) == [(0, 1, 7)]  # of the second nobody knows
+
+
+def test_where_an_episode_of_a_pair_was_is_not_known(tmp_path: Path) -> None:
+    text = "rule R := x: episode of Meet, y: ships where distance(x, y) < 1 km within 9 s"
+    with pytest.raises(PatternError, match="where an episode of `Meet` was is not known yet"):
+        compiled(text, tmp_path)
 
 
 # Absence and `once for`.
