@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py.errors import DataError, EventsError
+from wayeb_py.errors import DataError, EventsError, PatternError
 from wayeb_py.patterns import Patterns
 
 HEAD = """
@@ -148,6 +148,23 @@ def test_an_episode_is_known_at_the_event_that_ends_it_or_when_its_entity_is_for
     assert found(text, tmp_path, ships=ships) == [(1, 2), (2, 1)]
     assert times(text, tmp_path, ships=ships) == [(0, 1, 7), (1, 1, 51)]
     assert times(text, tmp_path, ships=ships[:-1]) == [(0, 1, 7)]  # of the second nobody knows
+
+
+def test_an_episode_of_a_pair_is_over_by_the_clock_though_no_event_comes(tmp_path: Path) -> None:
+    text = """rule R := x: ships where x.speed > 20
+        unless e: episode of Meet where x.ts - e.ts in 0..6 s and x.speed > e.n_detections emit x.id as a"""
+    patterns = compiled(text, tmp_path)
+    recogniser = wayeb_py.Recogniser(patterns)
+    ships = [*(ship(t, key) for t in range(5) for key in (1, 2)), ship(6, 3, speed=30.0, lat=50.0)]
+    tables = [recogniser.feed(pa.Table.from_pylist(some, SHIPS)) for some in (ships, [ship(40, 4, lat=60.0)])]
+    tables.append(recogniser.finish())
+    assert [row["a"] for table in tables for row in table if row["pattern"] == "R"] == []
+
+
+def test_where_an_episode_of_a_pair_was_is_not_known(tmp_path: Path) -> None:
+    text = "rule R := x: episode of Meet, y: ships where distance(x, y) < 1 km within 9 s"
+    with pytest.raises(PatternError, match="where an episode of `Meet` was is not known yet"):
+        compiled(text, tmp_path)
 
 
 # Absence and `once for`.
