@@ -205,15 +205,18 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
             ahead[at, 2 * (band - low)] = bucket
             ahead[at, 2 * (band - low) + 1] = min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)
             prefetch(head, bucket)
-    near = row + NEAR
-    if near < entity.shape[0]:
-        at = near % FAR
-        for nth in range(3):
-            bucket = ahead[at, 2 * nth]
-            for place in range(bucket, bucket + ahead[at, 2 * nth + 1]):
-                j = np.int64(head[place & mask])
-                if j >= 0:
-                    prefetch(body, j * 8)
+    for depth in range(2):
+        near = row + NEAR - depth * NEAR // 2
+        if near < entity.shape[0]:
+            at = near % FAR
+            for nth in range(3):
+                bucket = ahead[at, 2 * nth]
+                for place in range(bucket, bucket + ahead[at, 2 * nth + 1]):
+                    j = np.int64(head[np.uint64(place & mask)])
+                    if depth > 0 and j >= 0:
+                        j = np.int64(links[_link_of(j, NEXT)])
+                    if j >= 0:
+                        prefetch(body, j * 8)
     # Then the pairs of each, one after the other as its list has them.
     for nth in range(3):
         soon = row + NEAR - 3 * nth
