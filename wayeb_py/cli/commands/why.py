@@ -58,7 +58,8 @@ def explain_detection(
         words = words_of(patterns, events.table, entity, events.reaches_s)
         why = explain(patterns, words, pattern, entity, at_s, place)
     else:
-        why = explain_pair(patterns, {patterns.meaning.stream.name or "": events.table}, pattern, (entity, other), at_s)
+        tables = {patterns.meaning.stream.name or "": events.table}
+        why = explain_pair(patterns, tables, pattern, (entity, other), at_s, events.reaches_s)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:
