@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
 from wayeb_py.rules.output import Matches, Output
 from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
+
+if TYPE_CHECKING:
+    from wayeb_py.rules.planning.build import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
 SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept
@@ -55,6 +58,7 @@ class Network:
         self.tables: dict[str, Table] = {}
         self.nodes: list[Node] = []
         self.outputs: dict[str, Output] = {}
+        self.plans: dict[str, Plan] = {}  # of each query that was built, by its name
         self.clocks: dict[str, int] = {}
         self._known: dict[Hashable, Any] = {}
         self._number = 0

@@ -44,8 +44,8 @@ class Running:
         self._inputs, self._words = inputs, words
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(inputs.all.functions, inputs.all.knowledge, words, ticks)
-        fixed = [name for name, facts in inputs.facts.items() if facts.stream is None]
-        self.plans = make_plans(inputs.meaning, ticks, values, inputs.type_of, fixed)
+        self.fixed = tuple(name for name, facts in inputs.facts.items() if facts.stream is None)
+        self.plans = make_plans(inputs.meaning, ticks, values, inputs.type_of, self.fixed)
         self._files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
         samples = {
             kept: {
