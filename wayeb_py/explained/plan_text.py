@@ -72,9 +72,9 @@ def part_text(part: PlanPart, one: PlannedRule) -> str:
     query, ticks = one.plan.query, one.ticks_per_s
     if not part.parts:
         member = one.members[part.members[0]]
-        where = conditions_text(part.where[0], query, ticks)
+        asked = conditions_text(part.where[0], query, ticks)
         ranges = _RANGES[member.over].format(member.of or "the stream")
-        return f"{member.name}: {ranges}{f' where {where}' if where else ''}"
+        return f"{member.name}: {ranges}{f' where {asked}' if asked else ''}"
     texts = []
     for links, where in zip(part.links, part.where, strict=True):
         looked_up = conditions_text(links, query, ticks)

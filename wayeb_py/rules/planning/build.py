@@ -119,15 +119,11 @@ class _Builder:
 
     def _join(self, left: _Made, right: _Made) -> _Made:
         links, conditions = self.query.crossing(left.group, right.group)
-        group = next(group for group in self._groups() if left.group <= group)
-        lifetimes = (self._lifetime(side, group - side.group) for side in (left, right))
+        # A side is looked up by tuples of the other: rows of the other members come to the joined tuples.
+        lifetimes = (self._lifetime(left, right.group), self._lifetime(right, left.group))
         node = self.network.join(left.node, right.node, _on(left, right, links, conditions), "", *lifetimes)
         members = left.members + right.members
         return _Made(PlanPart(node, members, (left.part, right.part), (tuple(links),), (tuple(conditions),)))
-
-    def _groups(self) -> Iterable[frozenset[int]]:
-        yield self.query.own
-        yield from (frozenset(absence.members) for absence in self.query.unless)
 
     def _without(self, tree: Without) -> _Made:
         """The absences that stand side by side become one node."""
