@@ -1,4 +1,4 @@
-"""What a rule needs and does is never more than its bounds say, and as much where the events come as fast as they may."""
+"""What a rule needs and does is never more than its bounds say, and as much where events come as fast as they may."""
 
 from __future__ import annotations
 

@@ -238,7 +238,7 @@ class _Bounded:
         """What one row of a member costs in a part: combinations that are looked at and tuples that are made."""
         if not part.parts:
             return 0
-        side = next((inner for inner in part.parts if member in {number for one in inner.every() for number in one.members}), None)
+        side = next((inner for inner in part.parts if any(member in one.members for one in inner.every())), None)
         if side is None:
             return 0
         cost = self._work(side, member)

@@ -33,7 +33,7 @@ def condition_text(condition: AnyCondition, query: Query, ticks_per_s: int) -> s
                 return f"{name(first[0])} = {name(second[0])}"
             one, several = (first, second) if len(first) == 1 else (second, first)
             return f"{name(one[0])} in {{{', '.join(map(name, several))}}}"
-        case Within(first, second, least, most):
+        case Within(first, second):
             return _within_text(condition, query, name(first), name(second), ticks_per_s)
         case Near(first, second, reach_m, less):
             one_name, other_name = (query.members[side[0].member].name for side in (first, second))

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.explained import times_text
+from wayeb_py.dsl.wording import counted
 from wayeb_py.explained.condition_text import conditions_text
 from wayeb_py.explained.planned import PlannedRule
 from wayeb_py.rules.planning.build import PlanPart
@@ -25,15 +26,17 @@ AtNode = Callable[[PlanPart], str]
 """What stands behind the line of a part."""
 
 
-def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], by_sample: bool = False) -> Iterator[str]:
-    """All that is known of a rule before it runs; `others` are the rules of its file."""
+def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], n_sampled: int | None = None) -> Iterator[str]:
+    """All that is known of a rule before it runs; `others` are the rules of its file, `n_sampled` the events by which
+    sizes were estimated."""
     yield f"rule {one.rule.name}"
     yield ""
     yield f"  {tier_text(one.rule)}"
-    yield f"  plan: {text_of(one.plan.tree, one.plan.query)}"
+    yield f"  plan: {order_text(one)}"
     yield from (f"    {line}" for line in tree_lines(one, estimate))
-    sizes = "a sample of the events" if by_sample else "guesses, and the files of facts"
-    yield f"  sizes: tuples at a time, by {sizes}"
+    told = "guesses" if n_sampled is None else f"a sample of {counted(n_sampled, 'event')}"
+    facts = " and the files of facts" if one.fixed else ""
+    yield f"  sizes: tuples at a time, by {told}{facts}"
     shared = list(shared_lines(one, others))
     if shared:
         yield "  shared"
@@ -43,6 +46,11 @@ def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], by_sample: bool 
     yield from (f"    {line}" for line in times_text(one.rule, one.times, one.ticks_per_s, fixed))
     if one.rule.once_for:
         yield f"    that {' and '.join(one.rule.once_for)} had a match: as long as another can come"
+
+
+def order_text(one: PlannedRule) -> str:
+    """The order in which a rule joins its members, as `--plan` takes it."""
+    return text_of(one.plan.tree, one.plan.query)
 
 
 def tier_text(rule: m.Rule) -> str:

@@ -55,7 +55,8 @@ class AnyCondition(Protocol):
 class Expression:
     """A function of columns that gets their arrays, in order, and returns one; as a condition, of truth values.
 
-    `name` is what it means: expressions with the same name and columns are the same. `text` is what a reader sees of it.
+    `name` is what it means: expressions with the same name and columns are the same. `text` is what a reader
+    sees of it.
     """
 
     columns: tuple[Column, ...]
