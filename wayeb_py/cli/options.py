@@ -55,7 +55,7 @@ ForcedPlans = Annotated[
     typer.Option(
         "--plan",
         metavar='"RULE: MEMBER..."',
-        help="The order in which a rule joins its members, parentheses first; `wayeb explain --plan` alone shows plans.",
+        help="The order in which a rule joins its members, parentheses first; `wayeb explain --plan` shows plans.",
     ),
 ]
 ChosenPatterns = Annotated[

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from math import inf, prod
+from math import inf
 
 from wayeb_py.dsl.semantics.rules.lifetimes import lasts_of
 from wayeb_py.explained.planned import PlannedRule
@@ -74,8 +74,9 @@ class _Bounded:
             n: Number = 0
             if part.node.memory is not None:
                 n += self._needed(part, part.members, part.node.memory.lifetime)
-            if isinstance(part.node, Waiting):
-                n += self._needed(part.parts[0], part.members, part.node.awaits)
+            if part.absences:  # it holds those that wait, or stand
+                awaits = part.node.awaits if isinstance(part.node, Waiting) else None
+                n += self._needed(part.parts[0], part.members, awaits)
             before = stored.get(part.node.number, (part, inf))
             stored[part.node.number] = before[0], min(n, before[1])
         had: Number = 0
@@ -207,8 +208,8 @@ class _Bounded:
     def _needed(self, part: PlanPart, members: tuple[int, ...], lifetime: Lifetime) -> Number:
         """How many tuples of some members of a part are needed at a time."""
         if all(self._stands(member) for member in members):
-            standing = (self.rates[member] for member in members)
-            return prod(inf if rate is None else rate.n for rate in standing)
+            standing = {member: self._in_range(member, inf) for member in members}
+            return min(_product(n, self._joined(part, member)) for member, n in standing.items())
         if lifetime is None:
             return inf
         found: list[Number] = []

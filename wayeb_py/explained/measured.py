@@ -18,6 +18,7 @@ from wayeb_py.explained.bounds import Sources as BoundSources
 from wayeb_py.explained.bounds import kept_ticks
 from wayeb_py.explained.plan_text import tree_lines
 from wayeb_py.explained.planned import PlannedRule, planned_rules, running_of
+from wayeb_py.explained.step_cost import measure_step
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside
 from wayeb_py.rules.planning.build import PlanPart
 from wayeb_py.run.sources import Paths, Sources, paths_by_stream
@@ -57,6 +58,7 @@ def measure(
     """Runs rules over events; over no more than the first `most_events`, whose rows are then seen."""
     from wayeb_py.engine.arrival.tie_order import Disorder  # for start-up time
 
+    measure_step()  # which loads the kernels of joins, so that no node is charged with that
     by_stream = paths_by_stream(patterns, paths)
     sources = Sources(
         patterns, by_stream, since_s=None, until_s=None, threads=1, before=lambda _: None, on_progress=None
@@ -116,7 +118,8 @@ def plan_by_sample(
     """The plans that a run would use, with sizes by the first events; and the orders that these make cheapest."""
     measured = measure(patterns, paths, forced, most_events=MOST_EVENTS)
     running = measured.running
-    samples: dict[str, Any] = dict(running.samples[False])
+    happening = [name for name in running.in_time.layouts if name not in running.samples[False]]
+    samples: dict[str, Any] = {**running.samples[False], **dict.fromkeys(happening, ({}, 1))}  # of which none came
     for name, batches in measured.seen.items():
         n_rows = sum(batch.n for batch in batches)
         if n_rows:
@@ -197,7 +200,11 @@ def _totals(measured: Measured) -> Iterator[str]:
     counters = [node.counters for network in networks for node in network.nodes]
     yield "dead rows"
     rows = [
-        ("  dropped", sum(one.n_expired for one in counters), "kept, until the clock had passed all that they waited for"),
+        (
+            "  dropped",
+            sum(one.n_expired for one in counters),
+            "kept until the clock had passed all that they waited for",
+        ),
         ("  dead on arrival", sum(one.n_dead for one in counters), "not stored: nothing to come could use them"),
         ("  skipped", sum(one.n_skipped for one in counters), "dead, and nothing to meet: no condition was evaluated"),
     ]

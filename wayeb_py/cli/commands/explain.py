@@ -16,7 +16,6 @@ from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patter
 from wayeb_py.cli.plan_command import ALONE
 
 if TYPE_CHECKING:
-    from wayeb_py.explained.planned import PlannedRule
     from wayeb_py.patterns import Patterns
 
 
@@ -52,7 +51,7 @@ def show_automata(
         typer.Option(
             "--rate",
             metavar="NAME=N/TIME...",
-            help="How many rows come at most (vessels=1000/s; with those of one key 1000/s,6/min; of what stands, 200): "
+            help="How many rows come at most (vessels=1000/s; with those of one key 1000/s,6/min; of what stands 200): "
             "shows what rules keep and do at most.",
         ),
     ] = None,
@@ -63,9 +62,8 @@ def show_automata(
     patterns = compiling.compile(files, longest=longest)
     chosen = select_patterns(patterns, None if pattern is None else [pattern])
     rules = chosen.meaning.rules
-    asked = [
-        name for name, is_given in (("--plan", plan), ("--analyze", analyze), ("--rate", rate), ("--data", data)) if is_given
-    ]
+    options = (("--plan", plan), ("--analyze", analyze), ("--rate", rate), ("--data", data))
+    asked = [name for name, is_given in options if is_given]
     if asked and not rules:
         misuse(f"{asked[0]} is for rules, and there is none{'' if pattern is None else f' in `{pattern}`'}")
     if analyze and rate:
@@ -83,44 +81,15 @@ def show_automata(
     if rate:
         print("\n\n".join(_costs(chosen, rate, forced)))
         return
-    parts = []
-    if not plan and pattern not in patterns.rule_names and patterns.names:
-        parts.append(patterns.explain(pattern, form.value))
-    if rules:
-        parts.append(_plans(chosen, form, data, forced))
-    print("\n\n".join(parts))
+    if asked:
+        from wayeb_py.explained.whole_file import explain_rules
 
-
-def _plans(patterns: Patterns, form: ExplainForm, data: list[str] | None, forced: dict[str, str]) -> str:
-    from wayeb_py.explained.planned import plan_rules
-
-    cheapest: dict[str, str] = {}
-    n_events = None
-    if data:
-        from wayeb_py.explained.measured import plan_by_sample
-
-        sampled = plan_by_sample(patterns, read_data(patterns, data), forced)
-        rules, cheapest, n_events = sampled.rules, dict(sampled.cheapest), sampled.n_events
+        if data:
+            print(explain_rules(chosen, form.value, read_data(chosen, data), forced, pattern))
+        else:  # of one rule with what it shares with the others
+            print(explain_rules(patterns, form.value, None, forced, pattern))
     else:
-        rules = plan_rules(patterns, forced)
-    shown = [one for one in rules if one.rule.name in patterns.rule_names]
-    if form == ExplainForm.TABLE:
-        return "\n\n".join("\n".join(_rule(one, rules, cheapest, n_events)) for one in shown)
-    from wayeb_py.explained.drawing import dot_plan, mermaid_plan
-    from wayeb_py.explained.plan_text import estimate
-
-    return (dot_plan if form == ExplainForm.DOT else mermaid_plan)(shown, estimate)
-
-
-def _rule(
-    one: PlannedRule, rules: list[PlannedRule], cheapest: dict[str, str], n_events: int | None
-) -> Iterator[str]:
-    from wayeb_py.explained.plan_text import order_text, rule_lines
-
-    yield from rule_lines(one, rules, n_events)
-    name, order = one.rule.name, order_text(one)
-    if cheapest.get(name, order) != order:
-        yield f'  by this sample another order is cheaper: --plan "{name}: {cheapest[name]}"'
+        print(patterns.explain(pattern, form.value))
 
 
 def _costs(patterns: Patterns, rates: list[str], forced: dict[str, str]) -> Iterator[str]:

@@ -102,7 +102,7 @@ class _Builder:
         self.network.plans[query.name] = Plan(query, tree, made.part, output)
         return output
 
-    def _make(self, tree: Tree) -> _Made:
+    def _make(self, tree: Tree, *, before_absences: bool = False) -> _Made:
         if isinstance(tree, Leaf):
             member = self.query.members[tree.member]
             asked = tuple(self.query.own_conditions(tree.member))
@@ -114,7 +114,7 @@ class _Builder:
         else:
             made = self._without(tree)
         if self.estimates is not None and made.node.estimate is None:
-            made.node.estimate = self.estimates.size(made.group)
+            made.node.estimate = self.estimates.size(made.group, before_absences=before_absences)
         return made
 
     def _join(self, left: _Made, right: _Made) -> _Made:
@@ -133,7 +133,7 @@ class _Builder:
         while isinstance(rest, Without):
             numbers.append((rest.absence, rest.right))
             rest = rest.left
-        left = self._make(rest)
+        left = self._make(rest, before_absences=True)
         rights, kept = [], []
         parts, every_link, every_where = [left.part], [], []
         for number, right_tree in reversed(numbers):
@@ -157,9 +157,7 @@ class _Builder:
 
         def made(node: Node) -> _Made:
             absences = tuple(number for number, _ in reversed(numbers))
-            return _Made(
-                PlanPart(node, left.members, tuple(parts), tuple(every_link), tuple(every_where), absences)
-            )
+            return _Made(PlanPart(node, left.members, tuple(parts), tuple(every_link), tuple(every_where), absences))
 
         if query.kept:
             return made(self.network.without(left.node, rights, "", kept))
