@@ -84,6 +84,7 @@ class Node:
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def node(cls: type[_Class]) -> type[_Class]:
     """A frozen dataclass that leaves equality, hash and repr to `Node`."""
+    cls.__doc__ = cls.__doc__ or cls.__name__  # a class without one gets its signature, which takes as long as the rest
     return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
 
 

@@ -85,9 +85,7 @@ def test_no_two_files_of_a_library_call_different_patterns_the_same() -> None:
 def test_what_is_recorded_to_occur_in_a_sample_is_detected(library: str) -> None:
     patterns = patterns_of(LIBRARY / f"{library}.sre")
     sample = DATA / f"{library}_sample.parquet"
-    found = (
-        patterns.recognise(pq.read_table(sample)).to_arrow().select(["pattern", "place", "entity", "ts"]).to_pylist()
-    )
+    found = patterns.recognise(pq.read_table(sample)).to_arrow().to_pylist()
     occurrences = read_occurrences(sample.with_suffix(".occurrences.csv")).to_pylist()
     missed = [
         occurrence
@@ -96,6 +94,7 @@ def test_what_is_recorded_to_occur_in_a_sample_is_detected(library: str) -> None
             detection["pattern"] == occurrence["pattern"]
             and detection["place"] == occurrence["place"]
             and detection["entity"] == occurrence["entity"]
+            and detection["other"] == occurrence["other"]
             and occurrence["start_ts"] <= detection["ts"] <= occurrence["end_ts"]
             for detection in found
         )

@@ -93,7 +93,7 @@ SCENES = (
     ),
     Scene(("FrozenPosition",), 6, goes=IDLE, frozen=True, status=(MOVING,), ignition=True, speed=((25, 60),)),
     Scene(("JumpingPosition",), 3, goes=IDLE, away=(0, 1, 0), status=(IDLE,), ignition=True, speed=(STILL,)),
-    Scene(("LongIdling",), 23, 0.4, goes=IDLE, status=(IDLE,), ignition=True, speed=(STILL,)),
+    Scene(("LongIdling",), 23, 0.7, goes=IDLE, status=(IDLE,), ignition=True, speed=(STILL,)),
     Scene(("TooFast", "Speeding"), 4, status=(MOVING,), speed=((131, 170),)),
     Scene(("Speeding",), 4, status=(MOVING,), above_limit=(15, 29)),
     Scene(("DangerousDriving", "CarefulDangerousDriving"), 4, status=(MOVING,), ice=True, above_limit=(4, 30)),

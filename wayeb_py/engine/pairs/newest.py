@@ -86,7 +86,7 @@ class NewestValue:
     def settle(self, entity: I32) -> None:
         """Keeps the values of the batch's events, of which the last of each entity stays."""
         for name, values in self._values.items():
-            self.kept[name][entity] = values
+            geometry.keep(np.ascontiguousarray(values), entity, self.kept[name])
 
     def save(self, entities: I32) -> tuple[dict[str, npt.NDArray[Any]], list[str | None]]:
         """What is kept of some entities, and the words."""
@@ -108,10 +108,10 @@ class NewestSteering:
         self.here: F64 = np.zeros((0, 6))
         self.kept: F64 = np.zeros((0, 6))  # [entity]
 
-    def begin(self, lon: F64, lat: F64, speed_m_s: F64, course: F64, n_entities: int) -> None:
+    def begin(self, lon: F64, points: F64, speed_m_s: F64, course: F64, n_entities: int) -> None:
         """Takes the positions and motions of a batch's events."""
         self.here = np.empty((len(lon), 6))
-        geometry.steer(lon, lat, speed_m_s, course, self.here)
+        geometry.steer(lon, points, speed_m_s, course, self.here)
         if len(self.kept) < n_entities:
             kept = np.full((n_entities + n_entities // 2 + 64, 6), np.nan)
             kept[: len(self.kept)] = self.kept
@@ -119,7 +119,7 @@ class NewestSteering:
 
     def settle(self, entity: I32) -> None:
         """Keeps those of the batch's events, of which the last of each entity stays."""
-        self.kept[entity] = self.here
+        geometry.keep_steering(self.here, entity, self.kept)
 
 
 class NewestRows:

@@ -22,7 +22,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema
 from wayeb_py.engine.pairs.words import FoundPairs, Ordered
-from wayeb_py.engine.waiting import Waiting
+from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
 
 

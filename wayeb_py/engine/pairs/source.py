@@ -31,6 +31,7 @@ from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.order import mark_repeated
 from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.pairs.meetings import points_of
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
 NO_TIMES: I64 = np.zeros(0, dtype=np.int64)
@@ -43,6 +44,7 @@ class SourceEvents:
     rows: Rows
     lon: F64
     lat: F64
+    points: F64  # of the unit sphere, one a row
     speed_m_s: F64  # NaN where it is not known, or not declared
     course: F64
     sent_entity: I32  # of all events, those without a position among them
@@ -80,8 +82,9 @@ class PairSource:
         answers = [pa.field(column, pa.bool_()) for column in answered.values()]
         empty, no_floats = pa.RecordBatch.from_pylist([], pa.schema([*self.schema, *answers])), np.zeros(0)
         self._nothing = SourceEvents(
-            Rows(empty, NOTHING, NO_TIMES), no_floats, no_floats, no_floats, no_floats, NOTHING, NO_TIMES
-        )
+            Rows(empty, NOTHING, NO_TIMES), no_floats, no_floats, points_of(no_floats, no_floats), no_floats, no_floats,
+            NOTHING, NO_TIMES,
+        )  # fmt: skip
         self._last_seen: I64 = np.zeros(0, dtype=np.int64)
         self.newest = {asked: NewestValue() for asked in (TIME, LON, LAT, SPEED, COURSE, *self._asked)}
         self.newest_rows = NewestRows(emitted) if emitted else None
@@ -134,7 +137,7 @@ class PairSource:
         else:
             speed, course = (self._floats(rows.batch, name) for name in self._motion)
             speed = speed * self._m_per_s
-        return SourceEvents(rows, lon, lat, speed, course, *sent)
+        return SourceEvents(rows, lon, lat, points_of(lon, lat), speed, course, *sent)
 
     def _scaled(self, ts: I64) -> I64:
         if self._scale == 1:
@@ -170,7 +173,7 @@ class PairSource:
         for name, values in given.items():
             self.newest[name].begin(Column("number", values, own=np.float64), n_entities)
         if self.steering is not None:
-            self.steering.begin(events.lon, events.lat, events.speed_m_s, events.course, n_entities)
+            self.steering.begin(events.lon, events.points, events.speed_m_s, events.course, n_entities)
         self.newest[TIME].begin(Column("time", rows.ts, per_unit=self.ticks_per_s), n_entities)
         if self._asked:
             names = [name for name in self.schema.names if name not in (self.time, self.key)]

@@ -35,6 +35,7 @@ class Ordered:
     ts: I64
     lon: F64
     lat: F64
+    points: F64  # of the unit sphere, one a row
     speed_m_s: F64
     course: F64
     rank: I64  # [entity]
@@ -106,8 +107,8 @@ class PairWords:
         found: list[FoundPairs] = []
         closed: list[Episode] = []
         for met in self.meetings.meet(
-            events.entity, events.ts, events.lon, events.lat, events.rank, side=events.side,
-            speed_m_s=events.speed_m_s, course=events.course,
+            events.entity, events.ts, events.lon, events.lat, events.rank, points=events.points,
+            side=events.side, speed_m_s=events.speed_m_s, course=events.course,
         ):  # fmt: skip
             found += self._step(met, events, pick, pool, closed)
         self.meetings.settle(events.entity)
