@@ -61,10 +61,11 @@ class Patterns(CompiledPatterns):
         return recogniser.feed(events), recogniser.save()
 
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
-        """What the patterns, or one of them, are compiled to, as text: letters, symbols, automaton, cost."""
-        from wayeb_py.compiler.explain import explain  # for start-up time
+        """What the patterns and rules, or one of them, are compiled to, as text: letters, symbols, automaton, cost; of
+        a rule its tier, its plan, how long it keeps rows and why."""
+        from wayeb_py.explained.whole_file import explain_file  # for start-up time
 
-        return explain(self, pattern, form)
+        return explain_file(self, pattern, form)
 
     def _repr_html_(self) -> str:
         from wayeb_py.engine.rows.detections import html_table  # for start-up time

@@ -109,6 +109,11 @@ class Recogniser:
     def operators(self) -> tuple[Operator, ...]:
         return (*self._streams.values(), *self._clocked, *([] if self._rules is None else [self._rules]))
 
+    @property
+    def rules(self) -> RuleOperator | None:
+        """The operator of the file's rules."""
+        return self._rules
+
     def of(self, stream: str | None = None) -> StreamOperator:
         """The operator of a stream's entities, the only one where the file has one stream."""
         return self._streams[self._named(stream)]

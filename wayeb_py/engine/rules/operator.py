@@ -74,6 +74,11 @@ class RuleOperator:
         return self._made
 
     @property
+    def running(self) -> Running:
+        """The networks of the rules, made if they are not yet: types that no stream has told are taken as unknown."""
+        return self._make()[0]
+
+    @property
     def _has_kept(self) -> bool:
         return any(rule.kept for rule in self.patterns.meaning.rules if rule.name in self.patterns.rule_names)
 
