@@ -25,8 +25,12 @@ STREAM = """stream vessels {{ key id time t in s position lon, lat motion speed,
     attr speed number in m/s  attr course number in deg  attr x number }}
 """
 SCHEMA = pa.schema(
-    [("id", pa.string()), ("t", pa.int64()), *((name, pa.float64()) for name in ("lon", "lat", "speed", "course", "x"))]
-    + [("n", pa.int64())]
+    [
+        ("id", pa.string()),
+        ("t", pa.int64()),
+        *((name, pa.float64()) for name in ("lon", "lat", "speed", "course", "x")),
+        ("n", pa.int64()),
+    ]
 )
 
 
