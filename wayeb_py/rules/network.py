@@ -28,7 +28,7 @@ from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
 
 if TYPE_CHECKING:
-    from wayeb_py.rules.planning.build import Plan
+    from wayeb_py.rules.planning.plan import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
 SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept
