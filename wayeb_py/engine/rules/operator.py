@@ -75,6 +75,11 @@ class RuleOperator:
         return self._made
 
     @property
+    def running(self) -> Running:
+        """The networks of the rules, made if they are not yet: types that no stream has told are taken as unknown."""
+        return self._make()[0]
+
+    @property
     def _has_kept(self) -> bool:
         return any(rule.kept for rule in self.patterns.meaning.rules if rule.name in self.patterns.rule_names)
 
@@ -90,7 +95,7 @@ class RuleOperator:
         }  # fmt: skip
         emitted = {name: pa.null() for name in sorted(names) if name not in OWN}
         return DetectionSchema(
-            pa.null(), pa.null(), None, emitted, has_silences=True, has_pairs="other" in names, has_kept=self._has_kept
+            pa.null(), pa.null(), None, emitted, has_decided=True, has_pairs="other" in names, has_kept=self._has_kept
         )
 
     # Feeding.
@@ -113,7 +118,7 @@ class RuleOperator:
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
-        """The matches that are decided by the time that the data reach: of the others nobody knows."""
+        """The matches that are decided by the time that the data reach: the others stay undecided."""
         running, _ = self._make()
         if not self._reached_s:
             return self._told([*running.begin()])
