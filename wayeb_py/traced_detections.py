@@ -35,7 +35,7 @@ class TracedDetections(Detections):
     ) -> MapPage:
         """The detections on a map, written to a path if one is given; a notebook shows it.
 
-        `name` is the column with the entities' names, which is guessed otherwise.
+        `name` is the column with the entities' names; without it, the map guesses.
         """
         from wayeb_py.view.draw import draw_table, patterns_of_one_stream  # for start-up time
         from wayeb_py.view.notebook import MapPage  # for start-up time
@@ -53,24 +53,27 @@ class TracedDetections(Detections):
         from wayeb_py.run.whole_table import tables_by_stream  # for start-up time
         from wayeb_py.why.entity_words import words_of  # for start-up time
         from wayeb_py.why.explain import explain_event  # for start-up time
-        from wayeb_py.why.explain_pair import explain_pair_event  # for start-up time
+        from wayeb_py.why.pairs.explain import explain_pair_event  # for start-up time
 
         number = self._index(int(detection)) if isinstance(detection, Integral) else self._find(detection)
         row = self._table.slice(number, 1)
         entity = row.column("entity").cast(pa.string())[0].as_py()
         other = row.column("other").cast(pa.string())[0].as_py() if "other" in row.column_names else None
         pattern, place, seq = (row.column(name)[0].as_py() for name in ("pattern", "place", "seq"))
+        if pattern in self._patterns.rule_names:
+            raise DataError(f"`{pattern}` is a rule", hint="ask why of the patterns that it reads")
         patterns = self._patterns.select([pattern])
         tables = tables_by_stream(patterns, self._events)
         if other is not None:
             return explain_pair_event(patterns, tables, pattern, (entity, other), row.column("ts"), int(seq))
         ((name, part),) = patterns.by_stream.items()
-        patterns = patterns.on(part.stream)
+        patterns = patterns.of_stream(part.stream)
         words = words_of(patterns, tables[name], entity)
         return explain_event(patterns, words, pattern, entity, row.column("ts"), int(seq), place)
 
     def _find(self, detection: Any) -> int:
-        """The number of a row, by what tells detections apart; pandas may change emitted values, as 1 to 1.0."""
+        """The number of a row, by the columns that identify detections; pandas may change emitted values, as 1 to
+        1.0."""
         wanted = detection.to_dict() if hasattr(detection, "to_dict") else detection
         if isinstance(wanted, Mapping) and wanted.keys() == set(self._table.column_names):
             # pandas has NaN where a place is missing

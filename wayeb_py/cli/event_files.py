@@ -1,4 +1,4 @@
-"""The texts of `--data` become the paths of each stream that patterns read, those of `--lateness` what each may lag.
+"""The texts of `--data` become the paths of each stream that patterns read, those of `--lateness` how late each may be.
 
 --data night.parquet                          of a file with one stream
 --data vessels=ais/ --data radar=radar.csv    of a file with several, each named
@@ -19,8 +19,14 @@ if TYPE_CHECKING:
 
 
 def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
-    """The paths of each stream that patterns read; what is wrong with them is an error of usage."""
+    """The paths of each stream that patterns read; a mistake in them is an error of usage."""
     names = [stream.name or "" for stream in patterns.meaning.streams]
+    if not data and patterns.by_stream:
+        misuse("there are no events: add --data PATH")
+    if data and not patterns.by_stream:
+        misuse(f"these rules read facts alone, and no events: leave out --data {data[0]}")
+    if not patterns.by_stream:
+        return {}
     if len(names) == 1:
         return {names[0]: [_without_name(text, names[0]) for text in data]}
     paths: dict[str, list[str]] = {}
@@ -40,7 +46,8 @@ def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
         paths.setdefault(name, []).append(path)
     for name in patterns.by_stream:
         if name not in paths:
-            readers = [p for p in patterns.names if name in patterns.select([p]).by_stream]
+            every = (*patterns.names, *patterns.rule_names)
+            readers = [one for one in every if name in patterns.select([one]).by_stream]
             misuse(f"there are no events of the stream `{name}`, which `{readers[0]}` reads; add --data {name}=PATH")
     if sum(path == "-" for own in paths.values() for path in own) > 1:
         misuse("standard input is that of one stream: keep the events of the others in files")
@@ -48,7 +55,7 @@ def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
 
 
 def _without_name(text: str, name: str) -> str:
-    """A path that is named as if there were several streams; a path that is there is meant as it stands."""
+    """A path that is written as if there were several streams; a path that exists is taken as it stands."""
     if name and text.startswith(f"{name}=") and not os.path.exists(text):
         return text.removeprefix(f"{name}=")
     return text
@@ -76,6 +83,6 @@ def read_lateness(texts: list[str] | None) -> Fraction | dict[str, Fraction] | N
 
 
 def time_unit_of(patterns: Patterns) -> str | None:
-    """The unit of a time that is given as a number: that of all streams; None where they differ."""
+    """The unit of a numeric time that all streams share; None where they differ."""
     units = {part.stream.time_unit for part in patterns.by_stream.values()}
     return units.pop() if len(units) == 1 else None

@@ -1,26 +1,32 @@
 """The text of .sre files becomes compiled patterns: read, checked, compiled, reviewed.
 
-`CompiledPatterns` is what compiling gives, and all that the engine needs to know: it neither recognises nor draws
-anything. `wayeb_py.Patterns`, which users hold, adds to it what they can do with patterns.
+`CompiledPatterns` is the result of compiling, and all that the engine needs to know: it neither recognises nor draws
+anything. `wayeb_py.Patterns`, which users hold, adds what they can do with patterns.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wayeb_py import dsl
 from wayeb_py.compiler.for_each import Runnable, list_runnables
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.needs import needs_of, reads
-from wayeb_py.compiler.not_run_yet import refuse_what_is_not_run_yet
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.compiler.rule_inputs import (
+    emitted_for_rules,
+    patterns_read,
+    refuse_what_is_not_run_yet,
+    rule_reads,
+    rules_read,
+)
 from wayeb_py.compiler.streams import asked_of_the_past, closure, names_read, streams_read, with_given_settings
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError, Diagnostic
@@ -34,9 +40,13 @@ if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
 
 
+Listener = Callable[[dict[str, Any]], object]
+"""Gets a detection of a pattern or a rule as a row."""
+
+
 @dataclass(frozen=True)
 class CompiledPatterns:
-    """Compiled patterns; those that mean the same are run once: `distinct`, and the patterns by number for each."""
+    """Compiled patterns; those that mean the same run once: `distinct`, and the patterns by number for each."""
 
     meaning: m.Meaning
     compiled: tuple[CompiledPattern, ...]  # in the order of the file
@@ -48,7 +58,9 @@ class CompiledPatterns:
     limits: Limits
     longest: bool
     knowledge: KnowledgeBase
-    n_hidden: int = 0  # of the patterns, the last ones, which are run because others read them, and not reported
+    n_hidden: int = 0  # of the patterns, the last ones, which run because others read them, and are not reported
+    hidden_rules: frozenset[str] = frozenset()  # likewise
+    listeners: dict[str, list[Listener]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_source(
@@ -70,9 +82,9 @@ class CompiledPatterns:
         """Patterns from the text of a .sre file, from a path, or from several paths.
 
         `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` (of every stream, or by name),
-        `forget_after_s` and `clean` replace what it says. `places` gives declared places or tables of a name another
-        file than their own.
-        Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+        `forget_after_s` and `clean` replace what it says. `places` gives declared places or tables another file than
+        their own, by name. Raises PatternError with everything that is wrong, or LimitError where a pattern is too
+        large.
         """
         if not isinstance(source, str | Path) and not (
             isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source)
@@ -104,7 +116,7 @@ class CompiledPatterns:
         longest: bool,
         knowledge: KnowledgeBase,
     ) -> Self:
-        """Patterns from what was found right before: nothing is reviewed."""
+        """Patterns from results that were just made: nothing is reviewed."""
         compiled = compile_all(meaning.patterns, longest, limits)
         return cls._assemble(meaning, compiled, (), functions, limits, longest, knowledge)
 
@@ -119,6 +131,7 @@ class CompiledPatterns:
         longest: bool,
         knowledge: KnowledgeBase,
         n_hidden: int = 0,
+        hidden_rules: frozenset[str] = frozenset(),
     ) -> Self:
         by_sense: dict[Sense, list[int]] = {}
         for number, (pattern, result) in enumerate(zip(meaning.patterns, compiled, strict=True)):
@@ -135,6 +148,7 @@ class CompiledPatterns:
             longest,
             knowledge,
             n_hidden,
+            hidden_rules,
         )
 
     @property
@@ -147,14 +161,29 @@ class CompiledPatterns:
         return tuple(pattern.name for pattern in self.compiled[: self.n_reported])
 
     @property
+    def rule_names(self) -> tuple[str, ...]:
+        return tuple(rule.name for rule in self.meaning.rules if rule.name not in self.hidden_rules)
+
+    @property
     def clocked(self) -> tuple[str, ...]:
-        """The patterns that need a time which all entities agree on: pairs, and what waits for time to pass."""
+        """What needs a time that all entities share: pairs, patterns that wait for time to pass, and rules."""
         reported = self.meaning.patterns[: self.n_reported]
-        return tuple(p.name for p in reported if p.silence_s is not None or p.pair is not None)
+        patterns = (p.name for p in reported if p.silence_s is not None or p.pair is not None)
+        return (*patterns, *(rule.name for rule in self.meaning.rules))
+
+    @cached_property
+    def for_rules(self) -> Self:
+        """The same patterns, all of them reported, with what rules ask of their detections, and without the rules."""
+        rules = self.meaning.rules
+        patterns = tuple(emitted_for_rules(pattern, rules) for pattern in self.meaning.patterns)
+        return self._assemble(
+            replace(self.meaning, patterns=patterns, rules=(), facts=()), self.compiled, self.warnings, self.functions,
+            self.limits, self.longest, self.knowledge,
+        )  # fmt: skip
 
     @cached_property
     def by_stream(self) -> dict[str, StreamPart]:
-        """What the patterns ask of each stream that they read, by its name; made when first something is recognised."""
+        """What the patterns ask of each stream that they read, by its name; made at the first recognition."""
         return {stream.name or "": self._part(stream) for stream in streams_read(self.meaning)}
 
     def _part(self, stream: m.Stream) -> StreamPart:
@@ -162,13 +191,17 @@ class CompiledPatterns:
         own = [pattern for pattern in reported if pattern.pair is None and reads(pattern, stream, self.meaning)]
         single = [pattern.name for pattern in own if pattern.silence_s is None]
         silent = [pattern.name for pattern in own if pattern.silence_s is not None]
-        are_all = len(self.meaning.streams) == 1 and len(single) == len(reported)
-        clocked = closure(self.meaning.patterns, self.clocked)
+        rules = self.meaning.rules
+        are_all = len(self.meaning.streams) == 1 and len(single) == len(reported) and not rules
+        names = [p.name for p in reported if p.silence_s is not None or p.pair is not None]
+        clocked = closure(self.meaning.patterns, (*names, *patterns_read(rules)))
         is_clocked = any(p.name in clocked and reads(p, stream, self.meaning) for p in self.meaning.patterns)
+        is_clocked = is_clocked or any(rule_reads(rule, stream, self.meaning) for rule in rules)
+        clocked |= {rule.name for rule in rules}
         return StreamPart(
             stream,
-            self if are_all else self.on(stream).select(single),
-            self.on(stream).select(silent) if silent else None,
+            self if are_all else self.of_stream(stream).select(single),
+            self.of_stream(stream).select(silent) if silent else None,
             # The only stream's may be those of more patterns than these: see `needs`.
             self.needs if len(self.meaning.streams) == 1 else tuple(needs_of(self.meaning, stream)),
             tuple(needs_of(self.meaning, stream, clocked)) if is_clocked else (),
@@ -186,7 +219,7 @@ class CompiledPatterns:
         letters = [
             m.Pattern(f"\x1fway {number}", m.Letter(way), source, stream=stream.name) for number, way in enumerate(ways)
         ]
-        of_one = self._with_all_reported().on(stream)
+        of_one = self._with_all_reported().of_stream(stream)
         chosen = [name for name in of_one.names if name in read]
         of_one = of_one.select(chosen)
         n = of_one.n_reported
@@ -207,7 +240,11 @@ class CompiledPatterns:
     def emitted(self) -> list[str]:
         """The columns that detections have besides their own, in the order of the file."""
         reported = self.meaning.patterns[: self.n_reported]
-        return list(dict.fromkeys(column for pattern in reported for column in pattern.emit))
+        columns = [column for pattern in reported for column in pattern.emit]
+        for rule in self.meaning.rules:
+            if rule.name not in self.hidden_rules:
+                columns += [one.name for one in rule.emit if one.name not in ("entity", "other", "place")]
+        return list(dict.fromkeys(columns))
 
     @property
     def wanted(self) -> Wanted:
@@ -216,13 +253,13 @@ class CompiledPatterns:
 
     @property
     def max_age(self) -> int:
-        """How many of an entity's last events have to be remembered by their time."""
+        """How many of an entity's last events must be remembered by their time."""
         trackers = [runnable.compiled.tracker for runnable in self.runnables]
         return max((tracker.max_age for tracker in trackers if tracker is not None), default=1)
 
     @cached_property
     def runnables(self) -> tuple[Runnable, ...]:
-        """What the engine steps; made when first something is recognised."""
+        """What the engine steps; made at the first recognition."""
         distinct = list(zip(self.distinct, self.numbers_of_distinct, strict=True))
         return list_runnables(self.meaning.patterns, distinct, self.places, self.longest, self.limits)
 
@@ -241,21 +278,24 @@ class CompiledPatterns:
         return self.knowledge.load(name).index
 
     def select(self, names: Iterable[str]) -> Self:
-        """Only the patterns of these names, and, without being reported, those that they read."""
-        wanted = set(names)
-        unknown = wanted - set(self.names)
+        """Only the patterns and rules of these names, and, without being reported, those that they read."""
+        names_wanted = wanted = set(names)
+        unknown = wanted - set(self.names) - set(self.rule_names)
         if unknown:
             raise KeyError(f"no pattern is called {', '.join(sorted(unknown))}")
-        read = closure(self.meaning.patterns, wanted) - wanted
+        asked = rules_read(self.meaning.rules, wanted)
+        rules = tuple(rule for rule in self.meaning.rules if rule.name in asked)
+        wanted = wanted - asked
+        read = closure(self.meaning.patterns, wanted | set(patterns_read(rules))) - wanted
         order = [i for some in (wanted, read) for i, c in enumerate(self.compiled) if c.name in some]
         chosen = tuple(self.meaning.patterns[i] for i in order)
         compiled = tuple(self.compiled[i] for i in order)
         return self._assemble(
-            replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest,
-            self.knowledge, len(read),
+            replace(self.meaning, patterns=chosen, rules=rules), compiled, self.warnings, self.functions, self.limits,
+            self.longest, self.knowledge, len(read), frozenset(asked - set(names_wanted)),
         )  # fmt: skip
 
-    def on(self, stream: m.Stream) -> Self:
+    def of_stream(self, stream: m.Stream) -> Self:
         """Only the patterns that read a stream and no other, as if the file had no other."""
         patterns = self.meaning.patterns
         own = [
@@ -263,7 +303,8 @@ class CompiledPatterns:
             for i, pattern in enumerate(patterns)
             if reads(pattern, stream, self.meaning) and (pattern.pair is None or len(set(pattern.pair.streams)) == 1)
         ]
-        meaning = replace(self.meaning, stream=stream, other_streams=(), patterns=tuple(patterns[i] for i in own))
+        own_patterns = tuple(patterns[i] for i in own)
+        meaning = replace(self.meaning, stream=stream, other_streams=(), patterns=own_patterns, rules=(), facts=())
         return self._assemble(
             meaning, tuple(self.compiled[i] for i in own), self.warnings, self.functions, self.limits, self.longest,
             self.knowledge, sum(i >= self.n_reported for i in own),
@@ -278,10 +319,11 @@ class CompiledPatterns:
         return self._assemble(
             replace(self.meaning, lookups=lookups), self.compiled, self.warnings, self.functions, self.limits,
             self.longest, KnowledgeBase(self.meaning.knowledge, self.knowledge.outside, lookups), self.n_hidden,
+            self.hidden_rules,
         )  # fmt: skip
 
     def reload_knowledge(self) -> Self:
-        """The same patterns, whose background knowledge is read again; saved state goes on with them."""
+        """The same patterns, which read their background knowledge again; saved state continues with them."""
         return replace(self, knowledge=self.knowledge.fresh())
 
     def __repr__(self) -> str:
@@ -302,14 +344,14 @@ class StreamPart:
 
 @dataclass(frozen=True)
 class OwnPastPatterns:
-    """Patterns of one entity, and the question of pairs that each of those that are reported answers."""
+    """Patterns of one entity, and the question of pairs that each reported one answers."""
 
     patterns: CompiledPatterns
     questions: tuple[m.Predicate, ...]
 
 
 def compile_all(patterns: Sequence[m.Pattern], longest: bool, limits: Limits) -> tuple[CompiledPattern, ...]:
-    """The patterns compiled; what one means depends on those that it reads, and so does its fingerprint."""
+    """The compiled patterns; the meaning of one depends on the patterns that it reads, and so does its fingerprint."""
     compiled = {pattern.name: compile_pattern(pattern, longest, limits) for pattern in patterns}
     for pattern in sorted(patterns, key=lambda pattern: pattern.tier):
         read = sorted(name for name in names_read(pattern) if name in compiled)

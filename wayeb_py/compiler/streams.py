@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from wayeb_py.compiler.needs import reads
+from wayeb_py.compiler.rule_inputs import rule_reads
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
@@ -17,9 +18,17 @@ Settings = float | Fraction | Mapping[str, float | Fraction]
 
 
 def streams_read(meaning: m.Meaning) -> tuple[m.Stream, ...]:
-    """The streams that some pattern reads, in the order of the file; the first, where none is."""
-    read = tuple(stream for stream in meaning.streams if any(reads(p, stream, meaning) for p in meaning.patterns))
-    return read or meaning.streams[:1]
+    """The streams that some pattern or rule reads, in the order of the file; the first where nothing reads any.
+
+    Rules over files of facts alone read none.
+    """
+    read = tuple(
+        stream
+        for stream in meaning.streams
+        if any(reads(pattern, stream, meaning) for pattern in meaning.patterns)
+        or any(rule_reads(rule, stream, meaning) for rule in meaning.rules)
+    )
+    return read or (() if meaning.rules else meaning.streams[:1])
 
 
 def with_given_settings(
@@ -28,7 +37,7 @@ def with_given_settings(
     forget_after_s: float | Fraction | None,
     clean: Literal["ais", "gps"] | None,
 ) -> m.Meaning:
-    """The meaning with what whoever runs the patterns says of the streams, in the place of what their blocks say."""
+    """The meaning with the caller's settings of the streams in place of what their blocks say."""
     names = [stream.name or "" for stream in meaning.streams]
     if isinstance(lateness_s, Mapping):
         for name in lateness_s:
@@ -65,7 +74,7 @@ def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected |
 
 
 def stream_fingerprint(stream: m.Stream) -> str:
-    """Changes with whatever the state of a stream's entities would have another meaning under."""
+    """Changes with everything that would give the state of a stream's entities another meaning."""
     return " ".join(str(part) for part in (stream.name, stream.key, stream.time, stream.time_unit))
 
 

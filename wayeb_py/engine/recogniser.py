@@ -1,9 +1,10 @@
 """Batches of events go in, detections come out, state stays: the operators of a pattern file, run as one.
 
-Every way of running (a table, files, a task of Spark's, a stream) feeds a `Recogniser`, which hands each batch to the
-operator of its stream (`entity_recogniser`), what arrived to the clock of the file, what the clock has passed to
-silences and pairs, and joins what all of them find. `operator` has the picture. A saved state holds those of all
-operators, each under its kind and fingerprint (`saved/operators`): an operator that changes leaves the others theirs.
+Every way of running (a table, files, a Spark task, a stream) feeds a `Recogniser`. It passes each batch to the operator
+of its stream (`entity_recogniser`), the arrived events to the clock of the file, the events that the clock has passed
+to silences and pairs, and joins what all of them find. `operator` has the picture. A saved state holds those of all
+operators, each under its kind and fingerprint (`saved/operators`): changing one operator leaves the others their
+states.
 """
 
 from __future__ import annotations
@@ -14,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.input_tables import as_table
@@ -38,6 +40,7 @@ from wayeb_py.tally import LATE_FOR_CLOCK, Tally
 
 if TYPE_CHECKING:
     from wayeb_py.engine.arrival.event_clock import EventClock, Passed
+    from wayeb_py.engine.rules.operator import RuleOperator
 
 Order = Literal["arrival", "sorted"]
 
@@ -48,8 +51,9 @@ class Recogniser:
     order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are
     set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
-    `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat events, which
-    are set aside (`repeats`).
+    `own_input`: the fed events are an input of their own, not the rest of the one before, so that they may repeat
+    events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
+    `listens`: calls what `patterns.on` was given.
     """
 
     def __init__(
@@ -63,15 +67,18 @@ class Recogniser:
         on_episode: Callable[[dict[str, Any]], None] | None = None,
         saved: bytes | None = None,
         own_input: bool = False,
+        plans: Mapping[str, str] | None = None,
+        listens: bool = True,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
+        self._listeners: Mapping[str, Sequence[Listener]] = patterns.listeners if listens else {}
         episodes = episodes or on_episode is not None
         parts = patterns.by_stream
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
         is_clocked = bool(patterns.clocked)
-        self.counts_of = {name: Tally() for name in parts}  # by stream; detections are the caller's to count
+        self.counts_of = {name: Tally() for name in parts}  # by stream; the caller counts detections
         self._streams: dict[str, EntityRecogniser] = {
             name: EntityRecogniser(
                 part.single, order=orders[name], episodes=episodes, workers=workers, own_input=own_input,
@@ -82,18 +89,30 @@ class Recogniser:
         }  # fmt: skip
         self._clock: EventClock | None = None
         self._clocked: tuple[ClockOperator, ...] = ()
+        self._rules: RuleOperator | None = None
+        self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
-            from wayeb_py.engine.clocked import clocked_operators, make_clock  # for start-up time: most have no clock
+            from wayeb_py.engine.clock_operators import (  # for start-up time: most have no clock
+                clocked_operators,
+                make_clock,
+                rule_operator,
+            )
 
             self._clock = make_clock(parts, orders)
             self._clocked = clocked_operators(patterns, episodes, workers)
+            self._rules = rule_operator(patterns, self._clocked, plans)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        return (*self._streams.values(), *self._clocked)
+        return (*self._streams.values(), *self._clocked, *([] if self._rules is None else [self._rules]))
+
+    @property
+    def rules(self) -> RuleOperator | None:
+        """The operator of the file's rules."""
+        return self._rules
 
     def of(self, stream: str | None = None) -> StreamOperator:
         """The operator of a stream's entities, the only one where the file has one stream."""
@@ -102,6 +121,8 @@ class Recogniser:
     @property
     def counts(self) -> Tally:
         """What became of the events of all streams."""
+        if not self.counts_of:
+            return Tally()  # rules over files of facts read no events
         first, *others = self.counts_of.values()
         if not others:
             return first
@@ -113,7 +134,8 @@ class Recogniser:
     # Feeding.
 
     def bind(self, schema: pa.Schema, stream: str | None = None) -> None:
-        """Binds the patterns to the types of a stream's events before there are any; what does not fit is told."""
+        """Binds the patterns to the types of a stream's events before there are any; raises at once where they do not
+        fit."""
         name = self._named(stream)
         self._streams[name].bind(schema)
         self._bound(name)
@@ -121,7 +143,7 @@ class Recogniser:
     def feed(self, events: Any, stream: str | None = None) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol.
 
-        `stream` says whose they are, where the file has several.
+        `stream` names their stream, where the file has several.
         """
         name = self._named(stream)
         batches = _batches(events)
@@ -141,40 +163,44 @@ class Recogniser:
         found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
         if self._clock is not None:
             found += self._clocked_on(self._clock.finish())
-            found += [(operator, operator.finish()) for operator in self._clocked]
+            ended: list[tuple[Operator, Detections]] = [(operator, operator.finish()) for operator in self._clocked]
+            found += ended
+            if self._rules is not None:
+                found.append((self._rules, self._rules.finish(ended)))
         return self._announce(self._together(found))
 
     @property
     def ticks_per_s(self) -> int:
-        """What a clock counts in, the finest unit of all streams; known once each has told the type of its times."""
+        """The unit that the clock counts in, the finest of all streams; known once each stream has shown the type of
+        its times."""
         return max(operator.ticks_per_s for operator in self._streams.values())
 
     @property
     def behind(self) -> str:
-        """The stream that the clock waits for, of which the next events are best read; the first without a clock."""
+        """The stream that the clock waits for, whose events are best read next; the first without a clock."""
         return next(iter(self._streams)) if self._clock is None else self._clock.behind
 
-    # What a stream that runs for long asks.
+    # What a long-running stream asks.
 
     def flush_idle(self, entities: pa.Array, stream: str | None = None) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
         operator = self.of(stream)
         return self._announce(self._together([(operator, operator.flush_idle(entities))]))
 
-    def age_out(
+    def evict(
         self, now_s: float | None = None, stream: str | None = None
     ) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
-        What was still open of them, and which entities stay, by their numbers before; None if all do. `now_s` is the
-        wall clock, where it is known.
+        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
+        clock, where it is known.
         """
         name = self._named(stream)
-        aged = self._streams[name].age_out(now_s)
-        if aged is None:
+        evicted = self._streams[name].evict(now_s)
+        if evicted is None:
             return None
         self._bound(name)
-        return self._announce(self._together([(self._streams[name], aged[0])])), aged[1]
+        return self._announce(self._together([(self._streams[name], evicted[0])])), evicted[1]
 
     # State.
 
@@ -184,7 +210,8 @@ class Recogniser:
         return pack_operators(states) if any(state.data for state in states) else b""
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; operators that are not in it begin afresh; what is none of theirs is dropped."""
+        """Continues from a saved state; operators without a state in it begin afresh; states of other operators are
+        dropped."""
         saved = unpack_operators(data)
         refuse_unnamed(saved, n_streams=len(self.patterns.meaning.streams))
         for one in self._stateful():
@@ -227,7 +254,8 @@ class Recogniser:
         return self._together(found)
 
     def _take(self, name: str, clock: EventClock) -> None:
-        """Hands what has arrived of a stream to the clock; what is late for it is counted, and set aside once."""
+        """Passes the arrived events of a stream to the clock; events that are late for it are counted, and set aside
+        once."""
         arrived = self._streams[name].arrived
         assert arrived is not None
         late = clock.take(name, arrived)
@@ -238,10 +266,13 @@ class Recogniser:
                 self.aside.append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
 
     def _clocked_on(self, passed: Passed) -> list[tuple[Operator, Detections]]:
-        return [(operator, operator.feed(passed)) for operator in self._clocked]
+        found: list[tuple[Operator, Detections]] = [(operator, operator.feed(passed)) for operator in self._clocked]
+        if self._rules is not None:
+            found.append((self._rules, self._rules.feed(passed, found)))
+        return found
 
     def _bound(self, name: str) -> None:
-        """Lets the clock, and what goes by it, know the types of a stream's events and its entities."""
+        """Tells the clock and its operators the types of a stream's events and its entities."""
         operator = self._streams[name]
         schema = operator.event_schema
         if self._clock is None or schema is None:
@@ -249,22 +280,32 @@ class Recogniser:
         self._clock.bind(name, operator.entities, schema, operator.ticks_per_s)
         for clocked in self._clocked:
             clocked.bind(name, schema, operator.entities)
+        if self._rules is not None:
+            self._rules.bind(name, schema, operator.entities)
 
     def _together(self, found: Sequence[tuple[Operator, Detections]]) -> Detections:
         """What operators found, as one table."""
-        if len(self.operators) == 1:
+        if len(self.operators) == 1 and len(found) < 2:
             return found[0][1] if found else self.operators[0].nothing()
         schema = self._joined_schema()
-        tables = [fit(some.to_arrow(), one.schema, schema) for one, some in found if len(some)]
-        closed = [(one, some.episodes()) for one, some in found]
+        tables = [fit(self._reported(some), one.schema, schema) for one, some in found if len(some)]
+        closed = [] if self._hides_episodes else [(one, some.episodes()) for one, some in found]
         episodes = [fit(table, one.schema, schema, episodes=True) for one, table in closed if table.num_rows]
         return Detections(
             pa.concat_tables(tables) if tables else schema.detections.empty_table(),
             pa.concat_tables(episodes) if episodes else schema.episodes.empty_table(),
         )
 
+    def _reported(self, found: Detections) -> pa.Table:
+        """The detections without those of patterns that only rules read."""
+        table = found.to_arrow()
+        if self._rules is None or not self.patterns.n_hidden:
+            return table
+        names = pa.array([*self.patterns.names, *self.patterns.rule_names])
+        return table.filter(pc.is_in(table.column("pattern").cast(pa.string()), value_set=names))
+
     def _joined_schema(self) -> DetectionSchema:
-        """The columns of all detections; their types are settled once all streams have told theirs."""
+        """The columns of all detections; their types are settled once all streams have shown theirs."""
         if self._schema is not None:
             return self._schema
         schema = join_schemas(self.patterns.emitted, [operator.schema for operator in self.operators])
@@ -282,6 +323,7 @@ class Recogniser:
         )
 
     def _announce(self, result: Detections) -> Detections:
+        call_listeners(self._listeners, result)
         if self._on_detection is not None:
             for row in result.to_arrow().to_pylist():
                 self._on_detection(row)
@@ -289,6 +331,17 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
+
+
+def call_listeners(listeners: Mapping[str, Sequence[Listener]], found: Detections) -> None:
+    """Calls what wants the detections of a pattern or a rule with each of them, in their order."""
+    if not listeners or not len(found):
+        return
+    table = found.to_arrow()
+    wanted = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(listeners)))
+    for row in table.filter(wanted).to_pylist():
+        for listener in listeners[row["pattern"]]:
+            listener(row)
 
 
 def _batches(events: Any) -> list[pa.RecordBatch]:

@@ -9,40 +9,55 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import Column, shifted
-from wayeb_py.rules.table import I64, Bools
-from wayeb_py.rules.tuples import Tuples
+from wayeb_py.rules.table import I64, Array, Bools
 
 Clocks = Mapping[str, int]
 """The time of each input's clock; `FOREVER` where no row comes any more, `NEVER` where nothing is known yet."""
+
+
+class HasValues(Protocol):
+    """Tuples, or rows that are in no table yet."""
+
+    def __len__(self) -> int: ...
+
+    def values(self, column: Column) -> Array:
+        """The values of a column, one for each."""
 
 
 @dataclass(frozen=True, slots=True)
 class Awaits:
     """The input of a clock, and until when a tuple can meet its rows: the least of (column + ticks), for all given.
 
-    Without any, a tuple can always meet one.
+    Without any, a tuple can always meet one. A tuple in which a `later` column is more than so many ticks after an
+    `earlier` one, for any of the `limits`, meets none.
     """
 
     clock: str
     until: tuple[tuple[Column, int], ...]
+    limits: tuple[tuple[Column, Column, int], ...] = ()  # (later, earlier, ticks)
 
     def moved(self, to: Callable[[int], int]) -> Awaits:
         """The same where members have other numbers."""
-        return Awaits(self.clock, tuple((column.moved(to), ticks) for column, ticks in self.until))
+        until = tuple((column.moved(to), ticks) for column, ticks in self.until)
+        limits = tuple((later.moved(to), earlier.moved(to), ticks) for later, earlier, ticks in self.limits)
+        return Awaits(self.clock, until, limits)
 
-    def last(self, tuples: Tuples) -> I64:
+    def last(self, tuples: HasValues) -> I64:
         """The latest time of a row that each tuple can meet."""
         last: I64 = np.full(len(tuples), FOREVER)
         for column, ticks in self.until:
             np.minimum(last, shifted(tuples.values(column), ticks), out=last)
+        for later, earlier, ticks in self.limits:
+            last[tuples.values(later) > shifted(tuples.values(earlier), ticks)] = NEVER
         return last
 
-    def is_over(self, tuples: Tuples, clocks: Clocks) -> Bools:
+    def is_over(self, tuples: HasValues, clocks: Clocks) -> Bools:
         """Which tuples await no row of this input any more."""
         clock = clocks.get(self.clock, int(NEVER))
         if clock == FOREVER:
@@ -54,12 +69,17 @@ Lifetime = tuple[Awaits, ...] | None
 """What a tuple awaits; None where it is needed until it is removed."""
 
 
-def is_dead(lifetime: Lifetime, tuples: Tuples, clocks: Clocks) -> Bools:
+def is_dead(lifetime: Lifetime, tuples: HasValues, clocks: Clocks) -> Bools:
     """Which tuples nothing to come can join."""
     dead: Bools = np.full(len(tuples), lifetime is not None)
     for awaits in lifetime or ():
         dead &= awaits.is_over(tuples, clocks)
     return dead
+
+
+def ends_at_once(lifetime: Lifetime) -> bool:
+    """Whether a tuple awaits nothing after its own times, as far as its bounds tell without a look at its rows."""
+    return lifetime is not None and all(any(ticks <= 0 for _, ticks in awaits.until) for awaits in lifetime)
 
 
 def longer(one: Lifetime, other: Lifetime) -> Lifetime:

@@ -84,7 +84,7 @@ class Reorderer:
         return self._sorted(waiting.where(ready)), is_late
 
     def finish(self, entities: npt.NDArray[np.bool_] | None = None) -> Rows | None:
-        """What is still held, in order: of all entities, or of those that have fallen silent."""
+        """The held events, in order: of all entities, or of those that have fallen silent."""
         held = self.held
         if held is None or entities is None:
             self.held = None
@@ -106,7 +106,7 @@ class Reorderer:
 def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
     """The values of an order column as numbers that compare as they do; one that is missing comes before all others.
 
-    The lowest number stands for what is missing, so the last two values at one end of a 64-bit type share a rank.
+    The lowest number stands for a missing value, so the last two values at one end of a 64-bit type share a rank.
     """
     if pa.types.is_dictionary(orders.type):
         orders = orders.cast(orders.type.value_type)

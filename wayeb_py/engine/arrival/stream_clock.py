@@ -1,16 +1,15 @@
-"""The clock of one stream: events that it has not passed are held, those that are too late for it told apart.
+"""The clock of one stream: it holds the events that it has not passed, and marks those that come too late for it.
 
     as they arrive ──▶ late for the clock: told ──▶ held until the clock is past them ──▶ by time, key, arrival
 
 The clock is the greatest time that has arrived, less the lateness. An event is late for the clock iff it is older than
-the clock when it arrives; it counts for the patterns of its own entity all the same. What is held goes on once the
-file's clock (`event_clock`) is past it: an event at the clock's own time may still be followed by one with a smaller
-key.
+the clock when it arrives; it counts for the patterns of its own entity all the same. Held events leave once the file's
+clock (`event_clock`) is past them: an event at the clock's own time may still be followed by one with a smaller key.
 
 Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
-not, and the caller sorts. Then nothing is late, but for what is older than the state that a run goes on from.
+not, and the caller sorts. Then nothing is late, except events older than the state that a run continues from.
 
-*Not taken*: a clock for each entity, by which no two of them could be compared.
+*Not taken*: a clock for each entity, which could not compare two of them.
 """
 
 from __future__ import annotations
@@ -42,17 +41,17 @@ class StreamClock:
     columns: tuple[str, ...]  # of the events that are held; none where only their times count
     greatest: int = int(NEVER)  # of the times that have arrived
     held: Rows | None = None
-    floor: int = int(NEVER)  # the clock that an earlier run has left, or was told: what is older is late
+    floor: int = int(NEVER)  # the clock that an earlier run left, or a caller gave: older events are late
 
     @property
     def now(self) -> int:
-        """The clock in ticks: no event that counts is older from here on; NEVER while there has been none."""
+        """The clock in ticks: no event that counts is older from here on; NEVER before the first event."""
         late_by = 0 if self.in_order else self.lateness
         return self.floor if self.greatest < int(NEVER) + late_by else max(self.floor, self.greatest - late_by)
 
     @property
     def now_s(self) -> Fraction | None:
-        """The same in seconds; None while there has been none."""
+        """The same in seconds; None before the first event."""
         return None if self.now == int(NEVER) else Fraction(self.now, self.ticks_per_s)
 
     @property
@@ -60,7 +59,7 @@ class StreamClock:
         return None if self.greatest == int(NEVER) else Fraction(self.greatest, self.ticks_per_s)
 
     def take(self, rows: Rows) -> Bool:
-        """Holds events, all but the late ones, which are told."""
+        """Holds events, and returns which of them are late and not held."""
         never, late_by = int(NEVER), 0 if self.in_order else self.lateness
         if not self.columns:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
@@ -78,7 +77,7 @@ class StreamClock:
         return late
 
     def advance(self, clock_s: Fraction) -> None:
-        """Moves the clock on to what others say of it."""
+        """Advances the clock to a time that the caller gives."""
         self.floor = max(self.floor, floor(clock_s * self.ticks_per_s))
 
     def release(self, clock_s: Fraction | None) -> Rows | None:
@@ -95,7 +94,7 @@ class StreamClock:
         return _in_order(ready, self.entities, self.order_column) if len(ready) else None
 
     def rebind(self, entities: Entities, key: str) -> None:
-        """Numbers what is held anew, as the entities are numbered from here on."""
+        """Renumbers the held events, as the entities are numbered from here on."""
         self.entities = entities
         if self.held is not None:
             self.held = Rows(self.held.batch, entities.number(self.held.batch.column(key)), self.held.ts)
