@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
-from wayeb_py.dsl.syntax.format import format_text
 from wayeb_py.dsl.syntax.lexicon import BLANK
 from wayeb_py.dsl.syntax.prefix_heads import (
     BARE,
@@ -31,7 +30,6 @@ from wayeb_py.dsl.syntax.prefix_heads import (
     as_regex,
     negated,
 )
-from wayeb_py.dsl.syntax.printer import print_tree
 from wayeb_py.dsl.tree_height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
@@ -58,6 +56,9 @@ def is_prefix_form(text: str) -> bool:
 
 def convert_prefix(text: str, name: str = "<text>") -> str:
     """The patterns of a text in the older form, written in this language; raises PatternError with its errors."""
+    from wayeb_py.dsl.syntax.format import format_text  # for start-up time
+    from wayeb_py.dsl.syntax.printer import print_tree  # for start-up time
+
     file, errors = parse_prefix(SourceText(name, text))
     if errors:
         raise PatternError(errors)

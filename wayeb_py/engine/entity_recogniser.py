@@ -197,14 +197,15 @@ class EntityRecogniser(OrderedRecogniser):
         key, time = batch.column(binding.key), batch.column(binding.time)
         if key.null_count or has_null_word(key):
             batch = self._set_aside(batch, pc.is_null(plain(key)), NO_KEY)
-            time = batch.column(binding.time)
+            key, time = batch.column(binding.key), batch.column(binding.time)
         ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
         if ticks.missing is not None:
             batch = self._set_aside(batch, pa.array(ticks.missing != 0), NO_TIME)
-            ticks = ticks_of(column_of(batch.column(binding.time), binding.time), binding.time_unit, binding.time)
+            key, time = batch.column(binding.key), batch.column(binding.time)
+            ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
         if batch.num_rows == 0:
             return None
-        entity = binding.entities.number(batch.column(binding.key))
+        entity = binding.entities.number(key)
         self.counts.entities = n_entities = len(binding.entities)
         binding.grow(n_entities)
         rows = Rows(batch, entity, ticks.values)

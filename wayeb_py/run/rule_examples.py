@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the texts of a test; those of a kind that nobody tells are numbers if all such texts of it are."""
+    """Reads the texts of a test; texts of an unknown kind are numbers if all of them look like numbers."""
 
     unknown_are_numbers: bool
 
@@ -98,5 +98,5 @@ def _describe(
 ) -> str:
     parts = [*([] if op is None else [op]), *map(str, rows)]
     for word, seconds in (("at", ts_s), ("from", start_s), ("decided", decided_s)):
-        parts += [] if seconds is None else [word, duration_text(seconds)]
+        parts += [] if seconds is None else [word, duration_text(seconds) if seconds else "0 s"]
     return " ".join(parts)

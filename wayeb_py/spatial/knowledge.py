@@ -144,7 +144,7 @@ class KnowledgeBase:
         ]
 
     def _tables_of(self, pattern: m.Pattern) -> Iterator[str]:
-        for attribute in attributes_of(pattern.regex):
+        for attribute in attributes_of(pattern.regex) if self.lookups else ():
             looked_up = self.looks_up(attribute.name)
             if looked_up is not None:
                 yield looked_up[0]

@@ -77,7 +77,7 @@ class RuleInputs:
                 if is_found_in_rows(pattern) and self.meaning.stream_of(pattern).name == part.stream.name:
                     asked = detections if member.over == "detections" else episodes
                     asked.setdefault(pattern.name, {}).update(dict.fromkeys(columns))
-        own = self.all.for_rules.on(part.stream).select({*detections, *episodes})
+        own = self.all.for_rules.of_stream(part.stream).select({*detections, *episodes})
         of_patterns = ({name: list(own) for name, own in asked.items()} for asked in (detections, episodes))
         return StreamRows(own, part, len(self.meaning.streams) == 1, StreamAsked(list(events), *of_patterns))
 
@@ -85,6 +85,10 @@ class RuleInputs:
         """Learns the types of a stream's events, and who numbers its entities."""
         self._schemas[stream] = schema
         self.streams[stream].bind(schema, entities)
+
+    def knows(self, stream: str) -> bool:
+        """Whether a stream has told its types."""
+        return stream in self._schemas
 
     @property
     def are_bound(self) -> bool:

@@ -56,6 +56,8 @@ class RuleOperator:
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
         """Learns the types of a stream's events, and who numbers its entities."""
+        if self._made is not None and not self._inputs.knows(stream):  # rules go on with what is known from here on
+            self._saved, self._made = SavedRules(self.save()), None
         self._inputs.bind(stream, schema, entities)
 
     def _make(self) -> tuple[Running, MatchRows]:
@@ -70,6 +72,11 @@ class RuleOperator:
             )  # fmt: skip
             self._made = running, rows
         return self._made
+
+    @property
+    def running(self) -> Running:
+        """The networks of the rules, made if they are not yet: types that no stream has told are taken as unknown."""
+        return self._make()[0]
 
     @property
     def _has_kept(self) -> bool:
@@ -100,7 +107,7 @@ class RuleOperator:
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
         """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
         self._reached_s = passed.reached_s
-        if passed.until_s is None and not passed.rows and not before:
+        if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
             return self.nothing()
         running, _ = self._make()
         until = passed.until(running.ticks_per_s)
@@ -108,7 +115,7 @@ class RuleOperator:
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
-        """The matches that are decided by the time that the data reach: of the others nobody knows."""
+        """The matches that are decided by the time that the data reach: the others stay undecided."""
         running, _ = self._make()
         if not self._reached_s:
             return self._told(running.begin())

@@ -27,7 +27,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
-from wayeb_py.engine.clocked import make_clock
+from wayeb_py.engine.clock_operators import make_clock
 from wayeb_py.engine.pairs.operator import PairOperator
 from wayeb_py.engine.pairs.rows import NewestPicker
 from wayeb_py.engine.pairs.source import ticks_per_s_of
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 ROLES: tuple[m.Role, m.Role] = ("a", "b")
 Two = tuple[str, str]  # the keys of a and b, as texts
-KEPT: dict[str, Any] = {  # what is kept of an event of a pair, and its type
+KEPT: dict[str, Any] = {  # the columns kept of an event of a pair, and their types
     "number": np.int64, "ts": np.int64, "seq": np.int64, "elapsed": np.int64, "fresh": np.uint8, "row": np.int32,
     "a": np.int64, "b": np.int64, "distance_m": np.float64,
 }  # fmt: skip
