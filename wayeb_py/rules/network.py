@@ -211,6 +211,8 @@ class Network:
     def _is_idle(self, select: Select, given: Collection[str]) -> bool:
         """Whether rows of a selection meet nothing in a step that gives rows to these tables: only rows are then
         looked at that something to come can join."""
+        if select.memory is None or select.memory.lifetime is None:  # whose rows are never dead
+            return False
         if self._readers is None:
             self._readers = {node.number: [] for node in self.nodes}
             for node in self.nodes:
