@@ -58,7 +58,7 @@ class Function:
     becomes: type[Any] | None = None
     more: bool = False  # the last argument may come again and again
     whose: Literal["", "one", "both", "neither"] = ""
-    otherwise: Mapping[int, str] = field(default_factory=dict)  # what is meant by another number of arguments
+    otherwise: Mapping[int, str] = field(default_factory=dict)  # the remedy for another number of arguments
 
     @property
     def of_several(self) -> bool:

@@ -99,7 +99,7 @@ class Window:
 
 @record
 class Stream:
-    """Where key, time and position are, how ties and lateness are treated, and what is known of the attributes.
+    """Where key, time and position are, how ties and lateness are treated, and the facts about the attributes.
 
     `time_unit` is None where the time is a timestamp. A file without a stream block has `key` and `time` None: the
     command line names them.

@@ -1,6 +1,6 @@
 """The meaning of pattern files becomes JSON, and comes back as the same tree.
 
-What is kept is the checked tree and not the text of the files: patterns that a program selected, or whose stream block
+The JSON holds the checked tree and not the text of the files: patterns that a program selected, or whose stream block
 was overruled on the command line, have no text of their own. A pickle would be shorter, but reading it would run
 whatever it holds.
 

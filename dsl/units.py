@@ -141,7 +141,7 @@ def missing_unit(literal: str, unit: Unit) -> str:
 
 
 class WrongQuantity(NamedTuple):
-    """What is wrong with a quantity: the parser raises it as a syntax error, the checker reports it."""
+    """A mistake in a quantity: the parser raises it as a syntax error, the checker reports it."""
 
     message: str
     label: str

@@ -2,7 +2,7 @@
 
 A part is anything that a regex, a predicate or a value is made of, down to attributes, constants and places. What a
 part holds follows from its fields, so a class that `meaning` gains is walked without another line. A method for each
-class (a visitor) was not taken: every caller asks for two or three classes and wants the others passed by.
+class (a visitor) was not taken: every caller asks for two or three classes and skips the others.
 """
 
 from __future__ import annotations

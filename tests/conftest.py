@@ -121,7 +121,8 @@ def _connector() -> dict[str, str]:
 def broker() -> Iterator[Broker]:
     """A real broker; where it cannot be fetched its tests are skipped."""
     from tools.kafka.broker import Broker
-    from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
+    from tools.kafka.broker_jars import broker_jars
+    from wayeb_py.parallel.spark.jars import MissingJarsError
 
     try:
         broker_jars()

@@ -192,7 +192,7 @@ def nearest_float(value: Fraction, bits: int) -> Fraction | float:
 
 
 def calculate(operation: str, operands: Sequence[float]) -> float | None:
-    """Arithmetic in 64-bit floats; division by zero is missing, and so is what is not a number."""
+    """Arithmetic in 64-bit floats; division by zero is missing, and so is a result that is not a number."""
     match operation, operands:
         case "+", (a, b):
             result = a + b

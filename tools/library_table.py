@@ -10,7 +10,7 @@ compare what is found with formulas that know nothing of automata.
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,29 +76,24 @@ def ports_around(data_set: DataSet) -> dict[str, tuple[float, float]]:
     return found
 
 
-def library_files(library: str) -> tuple[Path, ...]:
-    """All patterns of a library: the file that includes its folder, and the encounters, which not every engine runs."""
-    return ROOT / f"patterns/{library}.sre", ROOT / f"patterns/{library}/encounters.sre"
-
-
-def compile_for(data_set: DataSet, files: Sequence[Path], folder: Path) -> wayeb_py.Patterns:
-    """Files of a library with the real places that there are about the events, as far as they declare them."""
+def compile_for(data_set: DataSet, file: Path, folder: Path) -> wayeb_py.Patterns:
+    """A library's file with the real places that there are about the events, as far as it declares them."""
     from wayeb_py.cli.pattern_files import declared_places
 
     folder.mkdir(parents=True, exist_ok=True)
     if data_set.library == "fleet":
-        return wayeb_py.compile(files)
+        return wayeb_py.compile(file)
     ports = folder / f"{data_set.name} ports.csv"
     rows = [f'"{name}",{lon},{lat}' for name, (lon, lat) in ports_around(data_set).items()]
     ports.write_text("\n".join(["name,lon,lat", *rows]) + "\n")
     places = {"port": ports, "coast": COAST, "protected_area": PARKS}
-    declared = set().union(*map(declared_places, files))
-    return wayeb_py.compile(files, places={name: path for name, path in places.items() if name in declared})
+    declared = declared_places(file)
+    return wayeb_py.compile(file, places={name: path for name, path in places.items() if name in declared})
 
 
-def count(data_set: DataSet, files: Sequence[Path], folder: Path) -> dict[str, int | None]:
-    """The detections of each pattern of some files; None for one whose columns the events lack."""
-    whole = compile_for(data_set, files, folder)
+def count(data_set: DataSet, file: Path, folder: Path) -> dict[str, int | None]:
+    """The detections of each pattern of a file; None for one whose columns the events lack."""
+    whole = compile_for(data_set, file, folder)
     patterns, lacking = leave_out_missing(whole, events_of(data_set).column_names)
     found = patterns.recognise(events_of(data_set)).counts()
     return {name: None if name in lacking else found.get(name, 0) for name in whole.names}
@@ -113,7 +108,7 @@ def _lines() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as folder:
         for library in ("maritime", "fleet"):
             sets = [data_set for data_set in SETS if data_set.library == library]
-            counts = [count(one, library_files(library), Path(folder)) for one in sets]
+            counts = [count(one, ROOT / f"patterns/{library}.sre", Path(folder)) for one in sets]
             yield f"| {library} | " + " | ".join(one.name for one in sets) + " |"
             yield "| --- |" + " ---: |" * len(sets)
             for title, key in (("events", None), ("entities", 0)):

@@ -6,9 +6,11 @@ The engine and its parts take `CompiledPatterns`, and know nothing of this.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
-from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener
+from wayeb_py.errors import UsageError
 
 if TYPE_CHECKING:
     from wayeb_py.engine.recogniser import Recogniser
@@ -20,12 +22,28 @@ class Patterns(CompiledPatterns):
 
     # Reading and checking patterns loads no compiled kernels: the code that recognises is imported at its first use.
 
-    def recognise(self, events: Any, workers: int = 1) -> Detections:
-        """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
+    def recognise(self, events: Any = None, workers: int = 1) -> Detections:
+        """All detections and episodes in a table, whose events are put in the order of time first if they are not.
+
+        Rules over files of facts alone need no events.
+        """
         from wayeb_py.run.whole_table import recognise  # for start-up time
         from wayeb_py.traced_detections import TracedDetections  # for start-up time
 
         return TracedDetections(recognise(self, events, workers), self, events)
+
+    def on(self, name: str, function: Listener) -> Patterns:
+        """Calls a function with each detection of a pattern or a rule, as a row, in the order of decision.
+
+        Every recognition with these patterns calls it: `recognise` once all is found, a `Recogniser` at each batch.
+        """
+        known = (*self.names, *self.rule_names)
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
+            raise UsageError(f"no pattern or rule is called `{name}`", hint=hint)
+        self.listeners.setdefault(name, []).append(function)
+        return self
 
     def recogniser(self, **options: Any) -> Recogniser:
         """A recogniser of these patterns, to be fed batch by batch; the options are those of `Recogniser`."""
@@ -43,10 +61,11 @@ class Patterns(CompiledPatterns):
         return recogniser.feed(events), recogniser.save()
 
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
-        """What the patterns, or one of them, are compiled to, as text: letters, symbols, automaton, cost."""
-        from wayeb_py.compiler.explain import explain  # for start-up time
+        """What the patterns and rules, or one of them, are compiled to, as text: letters, symbols, automaton, cost; of
+        a rule its tier, its plan, how long it keeps rows and why."""
+        from wayeb_py.explained.whole_file import explain_file  # for start-up time
 
-        return explain(self, pattern, form)
+        return explain_file(self, pattern, form)
 
     def _repr_html_(self) -> str:
         from wayeb_py.engine.rows.detections import html_table  # for start-up time

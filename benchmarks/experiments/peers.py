@@ -155,7 +155,7 @@ def read_detections(folder: Path, task: str) -> Detections:
 
 
 def difference(ours: Detections, theirs: Detections) -> str | None:
-    """What is wrong with their answer, with an example; None if nothing is."""
+    """How their answer is wrong, with an example; None if it is right."""
     absent, extra = ours - theirs, theirs - ours
     if not absent and not extra:
         return None

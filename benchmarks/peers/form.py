@@ -19,7 +19,7 @@ SIX = (
     "MovingWithZeroSpeed",
     "MovingWithBadSignal",
 )
-# What is measured: patterns that are recognised together, by a name.
+# A task: patterns that are recognised together, by a name.
 TASKS: dict[str, tuple[str, ...]] = {
     "six": SIX,
     "StopAndGo": ("StopAndGo",),
@@ -56,7 +56,7 @@ class Form:
     written: tuple[str, ...] = ()  # files with the user's own lines
     columns: str = "parquet"  # what the process reads: "parquet", or "csv", made from it beforehand
     make_ready: Callable[[], list[str]] | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)  # of what cannot say it itself
+    versions: Mapping[str, str] = field(default_factory=dict)  # for engines that cannot report it themselves
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task: its marks, where they are several
 
     def start(self) -> list[str]:

@@ -15,7 +15,7 @@ from wayeb_py.errors import Note, SourceText, Span
 
 @dataclass(slots=True)
 class DeclaredNames:
-    """What is declared, by name; each with the file that declares it."""
+    """The declarations by name, each with the file that declares it."""
 
     streams: list[tuple[t.Stream, SourceText]] = field(default_factory=list)
     lets: dict[str, tuple[t.Let, SourceText]] = field(default_factory=dict)

@@ -1,4 +1,4 @@
-"""A stream block becomes what is known of its events: key, time, position, motion, attributes, and how disorder is
+"""A stream block becomes the facts about its events: key, time, position, motion, attributes, and how disorder is
 treated."""
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _read_stream(
 def _check_motion(
     source: SourceText, report: Diagnostics, lines: dict[type, Any], attributes: dict[str, m.Attribute]
 ) -> None:
-    """Speed is a number in a unit of speed, course one in degrees: what is computed from them has units too."""
+    """Speed is a number in a unit of speed, course one in degrees: values computed from them have units too."""
     motion = lines.get(t.Motion)
     if motion is None:
         return

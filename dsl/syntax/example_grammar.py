@@ -1,4 +1,4 @@
-"""The grammar of `test` blocks: lines of values, `ends at`, and what is detected."""
+"""The grammar of `test` blocks: lines of values, `ends at`, and the expected detections."""
 
 from __future__ import annotations
 

@@ -445,7 +445,7 @@ class _Reader:
         frame.items.append(frame.operands.pop())
 
     def close(self, token: Token) -> None:
-        """Ends the innermost bracket, and makes one operand of what it holds."""
+        """Ends the innermost bracket, and makes one operand of its content."""
         frame = self.frames[-1]
         wanted = "}" if frame.kind == "{" else ")"
         if frame.kind == "file":
@@ -486,7 +486,7 @@ def read_expression(text: str, start: int, end: int, in_rule: bool = False) -> t
 
 
 def read_quantity(text: str, start: int, end: int) -> tuple[t.Number, int]:
-    """The number with its unit that begins at start, and the offset of what follows it."""
+    """The number with its unit that begins at start, and the offset after it."""
     reader = _Reader(text, start, end)
     number = reader.read_number(reader.tokens[0])
     return number, reader.tokens[reader.at].start

@@ -106,7 +106,7 @@ class Knowledge(Declaration):
 
 @node
 class Lookup(Declaration):
-    """`lookup NAME from FILE by time 1 h, nearest 50 km`: a table of what changes with place and time."""
+    """`lookup NAME from FILE by time 1 h, nearest 50 km`: a table of values that change with place and time."""
 
     name: str
     path: str
@@ -320,7 +320,7 @@ class Include(Declaration):
 
 @node
 class Broken(Declaration):
-    """A declaration whose text could not be read: what is known of it, so that its name is not reported as unknown."""
+    """A declaration whose text could not be read: its keyword and name, so that the name is not reported as unknown."""
 
     keyword: str
     name: str | None

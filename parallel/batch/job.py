@@ -2,8 +2,8 @@
 
     open all files ──▶ plan ──▶ scheme: parcels ──▶ part files below the output folder, or the driver's own writer
 
-A job says what is wrong with the input as a whole before it asks Spark for anything. The tasks write a folder; the
-driver writes a single file, in the order of time, from parcels that Spark keeps until the driver takes them.
+A job reports faults of the input as a whole before it asks Spark for anything. The tasks write a folder; the driver
+writes a single file, in the order of time, from parcels that Spark keeps until the driver takes them.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What is known about patterns and input becomes a choice of scheme, with the reason in one line.
+"""Facts about patterns and input become a choice of scheme, with the reason in one line.
 
     survey ──▶ Facts (counts, layout)  ──▶ decide ──▶ Choice
     measure ─▶ Costs (on a sample)     ──▶

@@ -105,7 +105,7 @@ class Health:
     log: Log
     folder: Path  # beside the checkpoint, `gauge.FOLDER`
     capacity: Capacity
-    frozen: bool = False  # the stream reads what is there at the start, and nothing else; no clock decides
+    frozen: bool = False  # the stream reads the log as it is at the start, and nothing else; no clock decides
     window_s: float = WINDOW_S
     clock: Clock = SYSTEM
     latest: Callable[[], Offsets] | None = None  # how far a live log goes, where that can be asked apart from planning

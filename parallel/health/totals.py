@@ -21,7 +21,7 @@ FILE = "totals.json"
 
 # A count of a partition or group is either a level, where the last one holds, or a sum.
 _LEVELS = ("entities", "state_bytes")
-# What is set aside is counted by reason, and no stream reads an input that a run has read before.
+# Rows set aside are counted by reason, and no stream reads an input that a run has read before.
 _NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before")
 _GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 

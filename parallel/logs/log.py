@@ -1,7 +1,7 @@
 """A stream's source as a log: partitions of events that have offsets, and can be read again from any of them.
 
-A stream keeps no buffer of what it reads: the state after an offset is a function of the log up to it, so a task that
-dies in the middle of a range reads the range once more, from the state of its start.
+A stream keeps no buffer of its input: the state after an offset is a function of the log up to it, so a task that dies
+in the middle of a range reads the range once more, from the state of its start.
 
 All events of an entity are in one partition, in the order of their arrival: the writer of the log guarantees it. A log
 of one partition always keeps that promise.

@@ -129,7 +129,7 @@ class ReplayLog(Log):
             self.states[partition] = SourceState(now_s, clock_s, offset, offset)
 
     def offer(self, now_s: float, taken: Mapping[str, int]) -> Offsets:
-        """What is offered now that the recogniser has taken this much."""
+        """The offsets that the log offers, now that the recogniser has taken this much."""
         if not self.states:
             self.start(now_s, taken)
         for partition, offset in taken.items():

@@ -50,7 +50,7 @@ RECORD = "replay.json"
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is in a store: the number of rows of each partition, and when the first event of all is due."""
+    """The content of a store: the number of rows of each partition, and when the first event of all is due."""
 
     name: str
     rows: tuple[int, ...]
@@ -158,7 +158,7 @@ def _stored_schema(files: list[EventFile], wanted: Wanted) -> pa.Schema:
 
 
 def _due_rows(files: list[EventFile], wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of all files, one file after the other, with when they are due and what is wrong with them."""
+    """The rows of all files, one file after the other, with when they are due and their faults."""
     events_schema = pa.schema(list(schema)[:-2])
     for file in files:
         due_s = -np.inf

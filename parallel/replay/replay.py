@@ -201,7 +201,7 @@ class _Sending:
         """How long after the first event each of some events is to go out, in seconds of the clock.
 
         Spans are compared and never instants: a double of seconds since 1970 is rounded to a quarter of a microsecond,
-        by which an event would go out early.
+        and an event would go out that much too early.
         """
         assert self.summary.first_event_s is not None
         return (due_s - self.summary.first_event_s) / (self._speed or np.inf)

@@ -1,10 +1,10 @@
-"""Maven coordinates become jars in a folder of this machine's cache: Kafka's broker, and Spark's Kafka connector.
+"""Maven coordinates become jars in a folder of this machine's cache: Spark's Kafka connector, which pyspark lacks.
 
-Neither comes with Python's packages. Maven resolves and fetches them, from its configured repositories, once a machine;
-the folder appears whole or not at all, and a second process waits for the first.
+Maven resolves and fetches them, from its configured repositories, once a machine; the folder appears whole or not at
+all, and a second process waits for the first.
 
 *Not taken*: `spark.jars.packages`, which has Spark resolve the connector anew at every start, and needs the network for
-it; a download of Kafka's distribution, four times as large.
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 
 from wayeb_py.errors import DataError
 
-KAFKA_VERSION = "4.3.1"
 CONNECTOR_VERSION = "4.2.0"  # the newest that is published; Spark 4.3 runs it
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -36,13 +35,6 @@ class MissingJarsError(DataError):
     """The jars are missing and cannot be fetched."""
 
 
-def broker_jars() -> list[Path]:
-    """What `java -cp` needs to run a broker."""
-    # The broker brings no logging of its own: without it, it would die in silence.
-    wanted = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36"]
-    return _fetch(f"kafka-{KAFKA_VERSION}", wanted)
-
-
 def connector_jars() -> list[Path]:
     """What Spark must load for `format("kafka")`: give it as `spark.jars`, joined with commas."""
     wanted = [
@@ -52,10 +44,10 @@ def connector_jars() -> list[Path]:
         "org.apache.commons:commons-pool2:2.13.1",
     ]
     # The connector's other dependencies are Spark itself; and its description sends Maven to other repositories.
-    return _fetch(f"spark-kafka-{CONNECTOR_VERSION}", wanted, with_theirs=False)
+    return fetch_jars(f"spark-kafka-{CONNECTOR_VERSION}", wanted, with_theirs=False)
 
 
-def _fetch(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> list[Path]:
+def fetch_jars(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> list[Path]:
     """The jars of the coordinates, with their own dependencies."""
     folder = cache_folder() / name
     if not folder.is_dir():

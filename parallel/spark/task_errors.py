@@ -83,7 +83,7 @@ def watched(
         interruption.check()  # a job that was cancelled has no error of its own
         raise errors.first() or _in_one_line(error) from None
     except BaseException:
-        context.cancelJobGroup(interruption.group)  # an interrupted user does not want the cluster to go on
+        context.cancelJobGroup(interruption.group)  # an interrupted user does not want the cluster to continue
         raise
     finally:
         ended.set()

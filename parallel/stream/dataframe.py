@@ -86,7 +86,7 @@ def _arrow_schema(patterns: Patterns, events: DataFrame) -> pa.Schema:
 
 
 def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of what is found in such events, as Spark has them; EventsError where the patterns do not fit."""
+    """The columns of detections in such events, as Spark has them; EventsError where the patterns do not fit."""
     found = with_id_first(schema_of_found(patterns, schema, episodes))
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
 

@@ -1,4 +1,4 @@
-"""Event parcels by shard go through Spark's stateful operator and come out as parcels of what was found.
+"""Event parcels by shard go through Spark's stateful operator and come out as parcels of detections.
 
     parcels of one shard and batch ──▶ arrival order ──▶ recogniser (from the shard's state) ──▶ parcels, the next state
 

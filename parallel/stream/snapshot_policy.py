@@ -63,7 +63,7 @@ class SnapshotKeeper:
         self.recogniser.settle()
 
     def prepare(self, may_change: bool) -> int:
-        """Prepares what is to be written; returns the size of the state in bytes."""
+        """Prepares the files to write; returns the size of the state in bytes."""
         n_entities = len(self.recogniser.entities)
         changes = self.recogniser.changes() if may_change and self.kept is not None else None
         if changes is not None and self.kept is not None and self.kept.has_room_for(changes):

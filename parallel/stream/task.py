@@ -1,7 +1,7 @@
 """A range of a log and the state of its start become parcels and the state of its end; runs in the executors.
 
     snapshot of the start ──▶ recogniser ◀── blocks of the log        ──▶ detections · episodes · aside · counts
-                                  └──▶ snapshot of the end, after the last parcel is handed on
+                                  └──▶ snapshot of the end, after the last parcel is passed on
 
 A recogniser stays alive in its worker process, so that the next range of its partition, if it comes to the same
 process, need not restore it; if other processes have continued meanwhile, their changes are applied to it. Where the

@@ -11,7 +11,8 @@ from wayeb_py.errors import DataError
 
 
 def schema_of_found(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of what the patterns find in such events; EventsError or DataError where they cannot run on them."""
+    """The columns of the patterns' detections in such events; EventsError or DataError where they cannot run on
+    them."""
     refuse_what_does_not_run(patterns)
     rows = bind_schema(patterns, events)
     return rows.episodes if episodes else rows.detections
@@ -21,8 +22,9 @@ def refuse_what_does_not_run(patterns: CompiledPatterns) -> None:
     """Raises DataError for patterns that one process runs and Spark does not."""
     clocked, streams = patterns.clocked, patterns.meaning.streams
     if clocked:
+        what = "rule" if clocked[0] in patterns.rule_names else "pattern"
         raise DataError(
-            f"pattern `{clocked[0]}` goes by a clock over all entities, which tasks on Spark do not share yet",
+            f"{what} `{clocked[0]}` goes by a clock over all entities, which tasks on Spark do not share yet",
             hint="run it in one process: `wayeb run --engine local`",
         )
     if len(streams) > 1:

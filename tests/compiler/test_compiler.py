@@ -53,7 +53,7 @@ def minterms_in(word: Word, alphabet: Alphabet, letters: list[m.Predicate]) -> l
     return found
 
 
-def stretches_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
+def spans_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
     """The spans of a word that an automaton accepts, as the oracle writes them."""
     accepted = []
     for i in range(len(symbols) + 1):
@@ -65,7 +65,7 @@ def stretches_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
     return tuple(accepted)
 
 
-def stretches_reached(nfa: Nfa, symbols: list[int]) -> tuple[int, ...]:
+def spans_reached(nfa: Nfa, symbols: list[int]) -> tuple[int, ...]:
     """The same for a nondeterministic automaton."""
     accepted = []
     for i in range(len(symbols) + 1):
@@ -110,18 +110,18 @@ def over_budget_is_another_example() -> Iterator[None]:
 
 @settings(max_examples=400 * N_EXAMPLES_FACTOR)
 @given(REGEXES, EVENT_LISTS)
-def test_automata_accept_the_stretches_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
+def test_automata_accept_the_spans_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
     compiled, word = Compiled(regex), word_of(events)
     symbols = minterms_in(word, compiled.alphabet, compiled.letters)
     expected = SpanFinder(word).spans(regex)
     with over_budget_is_another_example():
         nfa, dfa = compiled.nfa(), compiled.dfa()
-    assert stretches_reached(nfa, symbols) == expected
-    assert stretches_accepted(dfa, symbols) == expected
+    assert spans_reached(nfa, symbols) == expected
+    assert spans_accepted(dfa, symbols) == expected
     small = minimize(dfa)
-    assert stretches_accepted(small, symbols) == expected
+    assert spans_accepted(small, symbols) == expected
     joined, class_of = join_symbols(small)
-    assert stretches_accepted(joined, [int(class_of[symbol]) for symbol in symbols]) == expected
+    assert spans_accepted(joined, [int(class_of[symbol]) for symbol in symbols]) == expected
 
 
 @settings(max_examples=200 * N_EXAMPLES_FACTOR)

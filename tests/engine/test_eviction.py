@@ -84,7 +84,7 @@ def test_ageing_changes_no_detection_and_no_episode(seed: int, limits: Limits) -
     assert evicting.counts.events == whole.counts.events
 
 
-def test_nobody_leaves_where_nothing_is_forgotten() -> None:
+def test_no_entity_leaves_where_nothing_is_forgotten() -> None:
     recogniser = wayeb_py.Recogniser(wayeb_py.compile(TEXT.replace("    forget after 40 s\n", "")))
     recogniser.feed(events(0))
     assert recogniser.evict() is None
@@ -99,7 +99,7 @@ def fed(names: list[int], times: list[int]) -> wayeb_py.Recogniser:
     return recogniser
 
 
-def test_a_clock_from_the_future_makes_nobody_else_old() -> None:
+def test_a_clock_from_the_future_makes_no_other_entity_old() -> None:
     recogniser = fed([*range(10)], [100 + i for i in range(9)] + [4_000_000_000])
     assert recogniser.evict() is None
     recogniser.feed(pa.table({"id": [*range(1, 9)], "ts": [150 + i for i in range(8)], "v": [1] * 8}))
@@ -125,7 +125,7 @@ def test_a_crowd_that_has_left_does_not_stay_for_being_many() -> None:
 
 
 def test_entities_whose_events_are_all_held_back_stay_while_others_leave() -> None:
-    """Nothing is remembered of them yet: arrays of what is remembered end before they do."""
+    """Nothing is remembered of them yet: arrays of the memory end before they do."""
     patterns = wayeb_py.compile(
         "stream s { key id time ts in s lateness 10 s forget after 20 s }\npattern P := (v > prev(v)){2,}\n"
     )

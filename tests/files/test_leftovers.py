@@ -60,7 +60,7 @@ def test_a_killed_run_s_file_goes_with_the_next_run(tmp_path: Path) -> None:
     assert (tmp_path / "found.csv").exists()
 
 
-def test_what_somebody_writes_is_left_alone(tmp_path: Path) -> None:
+def test_what_another_process_writes_is_left_alone(tmp_path: Path) -> None:
     whole = WholeFile(tmp_path / "found.csv")
     whole.write(b"half")
     (unfinished,) = tmp_path.glob(".found.csv.*.tmp")

@@ -273,8 +273,9 @@ def vessel_searches(ports: Ports) -> dict[str, Search]:
     }
 
 
-# No fishing vessel of these hours meets a carrier, and whether one came is a sequence over the coast as well.
-NO_FORMULA = {"PossibleTransshipment", "CarefulRendezvous"}
+# No fishing vessel of these hours meets a carrier; whether one came is a sequence over the coast as well; and a silence
+# after a meeting is not over in so few hours.
+NO_FORMULA = {"PossibleTransshipment", "CarefulRendezvous", "DarkAfterMeeting"}
 
 
 @cache
@@ -337,6 +338,7 @@ def test_vessels_meet_where_all_are_compared_with_all(
     assert min(len(found[name]) for name in least) > 0
     assert found["Rendezvous"] or choose is ports_around
     assert found["CarefulRendezvous"] <= found["Rendezvous"]
+    assert found["DarkAfterMeeting"] == set()
 
 
 def test_buses_bunch_where_all_are_compared_with_all() -> None:

@@ -39,7 +39,6 @@ from tools.library_table import (
     compile_for,
     count,
     events_of,
-    library_files,
     placed,
     ports_around,
     render,
@@ -61,7 +60,7 @@ FILES = [
 
 @cache
 def counted(data_set: DataSet, folder: Path) -> dict[str, int | None]:
-    return count(data_set, library_files(data_set.library), folder)
+    return count(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +86,19 @@ def pairs(of_one_library: bool) -> list[Any]:
 @pytest.mark.parametrize(("path", "data_set"), pairs(of_one_library=False))
 def test_a_file_of_the_other_library_is_refused(path: Path, data_set: DataSet, folder: Path) -> None:
     """Buses have no mmsi, and vessels no vehicle_id."""
-    patterns = compile_for(SETS[0] if path.parent.name == "maritime" else SETS[-1], [path], folder)
+    patterns = compile_for(SETS[0] if path.parent.name == "maritime" else SETS[-1], path, folder)
     with pytest.raises(EventsError):
         leave_out_missing(patterns, events_of(data_set).column_names)[0].recognise(events_of(data_set))
 
 
 @pytest.mark.parametrize(("path", "data_set"), pairs(of_one_library=True))
 def test_every_file_alone_finds_what_it_finds_with_the_others(path: Path, data_set: DataSet, folder: Path) -> None:
-    whole, names = counted(data_set, folder), compile_for(data_set, [path], folder).names
+    whole, names = counted(data_set, folder), compile_for(data_set, path, folder).names
     if all(whole[name] is None for name in names):
         with pytest.raises(EventsError, match="no pattern is left to run"):
-            count(data_set, [path], folder)
+            count(data_set, path, folder)
     else:
-        assert count(data_set, [path], folder) == {name: whole[name] for name in names}
+        assert count(data_set, path, folder) == {name: whole[name] for name in names}
 
 
 def test_data_of_other_things_leaves_no_pattern_to_run(folder: Path) -> None:
@@ -107,7 +106,7 @@ def test_data_of_other_things_leaves_no_pattern_to_run(folder: Path) -> None:
     railway = pcsv.read_csv(SHARED / "train_benchmark/railway-repair-1-Segment.csv")
     for table in (gestures, railway):
         for data_set in (SETS[0], SETS[-1]):
-            whole = compile_for(data_set, library_files(data_set.library), folder)
+            whole = compile_for(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
             with pytest.raises(EventsError):
                 leave_out_missing(whole, table.column_names)[0].recognise(table)
 
@@ -119,7 +118,7 @@ def found_in(data_set: DataSet, folder: Path) -> tuple[Found, Words]:
     """By pattern of one entity where it was detected, and the events in order; of pairs see test_encounters."""
     table = events_of(data_set)
     key = str(table.column_names[0])
-    whole = compile_for(data_set, library_files(data_set.library), folder)
+    whole = compile_for(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
     whole = whole.select([pattern.name for pattern in whole.meaning.patterns if pattern.pair is None])
     patterns, _ = leave_out_missing(whole, table.column_names)
     keys = np.unique(table[key].to_numpy(zero_copy_only=False))

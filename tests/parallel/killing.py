@@ -1,4 +1,4 @@
-"""Streams in processes of their own, to be killed: who is who among their processes, and what is found in the end.
+"""Streams in processes of their own, to be killed: the roles of their processes, and their detections in the end.
 
 `wayeb stream` (Python: plans, writes)  ──▶ a JVM ──▶ planner (Python: where a batch ends, what may go)
                                                  └──▶ daemon ──▶ workers (Python: read and recognise)
@@ -179,7 +179,7 @@ def streaming(*arguments: Any, **options: Any) -> Iterator[Streaming]:
         stream.close()
 
 
-# Processes, as Linux tells of them.
+# Processes, as Linux lists them.
 
 
 def parent(pid: int) -> int:

@@ -156,7 +156,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def _get(path: Path) -> str:
-    """A file's text; like Hadoop's, checksums that cannot be read at all are passed over."""
+    """A file's text; like Hadoop, it ignores checksums that cannot be read at all."""
     content = path.read_bytes()
     sums = _crc(path).read_bytes() if _crc(path).exists() else b""
     if sums.startswith(b"crc\0") and len(sums) >= 8:

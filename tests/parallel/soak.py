@@ -98,7 +98,7 @@ class Soak:
             self.tell(f"killed {kind} {pid}, {self.batches() + 1} batches are through")
 
     def finish(self, *options: str) -> int:
-        """Lets the last one end, then reads what is left; the exit code of that."""
+        """Lets the last one end, then reads the rest; returns the exit code of that."""
         if self.stream is not None and self.stream.process.poll() is None:
             self.stream.process.send_signal(signal.SIGTERM)
             self.stream.end()
@@ -182,7 +182,7 @@ def main() -> None:
 
 
 def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_cluster: bool) -> str | None:
-    """What is wrong in the end; None if nothing is."""
+    """The fault in the end; None if there is none."""
     made = make_events(int(seconds * EVENTS_PER_S), seed, n_cars=300)
     events: pa.Table = made.filter(pc.is_valid(made["ts"]))  # a replay sends nothing without a time
     pq.write_table(events, folder / "events.parquet")

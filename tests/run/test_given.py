@@ -1,4 +1,4 @@
-"""What is given for one run: other files of places, some of the patterns, those that the events have columns for."""
+"""The settings of one run: other files of places, some of the patterns, those that the events have columns for."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def changed(array: np.ndarray[Any, Any], chance: random.Random) -> np.ndarray[An
 
 
 @pytest.mark.parametrize(("limits", "own_input"), [(DEFAULT_LIMITS, True), (Limits(table_states=0), False)])
-def test_a_state_that_somebody_made_up_is_refused_or_harmless(folder: Path, limits: Limits, own_input: bool) -> None:
+def test_a_forged_state_is_refused_or_harmless(folder: Path, limits: Limits, own_input: bool) -> None:
     patterns = wayeb_py.compile(folder / "p.sre", limits=limits)
     first = wayeb_py.Recogniser(patterns, episodes=True, own_input=own_input)
     first.feed(events(200, 1))

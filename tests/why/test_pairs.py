@@ -89,7 +89,7 @@ def all_events(scene: Scene, events: list[Timed], x: Any, y: Any) -> list[PairEv
 
 @given(scenes(max_events=40), st.data())
 @h_settings(max_examples=25 * N_EXAMPLES_FACTOR)
-def test_what_is_told_of_two_that_are_no_pair_is_what_the_definition_says(scene: Scene, data: st.DataObject) -> None:
+def test_the_explanation_of_two_that_are_no_pair_is_what_the_definition_says(scene: Scene, data: st.DataObject) -> None:
     drawn = data.draw(patterns_of(scene.pairing.reach_m))[:1]
     patterns = compiled(scene, drawn)
     detections, _ = wanted(scene, drawn)

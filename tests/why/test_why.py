@@ -62,7 +62,7 @@ def why(pattern: str, at: int, table: pa.Table) -> Why:
 
 @dataclass(frozen=True)
 class Case:
-    """A pattern, its events, when to ask, and what is said."""
+    """A pattern, its events, when to ask, and the answer."""
 
     pattern: str
     events: dict[str, str]

@@ -33,9 +33,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.kafka.broker_jars import broker_jars
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
-from wayeb_py.parallel.spark.jars import broker_jars, connector_jars
+from wayeb_py.parallel.spark.jars import connector_jars
 from wayeb_py.parallel.spark.session import find_java, require_java
 
 READY_WITHIN_S = 120.0

@@ -29,6 +29,7 @@ from wayeb_py.cli.commands import (
     test,
     why,
 )
+from wayeb_py.cli.plan_command import CommandWithPlan
 
 app = typer.Typer(
     name="wayeb",
@@ -42,7 +43,7 @@ data = typer.Typer(name="data", help="Providers' files, made-up events, and what
 
 # In the order in which `wayeb --help` lists them.
 app.command("check")(check.check_files)
-app.command("explain")(explain.show_automata)
+app.command("explain", cls=CommandWithPlan)(explain.show_automata)
 app.command("run")(run.run_patterns)
 app.command("test")(test.run_examples_of_files)
 app.command("fmt")(fmt.lay_out)

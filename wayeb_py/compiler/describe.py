@@ -128,7 +128,7 @@ def _pair_text(
     subject: m.Of | m.HoldsOf | m.Age | m.Reports | m.Separation | m.Bearing | m.Closing | m.Cpa | m.Tcpa | m.Apart,
     names: Names,
 ) -> str:
-    """What is asked of a pair of entities, or of the members of a rule, which have their own names."""
+    """A question about a pair of entities, or about the members of a rule, which have their own names."""
     name_of = dict(zip(AB, names, strict=True))
     both = ", ".join(names)
     match subject:

@@ -7,12 +7,12 @@ anything. `wayeb_py.Patterns`, which users hold, adds what they can do with patt
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wayeb_py import dsl
 from wayeb_py.compiler.for_each import Runnable, list_runnables
@@ -20,7 +20,13 @@ from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.needs import needs_of, reads
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
-from wayeb_py.compiler.rule_inputs import emitted_for_rules, patterns_read, rule_reads, rules_read
+from wayeb_py.compiler.rule_inputs import (
+    emitted_for_rules,
+    patterns_read,
+    refuse_what_is_not_run_yet,
+    rule_reads,
+    rules_read,
+)
 from wayeb_py.compiler.streams import asked_of_the_past, closure, names_read, streams_read, with_given_settings
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError, Diagnostic
@@ -32,6 +38,10 @@ from wayeb_py.spatial.knowledge import KnowledgeBase
 if TYPE_CHECKING:
     from wayeb_py.compiler.automata.product import Group
     from wayeb_py.spatial.index import PlaceIndex
+
+
+Listener = Callable[[dict[str, Any]], object]
+"""Gets a detection of a pattern or a rule as a row."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +60,7 @@ class CompiledPatterns:
     knowledge: KnowledgeBase
     n_hidden: int = 0  # of the patterns, the last ones, which run because others read them, and are not reported
     hidden_rules: frozenset[str] = frozenset()  # likewise
+    listeners: dict[str, list[Listener]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_source(
@@ -89,6 +100,7 @@ class CompiledPatterns:
         meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
         meaning = with_given_settings(meaning, lateness_s, forget_after_s, clean)
         meaning = with_given_places(meaning, places or {})
+        refuse_what_is_not_run_yet(meaning)
         refuse_unsatisfiable_letters(meaning, limits)
         compiled = compile_all(meaning.patterns, longest, limits)
         warnings = (*meaning.warnings, *review(meaning, compiled))
@@ -188,8 +200,8 @@ class CompiledPatterns:
         clocked |= {rule.name for rule in rules}
         return StreamPart(
             stream,
-            self if are_all else self.on(stream).select(single),
-            self.on(stream).select(silent) if silent else None,
+            self if are_all else self.of_stream(stream).select(single),
+            self.of_stream(stream).select(silent) if silent else None,
             # The only stream's may be those of more patterns than these: see `needs`.
             self.needs if len(self.meaning.streams) == 1 else tuple(needs_of(self.meaning, stream)),
             tuple(needs_of(self.meaning, stream, clocked)) if is_clocked else (),
@@ -207,7 +219,7 @@ class CompiledPatterns:
         letters = [
             m.Pattern(f"\x1fway {number}", m.Letter(way), source, stream=stream.name) for number, way in enumerate(ways)
         ]
-        of_one = self._with_all_reported().on(stream)
+        of_one = self._with_all_reported().of_stream(stream)
         chosen = [name for name in of_one.names if name in read]
         of_one = of_one.select(chosen)
         n = of_one.n_reported
@@ -283,7 +295,7 @@ class CompiledPatterns:
             self.longest, self.knowledge, len(read), frozenset(asked - set(names_wanted)),
         )  # fmt: skip
 
-    def on(self, stream: m.Stream) -> Self:
+    def of_stream(self, stream: m.Stream) -> Self:
         """Only the patterns that read a stream and no other, as if the file had no other."""
         patterns = self.meaning.patterns
         own = [

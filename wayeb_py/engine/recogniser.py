@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.input_tables import as_table
@@ -52,8 +52,8 @@ class Recogniser:
     set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
     `own_input`: the fed events are an input of their own, not the rest of the one before, so that they may repeat
-    events, which are set aside (`repeats`). `plans` are orders in which the members of rules are joined, by the names of
-    the rules.
+    events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
+    `listens`: calls what `patterns.on` was given.
     """
 
     def __init__(
@@ -68,10 +68,12 @@ class Recogniser:
         saved: bytes | None = None,
         own_input: bool = False,
         plans: Mapping[str, str] | None = None,
+        listens: bool = True,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
+        self._listeners: Mapping[str, Sequence[Listener]] = patterns.listeners if listens else {}
         episodes = episodes or on_episode is not None
         parts = patterns.by_stream
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
@@ -90,7 +92,7 @@ class Recogniser:
         self._rules: RuleOperator | None = None
         self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
-            from wayeb_py.engine.clocked import (  # for start-up time: most have no clock
+            from wayeb_py.engine.clock_operators import (  # for start-up time: most have no clock
                 clocked_operators,
                 make_clock,
                 rule_operator,
@@ -106,6 +108,11 @@ class Recogniser:
     @property
     def operators(self) -> tuple[Operator, ...]:
         return (*self._streams.values(), *self._clocked, *([] if self._rules is None else [self._rules]))
+
+    @property
+    def rules(self) -> RuleOperator | None:
+        """The operator of the file's rules."""
+        return self._rules
 
     def of(self, stream: str | None = None) -> StreamOperator:
         """The operator of a stream's entities, the only one where the file has one stream."""
@@ -316,6 +323,7 @@ class Recogniser:
         )
 
     def _announce(self, result: Detections) -> Detections:
+        call_listeners(self._listeners, result)
         if self._on_detection is not None:
             for row in result.to_arrow().to_pylist():
                 self._on_detection(row)
@@ -323,6 +331,17 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
+
+
+def call_listeners(listeners: Mapping[str, Sequence[Listener]], found: Detections) -> None:
+    """Calls what wants the detections of a pattern or a rule with each of them, in their order."""
+    if not listeners or not len(found):
+        return
+    table = found.to_arrow()
+    wanted = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(listeners)))
+    for row in table.filter(wanted).to_pylist():
+        for listener in listeners[row["pattern"]]:
+            listener(row)
 
 
 def _batches(events: Any) -> list[pa.RecordBatch]:

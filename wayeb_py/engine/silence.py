@@ -23,7 +23,7 @@ from wayeb_py.engine.clocked_recogniser import ClockedRecogniser
 from wayeb_py.engine.rows.detection_rows import BatchDetections, DetectionRows
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
-from wayeb_py.engine.waiting import Waiting
+from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
 
 WAITING = "waiting"

@@ -111,7 +111,7 @@ def _find_below(folder: str) -> Iterator[EventFile]:
 
 
 def require_file(path: str) -> os.stat_result:
-    """The facts of a file; raises DataError for what is no file, or has a name that no record could hold.
+    """The facts of a file; raises DataError for something that is no file, or has a name that no record could hold.
 
     Opening a pipe would wait for its writer, and a device has no end.
     """

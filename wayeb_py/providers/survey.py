@@ -61,7 +61,7 @@ class ColumnFacts:
 
 @dataclass(slots=True)
 class Survey:
-    """What is in some files."""
+    """The content of some files."""
 
     files: int = 0
     rows: int = 0
@@ -141,7 +141,7 @@ def survey(
     time_unit: TimeUnit | None = None,
     header: Sequence[str] = (),
 ) -> Survey:
-    """What is in the files of the paths: as they are, or as a conversion would make them.
+    """The content of the files of the paths: as they are, or as a conversion would make them.
 
     A mapping with scales describes the result of a conversion.
     """

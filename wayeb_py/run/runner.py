@@ -53,11 +53,12 @@ def run(
     aside: str | os.PathLike[str] | None = None,
     csv_safe: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
+    plans: Mapping[str, str] | None = None,
 ) -> Summary:
     """Recognises the patterns in the events of the paths, and writes the detections to `out`.
 
     Where the file has several streams, `paths` are by their names. `final` closes what a state folder would keep open
-    for the next run.
+    for the next run. `plans` are orders in which rules join their members, by the names of the rules.
     """
     began = time.perf_counter()
     with ExitStack() as stack:
@@ -73,7 +74,8 @@ def run(
         )  # fmt: skip
         aside_path = target.aside_path if aside is None else Path(aside)
         positions = Positions(patterns, by_stream, since_s, until_s) if target.format in ("geojson", "kml") else None
-        job = _Job(patterns, sources, target, aside_path, max_bad or DEFAULT_LIMIT, episodes, workers, state, positions)
+        limit = max_bad or DEFAULT_LIMIT
+        job = _Job(patterns, sources, target, aside_path, limit, episodes, workers, state, positions, plans)
         summary = job.run(ends=state is None or final)
     summary.seconds = time.perf_counter() - began
     return summary
@@ -100,6 +102,7 @@ class _Job:
     workers: int
     state: StateFolder | None
     positions: Positions | None
+    plans: Mapping[str, str] | None
 
     def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""
@@ -123,7 +126,7 @@ class _Job:
         }
         recogniser = Recogniser(
             self.patterns, order=order, episodes=self.episodes, workers=self.workers, saved=saved,
-            own_input=self.state is not None,
+            own_input=self.state is not None, plans=self.plans,
         )  # fmt: skip
         output = self._open_output(may_restart=bool(in_order))
         aside = Aside(self.aside_path, self.max_bad)

@@ -28,10 +28,10 @@ from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import (
     DEPOT_VISIT,
     IDLE,
+    LONG_ROAD,
     MOVING,
     PARKED,
     REFUELLING,
-    LONG_ROAD,
     SCENES,
     SHORT_TRIP,
     SPEEDING_IN_CITY,

@@ -99,12 +99,12 @@ LYING_TICKS = 3  # between two messages of a vessel that lies still
 DEPARTING_M, LEFT_M = 3000.0, 1300.0  # from the port
 
 DROPOUT_RATE = 0.01  # messages that never arrive
-GAP_RATE = 0.0012  # silences that begin, per tick on a lane
+GAP_RATE = 0.002  # silences that begin, per tick on a lane
 GAP_TICKS = (36, 100)  # longer than half an hour
 SILENT_TICKS = 61  # longer than an hour
-HIDDEN_RATE, HIDDEN_TICKS = 0.004, (62, 67)  # silences that hide a faster voyage, where the lane is long enough
+HIDDEN_RATE, HIDDEN_TICKS = 0.005, (62, 67)  # silences that hide a faster voyage, where the lane is long enough
 FAR_FROM_PORTS_M = 10_150.0
-TRICK_RATE = 0.0012  # false positions that begin, per tick on a lane
+TRICK_RATE = 0.004  # false positions that begin, per tick on a lane
 GPS_NOISE_M = 6.0
 NULL_RATE = 0.002  # of heading
 LIE_RATES = {"speed": 0.0015, "heading": 0.004, "course": 0.001, "position": 0.0007, "jump": 0.0007}
@@ -181,6 +181,7 @@ class Sea(Voyages):
         lying = (phase == IN_PORT) | ((phase == AT_SITE) & (scene == ANCHORED))
         due = ~lying | ((self.now + self.offset_ms) % LYING_TICKS == 0)
         arrives = (lot[1] >= DROPOUT_RATE) | self.plays
+        arrives[self.transits.vessel] &= ~self.transits.unheard()
         sends = (due & arrives & ~was_silent) | heard_again | ending | begins | tricks | (busy & due)
 
         who = np.flatnonzero(sends)

@@ -20,15 +20,15 @@ from wayeb_py.simulate.maritime_scenes import HANDING_OVER, KN_IN_M_S, MEETING, 
 KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK, SUPPLYING, TOWING, DOUBLING = range(8)
 AGREED_SCENE = np.array([NONE, NONE, MEETING, NONE, MEETING, HANDING_OVER, NONE, NONE])
 
-A_DUO_FOR = 6  # vessels
+A_DUO_FOR = 8  # vessels
 # By crew: leader's and companion's type, leader's knots, minutes between them, what they agree on in turn.
 CREWS = (
-    ("cargo", "cargo", (9.5, 11.5), 2, (KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK)),
+    ("cargo", "cargo", (9.0, 10.5), 2, (KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK)),
     ("fishing", "cargo", (8.0, 9.5), 3, (SUPPLYING,)),
-    ("tanker", "cargo", (9.5, 11.5), 2, (GOING_DARK, PASSING, KEEPING, RENDEZVOUS, CROSSING)),
+    ("tanker", "cargo", (9.0, 10.5), 2, (GOING_DARK, PASSING, KEEPING, RENDEZVOUS, CROSSING)),
     ("tug", "cargo", (5.5, 7.0), 1, (TOWING,)),
-    ("fishing", "fishing", (6.0, 7.8), 0, (DOUBLING,)),
-    ("passenger", "pleasure", (10.0, 12.0), 2, (CROSSING, PASSING, RENDEZVOUS, KEEPING, GOING_DARK)),
+    ("fishing", "fishing", (5.4, 6.3), 0, (DOUBLING,)),
+    ("passenger", "pleasure", (9.0, 10.5), 2, (CROSSING, PASSING, RENDEZVOUS, KEEPING, GOING_DARK)),
 )
 LONGEST_MINUTES = 3
 SETTLED_TICKS = 6  # on a lane, before they play
@@ -89,7 +89,7 @@ class Duos:
         self.agreed[duo] = [plan[at % len(plan)] for plan, at in zip(plans, self.voyages[duo].tolist(), strict=True)]
         self.voyages[duo] += 1
         self.step[duo], self.lane_ticks[duo], self.left_ticks[duo] = -1, 0, -1
-        return AGREED_SCENE[self.agreed[duo]]
+        return np.asarray(AGREED_SCENE[self.agreed[duo]])
 
     def count(self, on_lane: Bool, has_left: Bool) -> None:
         """A tick goes by; `on_lane` and `has_left` are about the leaders."""
@@ -105,9 +105,7 @@ class Duos:
         self.wakes = [now, *self.wakes][: LONGEST_MINUTES + 1]
         behind = np.minimum(self.minutes, len(self.wakes) - 1)
         pick = np.arange(self.n)
-        then = Wake(
-            *(np.stack([getattr(wake, name) for wake in self.wakes])[behind, pick] for name in Wake.__slots__)
-        )
+        then = Wake(*(np.stack([getattr(wake, name) for wake in self.wakes])[behind, pick] for name in Wake.__slots__))
         scale = METRES_A_DEGREE * np.cos(np.radians(now.lat))
         gap_m = np.hypot((now.lon - then.lon) * scale, (now.lat - then.lat) * METRES_A_DEGREE)
         ahead, across = np.zeros(self.n), np.zeros(self.n)

@@ -13,7 +13,7 @@ from wayeb_py.simulate.maritime_scenes import KN_IN_M_S, TICK_S, TYPES, shift
 from wayeb_py.simulate.traffic import metres_between
 
 WAITING, OUT, ALONGSIDE, HOME = range(4)
-A_PILOT_FOR = 18  # vessels
+A_PILOT_FOR = 24  # vessels
 STATIONS = (9, 1, 7, 3, 10, 0, 8, 2, 5, 4, 6)  # ports, the first served first
 PILOT, SHIPS = TYPES.index("pilot"), [TYPES.index(name) for name in ("cargo", "tanker", "passenger")]
 OUT_KN, HOME_KN, FASTEST_SHIP_KN = 17.0, 13.0, 13.5

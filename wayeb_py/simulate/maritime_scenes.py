@@ -16,7 +16,7 @@ from wayeb_py.simulate.invented_sea import ANCHORAGES, METRES_A_DEGREE, WEST
 
 TYPES = ("cargo", "tanker", "passenger", "fishing", "sar", "pleasure", "pilot", "tug")
 FISHER = TYPES.index("fishing")
-TYPE_SHARES = (0.30, 0.14, 0.12, 0.26, 0.04, 0.14, 0.0, 0.0)  # of vessels that sail alone
+TYPE_SHARES = (0.29, 0.14, 0.12, 0.25, 0.06, 0.14, 0.0, 0.0)  # of vessels that sail alone
 CRUISE_KN = ((9, 16), (8, 13), (12, 20), (6, 10), (14, 22), (6, 16), (12, 17), (5, 7))  # by type
 STATUSES = ("under way", "at anchor", "moored", "fishing", "not under command")
 UNDER_WAY, AT_ANCHOR, MOORED, FISHING, NOT_UNDER_COMMAND = range(5)
@@ -46,10 +46,10 @@ SCENE_PATTERNS: tuple[tuple[str, ...], ...] = (
 )
 SCENE_SHARES = np.array(  # [type, scene]: of voyages of vessels that sail alone
     [
-        [0.24, 0.26, 0.06, 0.00, 0.00, 0.08, 0.04, 0.02, 0.06, 0.06, 0.08, 0.06, 0.04, 0.00, 0.00],
+        [0.20, 0.26, 0.06, 0.00, 0.00, 0.08, 0.04, 0.02, 0.06, 0.06, 0.08, 0.06, 0.08, 0.00, 0.00],
         [0.16, 0.32, 0.06, 0.00, 0.00, 0.08, 0.02, 0.02, 0.06, 0.06, 0.12, 0.04, 0.06, 0.00, 0.00],
         [0.46, 0.06, 0.04, 0.00, 0.00, 0.02, 0.02, 0.12, 0.04, 0.10, 0.02, 0.12, 0.00, 0.00, 0.00],
-        [0.06, 0.02, 0.04, 0.66, 0.00, 0.04, 0.10, 0.00, 0.04, 0.00, 0.02, 0.00, 0.02, 0.00, 0.00],
+        [0.06, 0.02, 0.04, 0.60, 0.00, 0.04, 0.16, 0.00, 0.04, 0.00, 0.02, 0.00, 0.02, 0.00, 0.00],
         [0.16, 0.02, 0.02, 0.00, 0.72, 0.02, 0.00, 0.04, 0.00, 0.00, 0.00, 0.02, 0.00, 0.00, 0.00],
         [0.10, 0.10, 0.06, 0.00, 0.00, 0.12, 0.12, 0.24, 0.08, 0.06, 0.04, 0.04, 0.04, 0.00, 0.00],
         [1.00] + 14 * [0.00],
@@ -63,6 +63,7 @@ SCENE_TICKS = np.array(  # [scene]: least and most
         [5, 6], [6, 20], [25, 60], [128, 150],
     ]
 )  # fmt: skip
+DIRECT = (DRIFTING, TRAWLING, SEARCHING, LOITERING, TURNING, STOPPING, SPEEDING)  # on the open sea, far from lanes
 SCENE_STATUS = np.full(N_SCENES, UNDER_WAY)
 SCENE_STATUS[[ANCHORED, DRAGGING]] = AT_ANCHOR
 SCENE_STATUS[TRAWLING], SCENE_STATUS[DRIFTING] = FISHING, NOT_UNDER_COMMAND
@@ -70,7 +71,7 @@ SCENE_STATUS[TRAWLING], SCENE_STATUS[DRIFTING] = FISHING, NOT_UNDER_COMMAND
 TRAWLING_SITES = np.array(
     [(-4.45, 48.80), (-4.55, 48.80), (-4.86, 48.86), (-4.84, 48.88), (-4.14, 48.87), (-4.11, 48.95)]
 )
-TRAWLING_RADIUS_M = 1200.0
+TRAWLING_RADIUS_M = 1900.0
 # Each the southern end of a crossing; and the areas that are crossed.
 TRESPASSING_SITES = np.array([(-4.56, 48.575), (-4.57, 48.60), (-4.93, 48.611)])
 TRESPASSED = ("Seagrass Corner", "Seagrass Corner", "Bird Rock")
@@ -150,8 +151,8 @@ def play(
     heading = heading + np.where(drifting, 6 * (lot[1] - 0.5), 0.0)
     put(DRIFTING, 0.8 + 1.4 * lot[0], heading + skew)
     strayed = np.hypot(east_m, north_m) > TRAWLING_RADIUS_M - 300
-    back = np.where(strayed, np.degrees(np.arctan2(east_m, north_m)), course)
-    put(TRAWLING, 2.5 + 2.0 * lot[0], back + 40 * (lot[1] - 0.5))
+    back = np.where(strayed, np.degrees(np.arctan2(east_m, north_m)) + 38 * np.sign(skew), course)
+    put(TRAWLING, 2.5 + 2.0 * lot[0], back + 14 * (lot[1] - 0.5))
     odd = np.where(remaining % 2 == 1, 60.0, -60.0)
     put(SEARCHING, 7 + 4 * lot[0], skew + 30 * remaining + odd)
     put(TRESPASSING, np.where(is_fisher, 3.0, 5.0) + 2 * lot[0], 4 * (lot[1] - 0.5))

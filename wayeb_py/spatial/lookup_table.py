@@ -1,4 +1,4 @@
-"""A table of what changes with place and time becomes attributes of events: weather at stations, or on a grid.
+"""A table of values that change with place and time becomes attributes of events: weather at stations, or on a grid.
 
 Every row has a position and a time; an event gets the row of the nearest place that has one valid at its time. A row is
 valid from its time on, never before, so that a replay sees what was known at that time. Interpolating between places or

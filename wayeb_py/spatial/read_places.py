@@ -34,7 +34,7 @@ LON = ("lon", "longitude", "lng", "long", "x")
 LAT = ("lat", "latitude", "y")
 NAME = ("name", "title", "label")
 MOST_BYTES = 1 << 30  # of a file, and of what a compressed one holds
-AT_ONCE = 4096  # GeoJSON geometries that are handed over by one call
+AT_ONCE = 4096  # GeoJSON geometries that one call passes
 MOST_CROSSINGS = 5_000  # of an area that is repaired: the time that takes grows with their square
 
 
@@ -364,7 +364,7 @@ def _refuse_other_degrees(crs: str, path: Path) -> None:
         )
 
 
-# What is accepted.
+# The accepted geometries.
 def _to_look_at(geometries: npt.NDArray[np.object_], shape: Shape) -> npt.NDArray[np.intp]:
     """The numbers of the geometries that `_accept` may refuse, repair or note; found for all at once, since a file may
     have a million of them and most have nothing wrong."""

@@ -102,15 +102,18 @@ class _Explainers:
         name = episode.pattern
         if name not in self._encounters:
             wanted = [(e.entity, e.other) for e in self._episodes if e.pattern == name and e.other is not None]
-            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted)
+            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted, self._reaches_s)
         return self._encounters[name], self._encounters[name].first.get((episode.entity, episode.other))
 
     @cached_property
-    def _entities(self) -> EntityWords:
+    def _reaches_s(self) -> Fraction | None:
+        """A detected silence shows that the data continue beyond it, even where the map has only a part of them."""
         decided = [Fraction(e.decided_s) for e in self._episodes if e.decided_s is not None]
-        # A detected silence shows that the data continue beyond it, even where the map has only a part of them.
-        reaches_s = max(decided) + Fraction(1, 1000) if decided else None
-        return words_of(self._patterns, self._events, reaches_s=reaches_s)
+        return max(decided) + Fraction(1, 1000) if decided else None
+
+    @cached_property
+    def _entities(self) -> EntityWords:
+        return words_of(self._patterns, self._events, reaches_s=self._reaches_s)
 
 
 def _in_turn(episodes: Sequence[ShownEpisode]) -> list[int]:

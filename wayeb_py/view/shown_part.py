@@ -19,7 +19,7 @@ from wayeb_py.view.tracks import Tracks
 
 @dataclass(frozen=True, slots=True)
 class ShownPart:
-    """What is wanted; None is everything."""
+    """The wanted part; None is everything."""
 
     since_s: Fraction | None = None
     until_s: Fraction | None = None

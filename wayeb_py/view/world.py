@@ -68,7 +68,7 @@ def _fine_within(box: Box) -> tuple[Ring, ...]:
 
 
 def valid_polygons(geometries: Any) -> Any:
-    """All polygons of some geometries, mended where they are not valid; what is no area is left out."""
+    """All polygons of some geometries, mended where they are not valid; other shapes are left out."""
     import shapely
 
     parts = shapely.get_parts(shapely.get_parts(shapely.make_valid(geometries)))  # a collection may hold many of many

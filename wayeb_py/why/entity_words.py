@@ -41,6 +41,15 @@ class EntityWords(Words):
         """The entity whose event it is."""
         return self.names[int(self.chunk.entity[row])], None
 
+    def next_sent(self, row: int, of: m.Role | None) -> int | None:
+        """When the entity sends next."""
+        end = self.first[self.who(row)[0]][1]
+        return int(self.chunk.ts[row + 1]) if row + 1 < end else None
+
+    def reach(self, of: m.Role | None) -> int:
+        """The greatest time of the data."""
+        return self.greatest
+
     def row_at(self, entity: str, ticks: float) -> int | None:
         """The entity's last event at or before a time."""
         begin, end = self.first[entity]

@@ -41,7 +41,7 @@ def value_text(words: Words, subject: Subject, row: int) -> str:
 
 
 def values_at(words: Words, subject: Subject, row: int, names: Names) -> str:
-    """All that is shown for a subject at an event; what is not the subject itself is named."""
+    """All that is shown for a subject at an event; values beside the subject itself have their names."""
     shown = []
     for part in measured(subject):
         value = value_text(words, part, row)

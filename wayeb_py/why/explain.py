@@ -88,11 +88,10 @@ class Explainer:
 
     def _silence_after(self, row: int) -> Silence | None:
         """What followed a match, where the pattern asks for a silence."""
-        words, silence_s = self.over.words, self.over.pattern.silence_s
-        if silence_s is None:
+        pattern = self.over.pattern
+        if pattern.silence_s is None:
             return None
-        assert isinstance(words, EntityWords)  # pairs have no silence
-        return silence_after(words, row, silence_s)
+        return silence_after(self.over.words, row, pattern.silence_s, pattern.silence_of)
 
     def _why(
         self, row: int, detected: bool, summary: str, start: int | None = None, stop: Stop | None = None, **more: Any

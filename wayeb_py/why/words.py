@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.values import Chunk, Values
 
 
@@ -27,6 +28,14 @@ class Words(ABC):
     @abstractmethod
     def who(self, row: int) -> tuple[str, str | None]:
         """The owner of an event's word: an entity, and the other one of a pair."""
+
+    @abstractmethod
+    def next_sent(self, row: int, of: m.Role | None) -> int | None:
+        """When the entity sends next after an event, in ticks; of a pair, when a or b does, or either."""
+
+    @abstractmethod
+    def reach(self, of: m.Role | None) -> int:
+        """The greatest time of the data of those whose silence counts, of whichever entity, in ticks."""
 
     def sender(self, row: int) -> str | None:
         """The one of a pair that sent the event; None where a word is of one entity."""

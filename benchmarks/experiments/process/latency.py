@@ -54,7 +54,7 @@ def main() -> None:
         expected = count_in_polars(offered)
         what = f"{expected:,} detections in batches of {size:,}, as many as by Polars"
         experiment.check(what, int(n_found.sum()) == expected > 0)
-        latency_ms = 1e3 * seconds[len(seconds) // 20 :]  # the first ones load what is loaded once
+        latency_ms = 1e3 * seconds[len(seconds) // 20 :]  # the first ones load everything that is loaded once
         if size == 1:
             experiment.report("an event by itself, median", 1e3 * float(np.median(latency_ms)), "us")
         for name, quantile in QUANTILES.items():

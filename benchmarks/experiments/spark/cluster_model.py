@@ -37,7 +37,7 @@ class ClusterCosts:
     """Seconds of a core, and bytes; measured on one machine."""
 
     read_s: float  # an event, from Parquet
-    recognise_s: float  # an event, whatever the patterns; with what is found written
+    recognise_s: float  # an event, whatever the patterns; detections are written
     pattern_s: float  # an event, for each pattern besides
     pack_s: float  # an event cut by shard and packed
     unpack_s: float  # an event taken out of its parcel
@@ -68,7 +68,7 @@ class Machines:
         return self.cores_each * min(1.0, n_tasks / n_cores)
 
 
-THIS_MACHINE = Machines(1, inf, inf)  # nothing is sent, and what is kept stays in memory
+THIS_MACHINE = Machines(1, inf, inf)  # nothing is sent, and kept data stay in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class EntityWeights:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be recognised."""
+    """The work to recognise."""
 
     n_events: float
     n_patterns: int
@@ -234,7 +234,7 @@ def reason(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_
 
 
 def zipf(n_entities: int, exponent: float) -> EntityWeights:
-    """Entities of which the n-th has n^-exponent of what the first has."""
+    """Entities whose n-th has n^-exponent times the events of the first."""
     weights = np.arange(1, n_entities + 1, dtype=np.float64) ** -exponent
     return EntityWeights(weights / weights.sum())
 

@@ -28,6 +28,7 @@ from benchmarks.harness.measure import Experiment, start
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from tools.kafka.broker import Broker
+from tools.kafka.broker_jars import broker_jars
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
@@ -35,7 +36,7 @@ from wayeb_py.parallel.replay.recorded import open_recorded
 from wayeb_py.parallel.replay.replay import replay
 from wayeb_py.parallel.replay.replay_sinks import TopicReplaySink
 from wayeb_py.parallel.sinks.sinks import ParquetSink
-from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
+from wayeb_py.parallel.spark.jars import MissingJarsError
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import Patterns

@@ -63,7 +63,7 @@ def worker_counts(size: str, n_cores: int) -> list[int]:
 
 @dataclass(slots=True)
 class Case:
-    """Some patterns over some events, and what is in them."""
+    """Some patterns over some events, and their detections."""
 
     name: str
     n_patterns: int

@@ -5,7 +5,7 @@ r: until 11 h 59 min 59 s after `r.ts`, while a row of `p` may come, by `p.ts - 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
@@ -15,14 +15,17 @@ from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.units import UNITS
 
 
-def times_text(rule: m.Rule, times: RuleTimes, ticks_per_s: int) -> list[str]:
-    """A line for each reason to keep the rows of a member, or a match, of one rule."""
-    return list(_lines(rule, times, ticks_per_s))
+def times_text(rule: m.Rule, times: RuleTimes, ticks_per_s: int, fixed: Collection[str] = ()) -> list[str]:
+    """A line for each reason to keep the rows of a member, or a match, of one rule; `fixed` facts never change."""
+    return list(_lines(rule, times, ticks_per_s, fixed))
 
 
-def _lines(rule: m.Rule, times: RuleTimes, ticks_per_s: int) -> Iterator[str]:
+def _lines(rule: m.Rule, times: RuleTimes, ticks_per_s: int, fixed: Collection[str]) -> Iterator[str]:
     for lifetime in times.lifetimes.values():
         member = rule.member(lifetime.member)
+        if member.over == "facts" and member.of in fixed:
+            yield f"{member.name}: all the time, as its file does not change"
+            continue
         valid = "while it is valid, and " if member.stands else ""
         for wait in lifetime.waits:
             yield f"{member.name}: {valid}{_until(wait, rule, ticks_per_s)}"

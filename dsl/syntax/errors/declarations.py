@@ -231,7 +231,7 @@ def bad_kind(piece: Piece, token: Token) -> PatternSyntaxError:
 
 
 def check_unit(token: Token) -> None:
-    """Refuses what is not a unit."""
+    """Refuses a word that is not a unit."""
     if token.text in UNITS:
         return
     joined = "".join(token.text.split())
@@ -241,7 +241,7 @@ def check_unit(token: Token) -> None:
 
 
 def check_time_unit(token: Token) -> None:
-    """Refuses what is not a unit of a time column."""
+    """Refuses a word that is not a unit of a time column."""
     if token.text not in TIME_UNITS:
         raise PatternSyntaxError(
             f"a time column cannot be in `{token.text}`",
@@ -409,12 +409,12 @@ def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: st
 
 
 def check_duration(what: str, number: t.Number) -> None:
-    """Refuses what is not a length of time."""
+    """Refuses a quantity that is not a length of time."""
     _refuse(wrong_duration(what, number.literal, number.unit), number.span)
 
 
 def check_length(what: str, number: t.Number) -> None:
-    """Refuses what is not a length on the ground."""
+    """Refuses a quantity that is not a length on the ground."""
     _refuse(wrong_length(what, number.literal, number.unit), number.span)
 
 

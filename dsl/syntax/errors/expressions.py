@@ -479,7 +479,7 @@ def no_operator(
 
 
 def _operand_text(text: str, token: Token) -> str:
-    """The text of what begins here, up to the end of a parenthesis."""
+    """The text that begins here, up to the end of a parenthesis."""
     if token.text not in ("(", "!", "#", "@"):
         return text[token.start : token.end]
     depth = 0

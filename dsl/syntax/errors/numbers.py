@@ -42,7 +42,7 @@ def odd_number(text: str, token: Token, unit: Token) -> PatternSyntaxError | Non
 
 
 def check_count(token: Token, before: Token | None, after: Token, text: str) -> None:
-    """Refuses a number in front of what it is to repeat: `3 a`, `3 (speed > 5)`."""
+    """Refuses a number in front of the thing it should repeat: `3 a`, `3 (speed > 5)`."""
     among_letters = before is None or before.text in (";", "|", "&", "!")
     if not among_letters or not token.text.isdecimal():
         return

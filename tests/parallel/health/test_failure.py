@@ -111,7 +111,7 @@ def test_a_supervisor_can_tell_what_passes_from_what_stays(
     assert find_cause(made).passing is (code == PASSES)
 
 
-def test_nobody_is_told_to_start_again_what_stays() -> None:
+def test_no_remedy_says_to_start_again_after_a_fault_that_stays() -> None:
     assert as_error(spark_error("ZeroDivisionError: division by zero")).hint == (
         "a start repeats the batch: the cause has to be mended before"
     )

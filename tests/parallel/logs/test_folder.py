@@ -219,7 +219,7 @@ def test_what_was_written_over_a_file_is_not_read_in_its_place(folder: Path) -> 
         list(log.read(OffsetRange("", 0, 2), WANTED, schema))
 
 
-def test_a_journal_of_an_older_release_is_gone_on_with(folder: Path) -> None:
+def test_a_journal_of_an_older_release_is_continued(folder: Path) -> None:
     write_lines(folder / "a.ndjson", [1, 2])
     log_of(folder).latest()
     journal = folder.parent / "journal.ndjson"
@@ -438,7 +438,7 @@ def test_values_beyond_the_type_that_the_stream_began_with_are_missing_and_count
     ]
 
 
-def test_a_journal_that_was_cut_off_in_a_line_is_gone_on_with(folder: Path) -> None:
+def test_a_journal_that_was_cut_off_in_a_line_is_continued(folder: Path) -> None:
     journal = folder.parent / "journal.ndjson"
     write(folder / "a.parquet", [1])
     log_of(folder).latest()

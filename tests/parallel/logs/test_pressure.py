@@ -55,7 +55,7 @@ def every_second(n: int, per_s: int = 1) -> Schedule:
 def recognise_for(
     timetable: Timetable, capacity: Capacity, *, batch_s: float, per_s: float, wall_s: float
 ) -> tuple[SourceState, int]:
-    """A recogniser that takes what is offered, and then is busy: for `batch_s`, and for each event."""
+    """A recogniser that takes every offered event, and then is busy: for `batch_s`, and for each event."""
     state = SourceState(0.0, 0.0, 0, 0)
     now_s = 0.0
     while now_s < wall_s:
@@ -67,12 +67,12 @@ def recognise_for(
     return state, state.taken
 
 
-def test_nobody_waits_for_a_recogniser_that_keeps_up() -> None:
+def test_no_source_waits_for_a_recogniser_that_keeps_up() -> None:
     state, _ = recognise_for(every_second(10**6, 100), Capacity(seconds=10), batch_s=0.5, per_s=1000, wall_s=600)
     assert state.ratio == 0.0
 
 
-def test_nobody_waits_without_load() -> None:
+def test_no_source_waits_without_load() -> None:
     """A backlog between two batches is no reason to wait, nor is a source that has ended."""
     state, taken = recognise_for(every_second(50), Capacity(events=10), batch_s=5, per_s=1e9, wall_s=600)
     assert taken == 50
@@ -330,7 +330,7 @@ def test_the_clock_of_a_replay_stands_while_its_buffer_is_full(tmp_path: Path) -
     assert log.states["0"].clock_s + log.states["0"].waited_s == 47.0
 
 
-def test_a_restarted_replay_goes_on_where_the_checkpoint_is(tmp_path: Path) -> None:
+def test_a_restarted_replay_resumes_where_the_checkpoint_is(tmp_path: Path) -> None:
     data = write_csv(tmp_path / "a.csv", [(1, n, n) for n in range(100)])
     store_events([data], wanted(), tmp_path / "store")
     log = ReplayLog(tmp_path / "store", speed=2.0)

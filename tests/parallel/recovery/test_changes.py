@@ -141,7 +141,7 @@ def swap(changes: Paths) -> Paths:
     return changes[-2:]
 
 
-# What is done to whole states and changes; the files that it was done to.
+# The harm to whole states and changes, and the files that it is done to.
 HARMS: dict[str, Callable[[Paths, Paths], Paths]] = {
     "first whole": lambda wholes, changes: spoil(wholes[:1] if len(wholes) > 1 else []),
     "last whole": lambda wholes, changes: spoil(wholes[-1:] if changes else []),

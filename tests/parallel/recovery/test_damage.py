@@ -53,7 +53,7 @@ def half_read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 
 def go_on(home: Path, offset: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What is found in the rest of the events."""
+    """The detections in the rest of the events."""
     stream = DrivenStream.__new__(DrivenStream)
     stream.folder, stream.source, stream.patterns = home / "checkpoint", home / "events", wayeb_py.compile(PATTERNS)
     stream.options = {"idle_s": None, "ends": False, "episodes": False}
@@ -90,7 +90,7 @@ def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[st
 
 
 def told_or_found(home: Path, offset: dict[str, Any]) -> str | list[tuple[Any, ...]]:
-    """What is found, or the one sentence that says why nothing can be."""
+    """The detections, or the one sentence that says why there can be none."""
     try:
         return go_on(home, offset)
     except DataError as error:

@@ -116,7 +116,7 @@ def found(folder: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stream that has run for some batches; its events have an order that their names do not tell."""
+    """A stream that has run for some batches; the names of its files do not show the order of its events."""
     folder = tmp_path_factory.mktemp("ran")
     add(events().slice(0, 200), folder / "events", "b.parquet")
     run(folder)
@@ -203,7 +203,7 @@ def test_what_is_made_again_is_told(copied: Path) -> None:
     assert found(copied) == expected(events())
 
 
-def test_a_checkpoint_of_before_there_was_a_ledger_goes_on(copied: Path) -> None:
+def test_a_checkpoint_from_before_the_ledger_still_works(copied: Path) -> None:
     (copied / "checkpoint" / "batches.ndjson").unlink()
     assert goes_on(copied) is None
     assert read_ledger(copied / "checkpoint" / "batches.ndjson").is_whole
@@ -223,7 +223,7 @@ def test_a_stream_never_begins_again_by_mistake(copied: Path, more: tuple[str, .
 
 
 @pytest.mark.parametrize("n_lost", [1, 2, 3])
-def test_output_of_batches_that_nobody_knows_is_put_away_and_found_again(copied: Path, n_lost: int) -> None:
+def test_output_of_unknown_batches_is_put_away_and_found_again(copied: Path, n_lost: int) -> None:
     checkpoint, said = copied / "checkpoint", list[str]()
     (checkpoint / "batches.ndjson").unlink()
     for number in range(7 - n_lost, 7):

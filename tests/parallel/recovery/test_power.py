@@ -59,7 +59,7 @@ def found(folder: Path) -> Counter[str]:
     return Counter(pq.read_table(folder / "out")["detection_id"].to_pylist())
 
 
-def test_spark_goes_on_with_files_that_were_made_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_continues_with_files_that_were_made_again(spark: SparkSession, tmp_path: Path) -> None:
     notes = tmp_path / "checkpoint" / "spark"
     run(spark, tmp_path, 0, 300, max_rows=100)
     for path in notes.rglob("*"):

@@ -74,7 +74,7 @@ def without_times(parcels: list[Parcel]) -> list[tuple[str, int, int, bytes]]:
     return [(p.kind, p.split, p.number, p.payload) for p in parcels if p.kind != "counts"]
 
 
-def test_a_stretch_that_is_read_again_gives_the_same_bytes(made: Callable[..., DrivenStream]) -> None:
+def test_a_range_that_is_read_again_gives_the_same_bytes(made: Callable[..., DrivenStream]) -> None:
     stream = made()
     for _ in range(3):
         end = stream.plan(60)
@@ -158,7 +158,7 @@ def test_a_log_that_ends_before_what_was_read_stops_the_stream_and_says_so(
     assert "--restart beginning" in str(raised.value)
 
 
-def test_the_next_stretch_goes_on_with_the_recogniser_that_is_alive(
+def test_the_next_range_continues_with_the_recogniser_that_is_alive(
     made: Callable[..., DrivenStream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = made()
@@ -176,7 +176,7 @@ def test_old_states_are_collected_and_some_are_kept_to_go_back_to(made: Callable
         assert len(list(folder.iterdir())) == snapshots.KEPT
 
 
-def test_counts_add_up_however_often_a_stretch_is_repeated(made: Callable[..., DrivenStream]) -> None:
+def test_counts_add_up_however_often_a_range_is_repeated(made: Callable[..., DrivenStream]) -> None:
     stream = made()
     while (end := stream.plan(33)) != stream.offset:
         list(stream.parcels(end))
@@ -346,7 +346,7 @@ def test_how_long_a_silence_has_to_be_may_change_with_a_restart(
     assert [row[1] for row in rows(stream.found.tables)] == [1]
 
 
-def test_nobody_is_silent_whose_events_are_in_the_log_after_a_downtime(tmp_path: Path) -> None:
+def test_no_entity_is_silent_whose_events_are_in_the_log_after_a_downtime(tmp_path: Path) -> None:
     clock = [1_000_000.0]
     source = tmp_path / "events"
     source.mkdir()

@@ -173,7 +173,7 @@ def test_patterns_are_exchanged_and_a_checkpoint_begins_anew(spark: SparkSession
     assert rows(pq.read_table(tmp_path / "out")) == rows(expected(wayeb_py.compile(PATTERNS), table))
 
 
-def test_the_command_streams_until_it_is_told_to_stop_and_then_goes_on(tmp_path: Path) -> None:
+def test_the_command_streams_until_it_is_stopped_and_then_resumes(tmp_path: Path) -> None:
     table = events(600)
     (tmp_path / "cars.sre").write_text(PATTERNS)
     write_parts(table.slice(0, 300), tmp_path / "events", "a")

@@ -1,4 +1,4 @@
-"""A batch that finds far more than Java's heap holds: what is too much travels by file, and is there once."""
+"""A batch that finds far more than Java's heap holds: large results travel by file, and are there once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""All poison at once through streams on Spark: good events are recognised, bad ones counted, and a restart goes on."""
+"""All poison at once through streams on Spark: good events are recognised, bad ones counted, and a restart
+continues."""
 
 from __future__ import annotations
 

@@ -37,6 +37,8 @@ def explain_detection(
 ) -> None:
     """Explain why a pattern was detected at an event, or how far it got and what stopped it."""
     patterns = compiling.compile(files, clean=None if clean is None else clean.value)
+    if pattern in patterns.rule_names:
+        misuse(f"`{pattern}` is a rule: ask why of the patterns that it reads")
     patterns = select_patterns(patterns, [pattern])
     is_pair = patterns.meaning.patterns[0].pair is not None
     if is_pair and other is None:
@@ -58,7 +60,8 @@ def explain_detection(
         words = words_of(patterns, events.table, entity, events.reaches_s)
         why = explain(patterns, words, pattern, entity, at_s, place)
     else:
-        why = explain_pair(patterns, {patterns.meaning.stream.name or "": events.table}, pattern, (entity, other), at_s)
+        tables = {patterns.meaning.stream.name or "": events.table}
+        why = explain_pair(patterns, tables, pattern, (entity, other), at_s, events.reaches_s)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:

@@ -90,7 +90,7 @@ class Rules:
     """What counts as impossible."""
 
     unit: str  # of a speed that declares none
-    speed_m_s: float  # what is greater is no speed
+    speed_m_s: float  # greater values are no speed
     course_end: float  # courses are below this
     heading_last: float  # headings are at most this
     jump_m_s: float

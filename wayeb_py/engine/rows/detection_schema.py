@@ -55,8 +55,8 @@ class DetectionSchema:
 
     @classmethod
     def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
-        """Before the first event shows any type: columns without one, which take the types of what they are joined
-        to."""
+        """Before the first event shows any type: columns without one, which take the types of the others that they are
+        joined to."""
         emitted = dict.fromkeys(patterns.emitted, pa.null())
         return cls(pa.null(), pa.null(), None, emitted, has_decided(patterns), has_pairs(patterns))
 

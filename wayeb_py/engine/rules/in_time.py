@@ -6,7 +6,7 @@ its own, so that a match that waits for the absence of such a row waits for its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,7 +15,7 @@ from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.plans import Emitted, RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing import Ends, set_ends
 from wayeb_py.rules.conditions import Column
@@ -59,7 +59,7 @@ def emitted_of(tuples: Tuples, emitted: list[Emitted]) -> dict[str, Array]:
 class RulesInTime:
     """The network of the rules of a file over what happens."""
 
-    def __init__(self, plans: RulePlans, samples: Samples, forced: Mapping[str, str], words: Words) -> None:
+    def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
         self.plans, self._words = plans, words
         self.network = Network()
         self.layouts = plans.layouts[False]
@@ -69,20 +69,25 @@ class RulesInTime:
         self.trees: dict[str, str] = {}
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, forced.get(rule.name))
+            tree, statistics = tree_of(query, samples, orders)
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self._levels = levels_of(rules)
+        self.watch: Callable[[str, RowBatch], None] | None = None  # sees all rows that come, by table
 
     def run(
-        self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int
+        self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int | None
     ) -> Iterator[Found]:
-        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks."""
+        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks, None
+        where it stands."""
         network = self.network
         for table, some in ends.items():
             if table in network.tables:
                 set_ends(network.tables[table], some)
         added = {name: self.layouts[name].columns(batch, self._words) for name, batch in rows.items()}
+        if self.watch is not None:
+            for name, batch in rows.items():
+                self.watch(name, batch)
         network.step(added, clocks=clocks)
         for nth, level in enumerate(self._levels):
             below: dict[str, RowBatch] = {}
@@ -93,7 +98,11 @@ class RulesInTime:
                 if table in self.layouts:
                     times = {"ts": found.ts, "start_ts": found.start_ts, KNOWN: found.decided}
                     below[table] = RowBatch(found.n, times, {}, found.emitted)
-                    below_clocks[table] = until - self.plans.delay(rule.name)
+                    if self.watch is not None:
+                        self.watch(table, below[table])
+                    if until is not None:
+                        now = until - self.plans.delay(rule.name)
+                        below_clocks[table] = max(now, network.clocks.get(table, now))
                 if found.n:
                     yield found
             if nth + 1 < len(self._levels):

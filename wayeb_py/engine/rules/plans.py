@@ -6,6 +6,7 @@ Types are known once streams have told theirs; what a rule emits has the types o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,12 +15,12 @@ import pyarrow as pa
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, times_of_all
+from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.row_batches import TIMES, Layout
-from wayeb_py.errors import EventsError
+from wayeb_py.errors import EventsError, UsageError
 from wayeb_py.rules.planning.planner import choose
 from wayeb_py.rules.planning.query import Query
 from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
@@ -60,23 +61,24 @@ class RulePlans:
 
 
 def make_plans(
-    meaning: m.Meaning, ticks_per_s: int, values: RuleValues, type_of: TypeOf, fixed: Sequence[str]
-) -> RulePlans:
-    """The plans of a file's rules; each comes after those that it reads."""
-    plans = RulePlans(meaning.rules, times_of_all(meaning.rules, ticks_per_s), ticks_per_s)
+    rules: tuple[m.Rule, ...], times: Mapping[str, RuleTimes], ticks_per_s: int, values: RuleValues, type_of: TypeOf,
+    fixed: Sequence[str],
+) -> RulePlans:  # fmt: skip
+    """The plans of rules; each comes after those that it reads. `type_of` is asked for what no rule emits."""
+    plans = RulePlans(rules, times, ticks_per_s)
     instant = ColumnType("time", np.int64, pa.timestamp("us", "UTC"), ticks_per_s, instant=True)
 
     def own_type(member: m.Member, column: str) -> ColumnType:
         if column in _INSTANTS and member.has_time:
             return instant
-        if member.over in ("matches", "kept"):
+        if member.of in plans.emitted:
             return next(one.type for one in plans.emitted[member.of] if one.name == column)
         return ColumnType.of(type_of(member, column))
 
     types: dict[str, dict[str, ColumnType]] = {}
     asked: dict[bool, dict[str, dict[str, None]]] = {False: {}, True: {}}
     positions: dict[str, tuple[str, str]] = {}
-    for rule in meaning.rules:
+    for rule in rules:
         members = {member.name: member for member in members_of(rule)}
         for member in members.values():
             own = types.setdefault(table_of(member), {})
@@ -153,8 +155,26 @@ def refuse_other_kinds(
 _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": "times"}
 
 
-def tree_of(query: Query, samples: Samples, plan: str | None) -> tuple[Tree, Statistics]:
-    """The tree of a query, and what it was chosen by: the one that is forced, or the cheapest."""
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Plans of rules by their names: those that are `forced`, and those that an earlier run had, which its state
+    needs as long as they fit."""
+
+    forced: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, str] = field(default_factory=dict)
+
+    def tree(self, query: Query, statistics: Statistics) -> Tree:
+        """The tree of a query: the one that is told, or the cheapest."""
+        if query.name in self.forced:
+            return read_tree(self.forced[query.name], query)
+        if query.name in self.earlier:
+            with suppress(UsageError):
+                return read_tree(self.earlier[query.name], query)
+        return choose(query, statistics)
+
+
+def tree_of(query: Query, samples: Samples, orders: Orders) -> tuple[Tree, Statistics]:
+    """The tree of a query, and what it was chosen by."""
     rows: list[Mapping[str, Array]] = []
     sizes: list[float] = []
     for member in query.members:
@@ -162,4 +182,4 @@ def tree_of(query: Query, samples: Samples, plan: str | None) -> tuple[Tree, Sta
         rows.append(sample)
         sizes.append(float(n_rows))
     statistics = sampled(query, rows, sizes)
-    return (choose(query, statistics) if plan is None else read_tree(plan, query)), statistics
+    return orders.tree(query, statistics), statistics

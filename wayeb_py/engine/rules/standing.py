@@ -92,10 +92,11 @@ class Changes:
 
 
 class ChangedFacts:
-    """Facts that a stream changes; each has a number, by its values."""
+    """Facts that a stream changes; each has a number, by its values. `carried` columns come along and tell no facts
+    apart."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns = tuple(columns)
+    def __init__(self, columns: Sequence[str], carried: Sequence[str] = ()) -> None:
+        self.columns, self.carried = tuple(columns), tuple(carried)
         self._number_of: dict[bytes, int] = {}
         self.row: I64 = np.empty(0, dtype=np.int64)  # [fact]: the number of arrival of the row that stands, or -1
         self.n_rows = 0
@@ -107,7 +108,10 @@ class ChangedFacts:
         becomes of each."""
         is_change = pc.fill_null(pc.is_in(ops, value_set=pa.array(["+", "-"])), False).to_numpy(zero_copy_only=False)
         at = np.flatnonzero(is_change)
-        held = {name: types[name].encode(events.arrays[name].take(pa.array(at)), name, words) for name in self.columns}
+        held = {
+            name: types[name].encode(events.arrays[name].take(pa.array(at)), name, words)
+            for name in (*self.columns, *self.carried)
+        }
         ts = events.times["ts"][at]
         plus = pc.equal(ops.take(pa.array(at)), "+").to_numpy(zero_copy_only=False)
         fact = self._numbers(held, len(at))
@@ -162,6 +166,14 @@ class ChangedFacts:
             self.row = grown
         return np.array(numbers, dtype=np.int64)[nth.reshape(-1)]
 
+    def standing(self, types: Mapping[str, ColumnType]) -> tuple[RowBatch, I64]:
+        """The facts that stand, in the order of their arrival, and the numbers of that."""
+        there = sorted((int(self.row[number]), value) for value, number in self._number_of.items()
+                       if self.row[number] >= 0)  # fmt: skip
+        values = np.frombuffer(b"".join(value for _, value in there), dtype=np.int64).reshape(-1, len(self.columns))
+        held = {name: _from_bits(values[:, nth].copy(), types[name]) for nth, name in enumerate(self.columns)}
+        return RowBatch(len(there), {}, {}, held), np.array([row for row, _ in there], dtype=np.int64)
+
     def save(self) -> dict[str, Any]:
         """The facts that stand; those that have ended are forgotten."""
         values = [value for value, number in self._number_of.items() if self.row[number] >= 0]
@@ -183,3 +195,19 @@ def _bits(values: Array) -> I64:
         real = values.astype(np.float64) + 0.0
         return np.where(np.isnan(real), np.int64(-1), real.view(np.int64))
     return values.astype(np.int64)
+
+
+def _from_bits(bits: I64, type_: ColumnType) -> Array:
+    return bits if type_.own is None else bits.view(np.float64).astype(type_.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbered:
+    """The numbers of arrival of rows in a table that began with those that stood; by the numbers that they had."""
+
+    stood: I64
+    n_before: int
+
+    def of(self, ids: I64) -> I64:
+        """The numbers of rows: of those that stood, by their order, and of those that have come since."""
+        return np.where(ids < self.n_before, np.searchsorted(self.stood, ids), ids - self.n_before + len(self.stood))

@@ -86,7 +86,7 @@ class Changes:
 
 
 def shape_of(remembered: RecogniserState) -> str:
-    """Says whether changes fit a state: which arrays there are, and of what."""
+    """Says whether changes fit a state: which arrays there are, and their types."""
     header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.binding.entities))
     return _shape(header, arrays)
 

@@ -197,7 +197,7 @@ def _renumber_places(
 
 
 def rows_of(array: npt.NDArray[Any], rows: slice | I32, n: int, fill: Any) -> npt.NDArray[Any]:
-    """Some rows of an array that may be too short: what is missing is filled."""
+    """Some rows of an array that may be too short: missing rows are filled."""
     if len(array) >= n:
         return array[rows]
     if isinstance(rows, slice):

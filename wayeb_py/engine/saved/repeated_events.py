@@ -52,7 +52,7 @@ class Repeats:
             self.entries(last_ts)
 
     def entries(self, last_ts: I64) -> dict[str, npt.NDArray[Any]]:
-        """What is remembered, by entity, time and digest."""
+        """The remembered events, by entity, time and digest."""
         empty = np.zeros(0, dtype=np.int64)
         entity, ts = np.concatenate([empty, *self._entity]), np.concatenate([empty, *self._ts])
         digest = np.concatenate([empty.astype(np.uint64), *self._digest])

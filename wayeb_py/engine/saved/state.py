@@ -1,6 +1,6 @@
 """A recogniser's state becomes bytes and comes back.
 
-What is kept is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen to
+The state is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen to
 run it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones continue where they
 were, new ones start fresh as a cohort of their own, removed ones are dropped (`cohorts`).
 

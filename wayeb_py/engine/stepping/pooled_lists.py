@@ -71,7 +71,7 @@ class PooledLists:
         return {**saved, "length": length.copy()}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]], entities: npt.NDArray[np.int32]) -> None:
-        """Puts saved slots into these entities, in the place of what they have."""
+        """Puts saved slots into these entities, replacing theirs."""
         length = saved["length"].astype(np.int64)
         self.length[entities] = 0
         for i in np.flatnonzero(length > self.room[entities]).tolist():

@@ -110,10 +110,10 @@ def _bound(exact: Fraction, arrow_type: pa.DataType) -> int | float:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is taken from every file: the columns with their types, and the rows in the time range."""
+    """The selection from every file: the columns with their types, and the rows in the time range."""
 
     wanted: Wanted
-    schema: pa.Schema  # of the batches that are handed on: wanted.columns, in their order
+    schema: pa.Schema  # of the batches that are passed on: wanted.columns, in their order
     time_range: TimeRange
     batch_rows: int
 

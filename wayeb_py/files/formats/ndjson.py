@@ -87,7 +87,7 @@ class NdjsonEvents:
 
 
 def parse_lines(lines: LineBlock, selection: Selection, constants: dict[str, pa.Scalar], name: str) -> Block:
-    """The events of some lines of what is called `name`."""
+    """The events of some lines of the source `name`."""
     n_lines = lines.data.count(b"\n") + (not lines.data.endswith(b"\n"))
     # Empty lines, two objects on a line, or one on several: the careful path finds out which. Where no two share a
     # line, as many objects as lines are one a line; an empty line and a line of two would be as many by chance.
@@ -140,7 +140,7 @@ def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dic
 def read_each(
     placed: Iterable[tuple[int, bytes]], name: str, selection: Selection, constants: dict[str, pa.Scalar]
 ) -> Block:
-    """Objects one by one, each with its place in what is called `name`; blank ones are passed over."""
+    """Objects one by one, each with its place in the source `name`; blank ones are skipped."""
     block = Block()
     key = selection.wanted.key.name
     objects: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""A file that cannot be read, or is not what its name says, becomes a message: what is wrong with it, and a remedy.
+"""A file that cannot be read, or is not what its name says, becomes a message: the fault, and a remedy.
 
 Input files are not trusted. The reader checks what a decoder makes of such bytes before compiled code follows an offset
 or an index in it: Arrow's decoders leave indices into a dictionary, offsets of texts and the encoding of texts as the

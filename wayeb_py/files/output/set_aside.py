@@ -35,7 +35,7 @@ def render_aside(row: AsideRow) -> bytes:
     """A row set aside as a line of NDJSON."""
     fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
     fields |= {"text": row.text} if row.text is not None else {"values": row.values}
-    # A file's name may hold what is no text; JSON has an escape for each such half of a surrogate pair.
+    # A file's name may hold bytes that are no text; JSON has an escape for each such half of a surrogate pair.
     return (_encode(fields) + "\n").encode("utf-8", "backslashreplace")
 
 
@@ -81,7 +81,7 @@ def kind_of(reason: str) -> str:
 
 
 class Aside:
-    """Collects what is set aside in a run, and writes it beside the output."""
+    """Collects the rows set aside in a run, and writes them beside the output."""
 
     def __init__(self, path: Path | None, limit: BadLimit) -> None:
         self.path, self._limit = path, limit

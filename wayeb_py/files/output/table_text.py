@@ -1,6 +1,6 @@
 """Tables become text: CSV and NDJSON, a column at a time.
 
-Times are ISO 8601 (with a zone: the instant, in UTC, with `Z`), numbers stay numbers, and what is missing is empty in
+Times are ISO 8601 (with a zone: the instant, in UTC, with `Z`), numbers stay numbers, and a missing value is empty in
 CSV and `null` in JSON. Each distinct text is escaped once; writing row by row was twenty times slower.
 """
 

@@ -34,14 +34,15 @@ class Estimates:
     query: Query
     statistics: Statistics
 
-    def size(self, members: Members) -> float:
-        """How many tuples these members have at a time, less what an absence forbids that asks for them alone."""
+    def size(self, members: Members, *, before_absences: bool = False) -> float:
+        """How many tuples these members have at a time, less what an absence forbids that asks for them alone, or
+        before that is looked for."""
         size = prod(self.statistics.n_rows(member) for member in members)
         for columns in self.query.equal_columns:
             here = sorted({column.member: column for column in columns if column.member in members}.values())
             size *= prod(self.statistics.of(Equal((one,), (other,))) for one, other in pairwise(here))
         size *= prod(self.statistics.of(condition) for condition in self._others(members))
-        if self.query.kept or members == self.query.own:
+        if (self.query.kept or members == self.query.own) and not before_absences:
             for absence in self.query.unless:
                 if self.query.referred(absence) <= members <= self.query.own:
                     size *= self._share_left(absence)

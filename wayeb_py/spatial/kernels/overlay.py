@@ -98,7 +98,7 @@ def judge_near(rectangles, cells, arcs, reach_m, judged):  # type: ignore[no-unt
             here = _judge_rectangle(
                 _decide_near, question, x0, y0, x1, y1, cells.nodes, cells.state, cells.below, stack
             )
-            # What is outside of the bounds is out of reach.
+            # Positions outside of the bounds are out of reach.
             whole = x0 >= bounds[0] and x1 <= bounds[2] and y0 >= bounds[1] and y1 <= bounds[3]
             if here == YES and whole:
                 judged[nth] = YES

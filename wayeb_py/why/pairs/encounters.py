@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from fractions import Fraction
 from itertools import pairwise
+from math import floor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
-from wayeb_py.engine.clocked import make_clock
+from wayeb_py.engine.clock_operators import make_clock
 from wayeb_py.engine.pairs.operator import PairOperator
 from wayeb_py.engine.pairs.rows import NewestPicker
 from wayeb_py.engine.pairs.source import ticks_per_s_of
@@ -34,14 +36,16 @@ from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
+from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.why.entity_words import take_rows
 from wayeb_py.why.words import Words, one_array
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
 
+ROLES: tuple[m.Role, m.Role] = ("a", "b")
 Two = tuple[str, str]  # the keys of a and b, as texts
-KEPT: dict[str, Any] = {  # what is kept of an event of a pair, and its type
+KEPT: dict[str, Any] = {  # the columns kept of an event of a pair, and their types
     "number": np.int64, "ts": np.int64, "seq": np.int64, "elapsed": np.int64, "fresh": np.uint8, "row": np.int32,
     "a": np.int64, "b": np.int64, "distance_m": np.float64,
 }  # fmt: skip
@@ -54,6 +58,8 @@ class Encounters(Words):
     pairs: PairChunk  # the chunk, which also knows whose events they are
     first: dict[Two, tuple[int, int]]  # by pair: first row, and the row after the last
     names: list[Two]  # [word]
+    sent: dict[m.Role, Mapping[str, I64]]  # by key: when it sent anything, in order
+    reached: dict[m.Role, int]  # the greatest time of the stream of a and of b
 
     def who(self, row: int) -> tuple[str, str | None]:
         """The two whose event it is."""
@@ -64,6 +70,19 @@ class Encounters(Words):
         a, b = self.names[int(self.chunk.entity[row])]
         return a if self.pairs.at["a"][row] == self.pairs.row[row] else b
 
+    def next_sent(self, row: int, of: m.Role | None) -> int | None:
+        """When one of the two, or either, sends next; an event of the pair at the same time is next too."""
+        ts, two = int(self.chunk.ts[row]), self.names[int(self.chunk.entity[row])]
+        if row + 1 < self.first[two][1] and self.chunk.ts[row + 1] == ts:
+            return ts
+        times = [self.sent[role][key] for role, key in zip(ROLES, two, strict=True) if of in (None, role)]
+        later = [int(own[after]) for own in times if (after := int(np.searchsorted(own, ts, "right"))) < len(own)]
+        return min(later, default=None)
+
+    def reach(self, of: m.Role | None) -> int:
+        """The greatest time of the data of those whose silence counts."""
+        return min(self.reached[role] for role in ROLES if of in (None, role))
+
     def age(self, role: m.Role) -> I64:
         """How old the newest event of a or b is at each event, in ticks."""
         ages: I64 = self.values.column(m.Age(role), self.chunk).values
@@ -71,18 +90,27 @@ class Encounters(Words):
 
 
 def encounters_of(
-    patterns: CompiledPatterns, name: str, tables: Mapping[str, pa.Table], wanted: Collection[Two] | None = None
+    patterns: CompiledPatterns,
+    name: str,
+    tables: Mapping[str, pa.Table],
+    wanted: Collection[Two] | None = None,
+    reaches_s: Fraction | None = None,
 ) -> Encounters:
-    """The words of all pairs of a pattern, or of those that are wanted, in the events of its streams, by name."""
+    """The words of all pairs of a pattern, or of those that are wanted, in the events of its streams, by name.
+
+    `reaches_s` is a time that the data are known to reach, where the tables do not hold all of them.
+    """
     patterns = patterns.select([name])
     operator = PairOperator(patterns, episodes=False)
     clock = make_clock(patterns.by_stream, dict.fromkeys(patterns.by_stream, "sorted"))
+    all_sent: dict[str, tuple[Rows, Entities, int]] = {}
     for stream_name, part in patterns.by_stream.items():
         arrived, entities = _in_time(part, tables[stream_name])
         schema = arrived.rows.batch.schema
         operator.bind(stream_name, schema, entities)
         clock.bind(stream_name, entities, schema, ticks_per_s_of(part.stream, schema))
         clock.take(stream_name, arrived)
+        all_sent[stream_name] = arrived.rows, entities, ticks_per_s_of(part.stream, schema)
     bound = operator.bound
     assert bound is not None
     (words,) = bound.words
@@ -100,7 +128,23 @@ def encounters_of(
     first = {kept.name(int(number[begin])): (begin, end) for begin, end in pairwise([0, *ends])}
     source = bound.sources[words.sides[0]]
     is_timestamp = pa.types.is_temporal(source.schema.field(source.time).type)
-    return Encounters(chunk, values, is_timestamp, source.stream.time_unit, chunk, first, names)
+    sent: dict[m.Role, Mapping[str, I64]] = {}
+    reached: dict[m.Role, int] = {}
+    for role, side, keys in zip(ROLES, words.sides, zip(*first, strict=True) if first else ((), ()), strict=True):
+        rows, entities, per_s = all_sent[bound.sources[side].stream.name or ""]
+        scale = words.meetings.ticks_per_s // per_s
+        sent[role] = _times_of(rows, entities, set(keys), scale)
+        reached[role] = int(rows.ts.max(initial=NEVER // scale)) * scale
+        if reaches_s is not None:
+            reached[role] = max(reached[role], floor(reaches_s * words.meetings.ticks_per_s))
+    return Encounters(chunk, values, is_timestamp, source.stream.time_unit, chunk, first, names, sent, reached)
+
+
+def _times_of(rows: Rows, entities: Entities, keys: Collection[str], scale: int) -> dict[str, I64]:
+    """When each of some entities sent anything, in order."""
+    texts = pa.array(list(keys), pa.string())
+    numbers = entities.number(texts.cast(entities.key_type)).tolist()
+    return {key: rows.ts[rows.entity == number] * scale for key, number in zip(keys, numbers, strict=True)}
 
 
 def _in_time(part: StreamPart, table: pa.Table) -> tuple[Arrived, Entities]:

@@ -30,9 +30,17 @@ if TYPE_CHECKING:
 
 
 def explain_pair(
-    patterns: CompiledPatterns, tables: Mapping[str, pa.Table], name: str, two: Two, at_s: Fraction
+    patterns: CompiledPatterns,
+    tables: Mapping[str, pa.Table],
+    name: str,
+    two: Two,
+    at_s: Fraction,
+    reaches_s: Fraction | None = None,
 ) -> Why:
-    """Why a pattern was detected, or not, at the last event of either of two entities at or before a time."""
+    """Why a pattern was detected, or not, at the last event of either of two entities at or before a time.
+
+    `reaches_s` is a time that the data are known to reach, where the tables hold only the two.
+    """
     _refuse_unknown(patterns, tables, two)
     tracks = tracks_of_two(patterns, name, tables, two)
     if not tracks.events.first:
@@ -41,7 +49,7 @@ def explain_pair(
     if row is None:
         first = tracks.events.time_text(0)
         raise DataError(f"`{two[0]}` and `{two[1]}` are no pair so early: both have sent an event by {first}")
-    met = encounters_of(patterns, name, tables, [tracks.two])
+    met = encounters_of(patterns, name, tables, [tracks.two], reaches_s)
     own = np.flatnonzero(met.pairs.row == tracks.events.pairs.row[row])
     if len(own):
         return Explainer(patterns, met, name).explain(int(own[0]))

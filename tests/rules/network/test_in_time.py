@@ -9,15 +9,15 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rules.nested_loops import Match, Row, Rows, choices, is_there
-from tests.rules.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
-from tests.rules.test_kept import matches_of
+from tests.rules.network.nested_loops import Match, Row, Rows, choices, is_there
+from tests.rules.network.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
+from tests.rules.network.test_kept import matches_of
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
 from wayeb_py.rules.planning.planner import every_tree
 from wayeb_py.rules.planning.query import Query
-from wayeb_py.rules.planning.tree import Tree, read_tree, text_of
+from wayeb_py.rules.planning.tree import Leaf, Tree, Without, read_tree, text_of
 
 Clocks = dict[str, int]
 
@@ -43,6 +43,17 @@ def decided_at(query: Query, chosen: dict[int, Row]) -> int:
     assert query.decided is not None
     values = [np.array([chosen[column.member][column.name]]) for column in query.decided.columns]
     return int(query.decided.evaluate(values)[0])
+
+
+def looked_up_by(tree: Tree, member: int) -> frozenset[int]:
+    """The members whose tuples look up the rows of a member: those that it is joined with first."""
+    if isinstance(tree, Leaf):
+        return frozenset()
+    for one, other in ((tree.left, tree.right), (tree.right, tree.left)):
+        if one == Leaf(member):
+            is_left = one is tree.left
+            return frozenset() if isinstance(tree, Without) and is_left else other.members
+    return looked_up_by(tree.left, member) | looked_up_by(tree.right, member)
 
 
 class Run:
@@ -103,23 +114,18 @@ class Run:
         """The rows of each selection are kept, to the tick, while a row to come could join them."""
         self.network.sweep(at_once=True)
         query = self.query
-        groups = [list(range(query.n_own)), *(list(absence.members) for absence in query.unless)]
         needed: dict[int, set[int]] = {}
-        for group in groups:
-            for member in group:
-                others = [other for other in group if other != member]
-                if group is not groups[0] and not others:
-                    others = groups[0]
-                node = self._selection(member)
-                if node is None:
-                    continue
-                tests = query.own_conditions(member)
-                rows = [
-                    chosen[member]["nth"]
-                    for chosen in choices([member], tests, query, self.fed, {})
-                    if awaits(query, chosen, others, self.clocks)
-                ]
-                needed[node] = needed.get(node, set()) | set(rows)
+        for member in range(len(query.members)):
+            node = self._selection(member)
+            if node is None:
+                continue
+            tests, others = query.own_conditions(member), sorted(looked_up_by(self.tree, member))
+            rows = [
+                chosen[member]["nth"]
+                for chosen in choices([member], tests, query, self.fed, {})
+                if awaits(query, chosen, others, self.clocks)
+            ]
+            needed[node] = needed.get(node, set()) | set(rows)
         for number, expected in needed.items():
             memory = self.network.nodes[number].memory
             assert memory is not None
