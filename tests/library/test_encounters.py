@@ -272,8 +272,8 @@ def vessel_searches(ports: Ports) -> dict[str, Search]:
     }
 
 
-# No fishing vessel of these hours meets a carrier; whether one came is a sequence over the coast as well; a silence after
-# a meeting is compared with the meetings below.
+# No fishing vessel of these hours meets a carrier; whether one came is a sequence over the coast as well; a silence
+# after a meeting is compared with the meetings below.
 NO_FORMULA = {"PossibleTransshipment", "CarefulRendezvous", "DarkAfterMeeting"}
 
 
