@@ -24,6 +24,7 @@ from wayeb_py.simulate.invented_roads import ROADS, road_point, write_roads
 from wayeb_py.simulate.invented_sea import coast_lat, write_sea
 from wayeb_py.simulate.maritime import LIE_RATES
 from wayeb_py.simulate.maritime_scenes import coast_lats
+from wayeb_py.simulate.maritime_transits import A_TRANSIT_FOR, EAST_END, WEST_END
 from wayeb_py.simulate.occurrences import Generated, read_injected, read_occurrences, write_generated
 
 ROOT = Path(__file__).parents[2]
@@ -240,6 +241,31 @@ def test_every_pattern_of_the_libraries_occurs_and_each_occurrence_is_detected(
     recorded = occurrences.filter(pc.equal(occurrences["pattern"], pattern))
     assert len(recorded) > 0
     assert missed(detections.filter(pc.equal(detections["pattern"].cast(pa.string()), pattern)), recorded) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "with_roles"), [("maritime", maritime_traffic.WITH_ROLES), ("fleet", fleet_traffic.WITH_ROLES)]
+)
+def test_pairs_are_recorded_in_the_order_of_their_patterns(name: str, with_roles: tuple[str, ...]) -> None:
+    """Where the two have roles, first who plays the first; elsewhere the smaller number first."""
+    _, occurrences = fleet_once() if name == "fleet" else maritime_once()
+    of_two = [pattern for pattern in wayeb_py.compile(library(name)).meaning.patterns if pattern.pair is not None]
+    ordered = {pattern.name for pattern in of_two if pattern.pair is not None and pattern.pair.ordered}
+    assert ordered == set(with_roles)
+    recorded = [row for row in occurrences.to_pylist() if row["other"] is not None]
+    assert {row["pattern"] for row in recorded} == {pattern.name for pattern in of_two}
+    assert all(row["pattern"] in ordered or row["entity"] < row["other"] for row in recorded)
+
+
+def test_ships_that_pass_are_heard_only_between_the_ends_and_come_back() -> None:
+    events, _ = maritime_once()
+    rows = events.to_pandas()
+    north = rows.groupby("mmsi").filter(lambda one: one.lat.min() > 48.75)
+    assert north.mmsi.nunique() == 100 // A_TRANSIT_FOR
+    honest = north[north.lon < 180]
+    assert honest.lon.between(WEST_END - 0.01, EAST_END + 0.01).all()
+    turned = honest.groupby("mmsi").course.agg(lambda course: course.lt(180).any() and course.between(180, 359).any())
+    assert turned.any()
 
 
 STRICTER = {

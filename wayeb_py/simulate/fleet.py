@@ -54,6 +54,7 @@ FAULTS = (
     "DangerousDriving",
 )
 OCCURRENCE_NAMES = tuple(dict.fromkeys([*(name for scene in SCENES for name in scene.patterns), *WITNESSED]))
+WITH_ROLES = ("Tailgating",)
 SCENE_RATE = 0.0003  # of a scene of weight 1, per message; where it does not fit it is not begun
 SHORT_TRIP_RATE = 0.15  # of the times that a vehicle is switched on
 LONG_HAUL_RATE = 0.08  # of the times that a vehicle is switched on
@@ -103,7 +104,7 @@ class Fleet:
         self.random = random = np.random.default_rng(seed)
         self.roads = Roads()
         self.tables = SceneTables()
-        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)], ["Tailgating"])
+        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)], WITH_ROLES)
         self.witness = VehicleHistory(n_vehicles, self.roads, self.diary)
         self.vehicle_id = 10_000_000 + random.permutation(7 * n_vehicles)[:n_vehicles].astype(np.int64)
         self.offset_ms = random.integers(0, TICK_MS, n_vehicles)

@@ -38,14 +38,13 @@ class Pilots:
         """Waiting pilots are called; returns the numbers of those that are. The arrays are about all vessels."""
         fits = coming & np.isin(type_, SHIPS) & (cruise_kn <= FASTEST_SHIP_KN) & (away_m < CALLED_WITHIN_M)
         fits[self.ship[self.ship >= 0]] = False
-        called = []
-        for pilot in np.flatnonzero(self.state == WAITING).tolist():
-            ships = np.flatnonzero(fits & (destination == self.port[pilot]))
-            if len(ships):
-                self.ship[pilot], self.state[pilot], self.straight_ticks[pilot] = ships[0], OUT, 0
-                fits[ships[0]] = False
-                called.append(pilot)
-        return np.array(called, np.int64)
+        waiting, ships = np.flatnonzero(self.state == WAITING), np.flatnonzero(fits)
+        _, nth_pilot, nth_ship = np.intersect1d(
+            _turn(self.port[waiting]), _turn(destination[ships]), assume_unique=True, return_indices=True
+        )
+        called = waiting[nth_pilot]
+        self.ship[called], self.state[called], self.straight_ticks[called] = ships[nth_ship], OUT, 0
+        return called
 
     def move(
         self, at: tuple[F64, F64], ships: tuple[F64, F64, F64], ship_has_come: Bool, home: tuple[F64, F64]
@@ -76,3 +75,14 @@ class Pilots:
         done = np.flatnonzero((self.state == ALONGSIDE) & (self.straight_ticks >= BOARDING_TICKS))
         self.state[done] = HOME
         return done
+
+
+def _turn(port: I64) -> I64:
+    """A number of its own for the first at each port, the second, and so on: the same for pilots and for ships."""
+    order = np.argsort(port, kind="stable")
+    at = port[order]
+    index = np.arange(len(port))
+    first = np.maximum.accumulate(np.where(np.r_[True, at[1:] != at[:-1]][: len(at)], index, 0))
+    turn = np.empty(len(port), np.int64)
+    turn[order] = at * (len(STATIONS) * 1_000_000) + index - first
+    return turn
