@@ -85,8 +85,9 @@ class RulesInTime:
             if table in network.tables:
                 set_ends(network.tables[table], some)
         added = {name: self.layouts[name].columns(batch, self._words) for name, batch in rows.items()}
-        for name, batch in rows.items() if self.watch is not None else ():
-            self.watch(name, batch)
+        if self.watch is not None:
+            for name, batch in rows.items():
+                self.watch(name, batch)
         network.step(added, clocks=clocks)
         for nth, level in enumerate(self._levels):
             below: dict[str, RowBatch] = {}
