@@ -60,7 +60,7 @@ def test_what_serves_no_route_or_drives_on_breaks_not_down() -> None:
     assert found("ReplacementMissing", track(1, (0, *ROADSIDE), (60, *off(*ROADSIDE, 40_000, 0)), route="7")) == []
 
 
-def test_at_the_end_of_the_data_nobody_knows() -> None:
+def test_what_the_data_do_not_decide_is_not_detected() -> None:
     assert found("ReplacementMissing", breaks_down(until=34)) == []
     assert found("ReplacementMissing", breaks_down(until=35)) == [(1,)]
 

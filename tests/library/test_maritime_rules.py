@@ -57,8 +57,8 @@ def test_a_port_call_after_more_than_twelve_hours_is_none() -> None:
 def test_a_port_call_after_an_inspection_is_none() -> None:
     officer = stays(3, until=80, begin=45, type="law enforcement")
     assert found("Transshipment", caller(sails_at=80), stays(2), officer) == []
-    nobody = stays(3, until=80, begin=45, type="cargo")
-    assert (1, 2) in found("Transshipment", caller(sails_at=80), stays(2), nobody)
+    other = stays(3, until=80, begin=45, type="cargo")
+    assert (1, 2) in found("Transshipment", caller(sails_at=80), stays(2), other)
 
 
 def test_a_port_call_without_a_meeting_is_none() -> None:
