@@ -35,7 +35,7 @@ class Patterns(CompiledPatterns):
     def on(self, name: str, function: Listener) -> Patterns:
         """Calls a function with each detection of a pattern or a rule, as a row, in the order of decision.
 
-        Whoever recognises with these patterns calls it: `recognise` once all is found, a `Recogniser` at each batch.
+        Every recognition with these patterns calls it: `recognise` once all is found, a `Recogniser` at each batch.
         """
         known = (*self.names, *self.rule_names)
         if name not in known:

@@ -15,7 +15,7 @@ import pyparsing as pp
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as declaration_errors
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
-from wayeb_py.dsl.syntax.grammar import DECLARATION
+from wayeb_py.dsl.syntax.grammar import grammar_of
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, next_token
 from wayeb_py.dsl.syntax.piece import Piece
 from wayeb_py.dsl.tree_height import too_high
@@ -81,7 +81,7 @@ def _parse_piece(text: str, start: int, end: int, keyword: str) -> t.Declaration
         wrong = declaration_errors.no_keyword if following.text == ":=" else declaration_errors.unknown_declaration
         raise wrong(first)
     try:
-        return cast(t.Declaration, DECLARATION[keyword].parse_string(Piece.cut(text, start, end))[0])
+        return cast(t.Declaration, grammar_of(keyword).parse_string(Piece.cut(text, start, end))[0])
     except pp.ParseException as error:
         token = next_token(text, start + error.loc, end)
         raise declaration_errors.after_declaration(Piece.cut(text, start, end), token) from None

@@ -273,8 +273,8 @@ def vessel_searches(ports: Ports) -> dict[str, Search]:
     }
 
 
-# No fishing vessel of these hours meets a carrier, and whether one came is a sequence over the coast as well; data of an
-# hour do not tell of a silence after a meeting.
+# No fishing vessel of these hours meets a carrier; whether one came is a sequence over the coast as well; and a silence
+# after a meeting is not over in so few hours.
 NO_FORMULA = {"PossibleTransshipment", "CarefulRendezvous", "DarkAfterMeeting"}
 
 

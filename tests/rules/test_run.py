@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py.errors import DataError, EventsError
+from wayeb_py.errors import DataError, EventsError, PatternError
 from wayeb_py.patterns import Patterns
 
 HEAD = """
@@ -147,7 +148,24 @@ def test_an_episode_is_known_at_the_event_that_ends_it_or_when_its_entity_is_for
     text = "rule R := x: episode of Slow emit x.entity, x.n_detections"
     assert found(text, tmp_path, ships=ships) == [(1, 2), (2, 1)]
     assert times(text, tmp_path, ships=ships) == [(0, 1, 7), (1, 1, 51)]
-    assert times(text, tmp_path, ships=ships[:-1]) == [(0, 1, 7)]  # of the second nobody knows
+    assert times(text, tmp_path, ships=ships[:-1]) == [(0, 1, 7)]  # the second stays undecided
+
+
+def test_an_episode_of_a_pair_is_over_by_the_clock_though_no_event_comes(tmp_path: Path) -> None:
+    text = """rule R := x: ships where x.speed > 20
+        unless e: episode of Meet where x.ts - e.ts in 0..6 s and x.speed > e.n_detections emit x.id as a"""
+    patterns = compiled(text, tmp_path)
+    recogniser = wayeb_py.Recogniser(patterns)
+    ships = [*(ship(t, key) for t in range(5) for key in (1, 2)), ship(6, 3, speed=30.0, lat=50.0)]
+    tables = [recogniser.feed(pa.Table.from_pylist(some, SHIPS)) for some in (ships, [ship(40, 4, lat=60.0)])]
+    tables.append(recogniser.finish())
+    assert [row["a"] for table in tables for row in table if row["pattern"] == "R"] == []
+
+
+def test_where_an_episode_of_a_pair_was_is_not_known(tmp_path: Path) -> None:
+    text = "rule R := x: episode of Meet, y: ships where distance(x, y) < 1 km within 9 s"
+    with pytest.raises(PatternError, match="where an episode of `Meet` was is not known yet"):
+        compiled(text, tmp_path)
 
 
 # Absence and `once for`.
@@ -314,3 +332,28 @@ def test_functions_are_called_in_the_order_of_decision(tmp_path: Path) -> None:
     assert heard == expected
     with pytest.raises(wayeb_py.WayebError, match="no pattern or rule is called `Z`"):
         patterns.on("Z", print)
+
+
+def test_the_rule_of_the_reference_finds_a_transshipment(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs/language.md").read_text()
+    block = next(one for one in re.findall(r"^```text\n(.*?)^```$", page, re.MULTILINE | re.DOTALL) if "\nrule " in one)
+    (tmp_path / "file.sre").write_text(block)
+    (tmp_path / "ports.csv").write_text("name,lon,lat\nBrest,0.5,0\nCork,9,9\n")
+    (tmp_path / "owners.csv").write_text("mmsi,company\n2,ACME\n1,Other\n")
+    together = [(60 * minute, key, 0.0) for minute in range(0, 40, 5) for key in (1, 2)]
+    arriving = [(60 * minute, 2, 0.5) for minute in range(100, 140, 5)]
+    rows = [*together, *arriving, (72_000, 9, 5.0)]
+    patterns = wayeb_py.compile(tmp_path / "file.sre")
+
+    def found_with(speed: float) -> list[tuple[Any, ...]]:
+        events = [
+            {"mmsi": key, "ts": t, "lon": lon, "lat": 0.0, "speed": speed if t == 4000 or t < 6000 else 5.0}
+            for t, key, lon in rows
+        ]
+        told = [row for row in patterns.recognise(pa.Table.from_pylist(events)) if row["pattern"] == "Transshipment"]
+        return [(row["other"], row["place"], row["company"], row["start_ts"], row["ts"]) for row in told]
+
+    assert found_with(5.0) == [(2, "Brest", "ACME", 0, 6300)]
+    rows += [(60 * minute, 2, 0.2) for minute in range(50, 70)]  # stopped for an inspection on the way
+    rows.sort()
+    assert found_with(0.0) == []

@@ -109,3 +109,26 @@ def test_what_nothing_can_use_any_more_is_not_saved(tmp_path: Path) -> None:
     _, small = run(STEADY, tmp_path, None, *(("ships", ship(t, t % 3)) for t in range(40)))
     _, large = run(STEADY, tmp_path, None, *(("ships", ship(t, t % 3)) for t in range(400)))
     assert len(large.save()) <= 1.1 * len(small.save())
+
+
+def test_kept_rules_over_a_file_that_has_changed_tell_what_begins_and_ends(tmp_path: Path) -> None:
+    text = """facts f(x, y) from "f.csv"
+facts g(x) from "g.csv"
+rule R := f: f unless g: g where g.x = f.x emit f.x, f.y
+"""
+    (tmp_path / "file.sre").write_text(text)
+    saved: bytes | None = None
+    told = []
+    nights = [("1,a\n2,b\n3,c\n", "3\n")] * 2 + [("2,b\n3,c\n4,d\n1,z\n", "2\n"), ("1,a\n4,d\n", "9\n")]
+    for f, g in nights:
+        (tmp_path / "f.csv").write_text("x,y\n" + f)
+        (tmp_path / "g.csv").write_text("x\n" + g)
+        recogniser = wayeb_py.Recogniser(wayeb_py.compile(tmp_path / "file.sre"), saved=saved)
+        told.append([(row["op"], row["x"], row["y"]) for row in recogniser.finish()])
+        saved = recogniser.save()
+    assert told == [
+        [("+", 1, "a"), ("+", 2, "b")],
+        [],
+        [("-", 1, "a"), ("-", 2, "b"), ("+", 3, "c"), ("+", 4, "d"), ("+", 1, "z")],
+        [("-", 3, "c"), ("-", 1, "z"), ("+", 1, "a")],
+    ]

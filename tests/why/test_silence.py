@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
-from wayeb_py.why.pairs.encounters import encounters_of
 
 import wayeb_py
 from tests.cli.ended_command import Wayeb
@@ -17,6 +16,7 @@ from tests.engine.test_silence import SILENCES, compiled, events, expected
 from wayeb_py.why.entity_words import words_of
 from wayeb_py.why.explain import Explainer, explain
 from wayeb_py.why.explanation import Why
+from wayeb_py.why.pairs.encounters import encounters_of
 from wayeb_py.why.table import render_why
 
 STREAM = "stream s { key id  time t in s  lateness 1 min  attr x number }\n"

@@ -1,8 +1,8 @@
 """Positions in order become events of pairs: row, pair, the newest rows of both, and where a word begins or ends.
 
-`docs/several.md` says which events are a pair's. What is kept is the newest position of every entity that is fresh and
-the pairs that are near each other now; none of it depends on how the events are cut. Here entities and rows are
-numbers; `operator` knows keys and columns.
+`docs/several.md` says which events are a pair's. It keeps the newest position of every fresh entity and the pairs that
+are near each other; none of it depends on how the events are cut. Here entities and rows are numbers; `operator` knows
+keys and columns.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Meetings:
         return int((self.pairs[:, 0] >= 0).sum())
 
     def live(self) -> I32:
-        """The slots whose word goes on."""
+        """The slots whose word continues."""
         return np.flatnonzero(self.pairs[:, 0] >= 0).astype(np.int32)
 
     def grow(self, n_entities: int) -> None:
@@ -150,7 +150,7 @@ class Meetings:
         self._since_sweep += len(entity)
 
     def settle(self, entity: I32) -> None:
-        """Ends a batch: its rows are from here on those before."""
+        """Ends a batch: its rows become earlier ones."""
         grid.forget_rows(entity, _flat(self._links))
 
     def sweep(self, now: int, *, at_once: bool = False) -> None:
@@ -211,7 +211,7 @@ class Meetings:
         }
 
     def restore(self, saved: dict[str, npt.NDArray[Any]]) -> None:
-        """Takes up what was saved; entities and slots keep their numbers."""
+        """Takes up a saved state; entities and slots keep their numbers."""
         entity, slots = saved["entity"], saved["slot"]
         self.grow(int(entity.max()) + 1 if len(entity) else 0)
         if len(slots) and slots.max() >= len(self.pairs):

@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +24,11 @@ from wayeb_py.rules.lifetime import Awaits, Lifetime
 from wayeb_py.rules.lookup import On
 from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
 from wayeb_py.rules.output import Matches, Output
-from wayeb_py.rules.planning.plan import Plan
 from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
+
+if TYPE_CHECKING:
+    from wayeb_py.rules.planning.plan import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
 SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept

@@ -45,7 +45,10 @@ def run_examples(patterns: CompiledPatterns) -> Iterator[Outcome]:
 def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
     from wayeb_py.run.whole_table import recognise  # for start-up time: most commands run no example
 
-    table = recognise(patterns, build_events(patterns, example), 1, example.ends_s).to_arrow()
+    events: pa.Table | dict[str, pa.Table] = build_events(patterns, example)
+    if len(patterns.meaning.streams) > 1:
+        events = dict.fromkeys(patterns.by_stream, events)  # the pattern is on one of them
+    table = recognise(patterns, events, 1, example.ends_s).to_arrow()
     if example.who:  # a pair counts within an encounter, an example from its first event: times decide
         nth = {round(time_s * 1_000_000): number for number, time_s in enumerate(example.times_s)}
         ends, starts = (table.column(name).cast(pa.int64()).to_pylist() for name in ("ts", "start_ts"))

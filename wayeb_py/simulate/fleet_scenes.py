@@ -89,7 +89,8 @@ SCENES = (
     ),
     Scene(("SilentWhileMoving",), 36, 0.4, goes=MOVING, status=(MOVING,), ignition=True, silent=(1, 35)),
     Scene(
-        ("SilentWhileMoving", "MovedInSilence", "SilentVehicle"), 67, 0.3, goes=MOVING, status=(MOVING,), ignition=True, silent=(1, 66),
+        ("SilentWhileMoving", "MovedInSilence", "SilentVehicle"), 67, 0.3, goes=MOVING, status=(MOVING,), ignition=True,
+        silent=(1, 66),
     ),
     Scene(("FrozenPosition",), 6, goes=IDLE, frozen=True, status=(MOVING,), ignition=True, speed=((25, 60),)),
     Scene(("JumpingPosition",), 3, goes=IDLE, away=(0, 1, 0), status=(IDLE,), ignition=True, speed=(STILL,)),

@@ -89,7 +89,7 @@ class Duos:
         self.agreed[duo] = [plan[at % len(plan)] for plan, at in zip(plans, self.voyages[duo].tolist(), strict=True)]
         self.voyages[duo] += 1
         self.step[duo], self.lane_ticks[duo], self.left_ticks[duo] = -1, 0, -1
-        return AGREED_SCENE[self.agreed[duo]]
+        return np.asarray(AGREED_SCENE[self.agreed[duo]])
 
     def count(self, on_lane: Bool, has_left: Bool) -> None:
         """A tick goes by; `on_lane` and `has_left` are about the leaders."""
@@ -105,9 +105,7 @@ class Duos:
         self.wakes = [now, *self.wakes][: LONGEST_MINUTES + 1]
         behind = np.minimum(self.minutes, len(self.wakes) - 1)
         pick = np.arange(self.n)
-        then = Wake(
-            *(np.stack([getattr(wake, name) for wake in self.wakes])[behind, pick] for name in Wake.__slots__)
-        )
+        then = Wake(*(np.stack([getattr(wake, name) for wake in self.wakes])[behind, pick] for name in Wake.__slots__))
         scale = METRES_A_DEGREE * np.cos(np.radians(now.lat))
         gap_m = np.hypot((now.lon - then.lon) * scale, (now.lat - then.lat) * METRES_A_DEGREE)
         ahead, across = np.zeros(self.n), np.zeros(self.n)

@@ -1,7 +1,7 @@
 """Ships that only pass: along two lanes across the north of the invented sea, out of it, and back some time later.
 
-Beyond either end nobody hears them. They play no scenes and take no part in voyages; they are there because every real
-coast has such ships, and patterns have to live with them.
+Beyond either end no receiver hears them. They play no scenes and take no part in voyages; they are there because every
+real coast has such ships, and patterns have to live with them.
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ class Voyages:
         self.via_lon, self.via_lat = self.lon.copy(), self.lat.copy()  # the end of a fairway
         self.has_via = np.zeros(n, np.bool_)
         self.direct = np.zeros(n, np.bool_)  # over the open sea, without a lane
-        self.arc = np.zeros(n)  # degrees beside the bearing at which a passage begins; it ends as many on the other side
+        self.arc = np.zeros(n)  # degrees beside the bearing at which a passage begins; it ends on the other side
         self.passage_m = np.ones(n)
         self.course = random.uniform(0, 360, n)
         self.heading = self.course.copy()
@@ -162,9 +162,8 @@ class Voyages:
         duos, leader, who = self.duos, self.duos.leader, self.duos.companion
         phase = self.phase[leader]
         duos.count(np.isin(phase, ON_LANE), phase == FROM_SITE)
-        now = Wake(
-            *(values[leader] for values in (self.lon, self.lat, self.track, self.course, self.heading)), phase == IN_PORT
-        )
+        lon, lat, track = self.lon[leader], self.lat[leader], self.track[leader]
+        now = Wake(lon, lat, track, self.course[leader], self.heading[leader], lies=phase == IN_PORT)
         lon, lat, wake = duos.places(now)
         self._put(who, lon, lat, np.where(wake.lies, IN_PORT, LED))
         still = self.speed_kn[who] < 0.5

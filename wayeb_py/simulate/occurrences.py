@@ -2,8 +2,8 @@
 
 An occurrence is a row `pattern, place, entity, other, start_ts, end_ts`: the pattern is to be detected for that entity
 (of a pair, for the two) at least once from `start_ts` to `end_ts`. Generators know what they let happen, so recall can
-be checked without asking the recogniser. The side file is CSV, for people look into it, and its name begins with `_` or stands beside a single
-file, so that a folder of events can be read as it is.
+be checked without asking the recogniser. The side file is CSV, for people look into it, and its name begins with `_` or
+stands beside a single file, so that a folder of events can be read as it is.
 """
 
 from __future__ import annotations

@@ -96,7 +96,8 @@ def open_water(lon: F64, lat: F64, to_lon: F64, to_lat: F64) -> tuple[F64, F64]:
             way = metres / METRES_A_DEGREE
             clear &= _off_shore(lon + east * way, lat + north * way)
         way = TO_THE_OPEN_M / METRES_A_DEGREE
-        found_lon, found_lat = np.where(clear, lon + east * way, found_lon), np.where(clear, lat + north * way, found_lat)
+        found_lon = np.where(clear, lon + east * way, found_lon)
+        found_lat = np.where(clear, lat + north * way, found_lat)
     return found_lon, found_lat
 
 

@@ -33,9 +33,7 @@ class OccurrenceBuffer:
         self._notes: list[I64] = []  # [pattern, place, row, since_ms, other] by note
         self._n_rows = 0
 
-    def note(
-        self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None, other: I64 | None = None
-    ) -> None:
+    def note(self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None, other: I64 | None = None) -> None:
         """The pattern occurs, complete with the messages in these rows of the tick.
 
         `place` is a number of a place, `other` the key of the second of a pair, whose first sends the message.

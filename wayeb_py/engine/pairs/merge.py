@@ -1,6 +1,6 @@
 """The events of several sources become one order, and each pairing takes its own part of it.
 
-Sources are in order by themselves; of events at one time those of the stream that is declared first come first.
+Sources are in order by themselves; of events at one time those of the stream declared first come first.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Merged:
 
 
 def merge(events: Sequence[SourceEvents], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]) -> Merged:
-    """One order of all events; `entities` are those of each source, counted over all."""
+    """One order of all events; `entities` are those of each source, numbered over all."""
     columns = tuple(
         np.concatenate(parts) if len(parts) > 1 else parts[0]
         for parts in (

@@ -1,4 +1,4 @@
-"""What is found of pairs becomes rows: `entity` is a, `other` is b, and the columns that a pattern emits of either."""
+"""Detections of pairs become rows: `entity` is a, `other` is b, and the columns that a pattern emits of either."""
 
 from __future__ import annotations
 

@@ -109,11 +109,11 @@ class PairSource:
         return pa.schema([schema.field(name) for name in dict.fromkeys(names)])
 
     def read(self, entities: Entities) -> None:
-        """Says who numbers the entities of the events that come."""
+        """Takes the numbering of the entities of the events that come."""
         self._numbers = Renumbering(entities, self.entities)
 
     def take(self, rows: Rows | None) -> SourceEvents:
-        """Events in order, cleaned, with their positions and motion; those without a position are gone."""
+        """Events in order, cleaned, with their positions and motion; those without a position are left out."""
         if rows is None:
             return self._nothing
         assert self._numbers is not None
@@ -159,7 +159,7 @@ class PairSource:
         return self._last_seen[entities]
 
     def remember_seen(self, last_seen: I64) -> None:
-        """Takes up what was saved, of entities 0, 1, 2, …"""
+        """Takes up a saved state, of entities 0, 1, 2, …"""
         self._last_seen = last_seen.copy()
 
     @staticmethod
@@ -167,7 +167,7 @@ class PairSource:
         return np.ascontiguousarray(to_float(column_of(batch.column(name), name)))
 
     def begin(self, events: SourceEvents, n_entities: int) -> None:
-        """Computes what pairs ask of these events; entities are so many over all sources."""
+        """Computes the answers to pairs' questions about these events; entities are so many over all sources."""
         rows = events.rows
         given = {LON: events.lon, LAT: events.lat, SPEED: events.speed_m_s, COURSE: events.course}
         for name, values in given.items():
@@ -198,7 +198,7 @@ class PairSource:
             self.newest_rows.begin(rows.batch, n_entities)
 
     def settle(self, entity: I32) -> None:
-        """Keeps of these events what later ones need; `entity` counts over all sources."""
+        """Keeps what later events need of these; `entity` counts over all sources."""
         for newest in self.newest.values():
             newest.settle(entity)
         if self.steering is not None:
@@ -222,7 +222,7 @@ class KeyOrder:
 
 
 def ticks_per_s_of(stream: m.Stream, schema: pa.Schema) -> int:
-    """What a stream's times are counted in."""
+    """The unit that a stream's times are counted in."""
     assert stream.time is not None
     nothing = column_of(pa.array([], type=schema.field(stream.time).type), stream.time)
     return ticks_of(nothing, stream.time_unit, stream.time).per_unit

@@ -2,9 +2,9 @@
 
     events in order → meetings (who is near whom) → chunks keyed by the pair's word → cohort (codes, steps) → found
 
-A word's number is the slot that it has while it lasts, so what is kept is in proportion to the pairs that are near each
-other now. Both orders of an ordered pair are words of their own, beside each other. Tables, steps and registers are
-those of single entities; nothing here knows what a pattern says.
+A word's number is the slot that it has while it lasts, so memory is in proportion to the pairs that are near each
+other. Both orders of an ordered pair are words of their own, beside each other. Tables, steps and registers are those
+of single entities; nothing here knows what a pattern says.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -128,8 +129,16 @@ class PairWords:
             return []
         return [self._with_pair(episode) for episode in self.joiner.finish()]
 
+    def over(self, until: int) -> list[PairEpisode]:
+        """The open episodes that no event from a time on can go on with: their pairs are no longer fresh then."""
+        if self.joiner is None:
+            return []
+        ends_before = until - floor(self.each.fresh_s * self.meetings.ticks_per_s)
+        over = [key for key, episode in self.joiner.open.items() if episode.end_ts < ends_before]
+        return [self._with_pair(self.joiner.open.pop(key)) for key in over]
+
     def _settle(self, closed: list[Episode]) -> list[PairEpisode]:
-        """Closes the episodes of words that have ended, and lets their slots go."""
+        """Closes the episodes of words that have ended, and releases their slots."""
         words = self.words_of(self.meetings.ended())
         if self.joiner is not None and self.joiner.open and len(words):
             over = set(words.tolist())

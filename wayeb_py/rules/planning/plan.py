@@ -1,4 +1,4 @@
-"""A plan beside its nodes: the tree of a query, each part with the node that does it and the conditions it looks at."""
+"""The plan of a query as a network keeps it: the tree, each part with its node and the conditions that it looks at."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rules.nested_loops import Match, Rows, matches
-from tests.rules.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
+from tests.rules.network.nested_loops import Match, Rows, matches
+from tests.rules.network.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.rules.nested_loops import Row, Rows
+from tests.rules.network.nested_loops import Row, Rows
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Near, Within
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.query import Absence, Member, Query, Reach

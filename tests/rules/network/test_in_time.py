@@ -9,9 +9,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.rules.nested_loops import Match, Row, Rows, choices, is_there
-from tests.rules.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
-from tests.rules.test_kept import matches_of
+from tests.rules.network.nested_loops import Match, Row, Rows, choices, is_there
+from tests.rules.network.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
+from tests.rules.network.test_kept import matches_of
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tests.rules.test_kept import matches_of
+from tests.rules.network.test_kept import matches_of
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column, Equal, Expression, Within
 from wayeb_py.rules.network import Network
