@@ -67,7 +67,7 @@ def shown(tables: list[pa.Table], has_seq: bool) -> list[str]:
     for row in (row for table in tables for row in table.to_pylist()):
         words = [row["pattern"], row["entity"], row.get("other") or "-", row["ts"], row["start_ts"]]
         words += [row["seq"]] if has_seq else []
-        words += [] if row.get("decided_ts") is None else [row["decided_ts"]]
+        words += [] if row.get("decided_ts") in (None, row["ts"]) else [row["decided_ts"]]
         found.append(" ".join(map(str, words)))
     return sorted(found)
 
