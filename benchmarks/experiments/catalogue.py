@@ -14,11 +14,11 @@ class CatalogueEntry:
     usual_s: int
     quick_s: int | None = None  # it may have no quick size
     by_name: bool = False  # quickly only if it is named: all others together take three minutes
-    on_spark: bool = False
+    folder: str = ""  # below this one
 
     @property
     def module(self) -> str:
-        return f"benchmarks.experiments.{'spark.' if self.on_spark else ''}{self.name}"
+        return ".".join(filter(None, ("benchmarks.experiments", self.folder, self.name)))
 
     def seconds(self, size: str) -> int | None:
         """None for the full size, which no one has timed."""
@@ -44,6 +44,10 @@ EXPERIMENTS = (
     CatalogueEntry("pairs_growth", "cost of pairs against vessels, at sea and in one harbour", 240, 12, by_name=True),
     CatalogueEntry("silence", "patterns that end in a silence, up to a million entities", 150, 4),
     CatalogueEntry("tiers", "patterns that read others, against the same over columns", 40, 6, by_name=True),
+    CatalogueEntry(
+        "railway", "the Train Benchmark's repairs, against DuckDB, SQLite, Polars, CLIPS", 300, 6, True, "rules"
+    ),
+    CatalogueEntry("railway_plans", "the Train Benchmark's plans forced, against the planner's", 120, 6, True, "rules"),
     CatalogueEntry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
     CatalogueEntry(
         "spark_batch",
@@ -51,14 +55,14 @@ EXPERIMENTS = (
         400,
         43,
         by_name=True,
-        on_spark=True,
+        folder="spark",
     ),
     CatalogueEntry(
         "workers",
         "Spark: recognition time against workers, by scheme, distinct and replicated patterns",
         300,
         25,
-        on_spark=True,
+        folder="spark",
     ),
     CatalogueEntry(
         "cluster",
@@ -66,7 +70,7 @@ EXPERIMENTS = (
         300,
         33,
         by_name=True,
-        on_spark=True,
+        folder="spark",
     ),
     CatalogueEntry(
         "spark_stream",
@@ -74,7 +78,7 @@ EXPERIMENTS = (
         300,
         28,
         by_name=True,
-        on_spark=True,
+        folder="spark",
     ),
     CatalogueEntry(
         "back_pressure",
@@ -82,7 +86,7 @@ EXPERIMENTS = (
         660,
         34,
         by_name=True,
-        on_spark=True,
+        folder="spark",
     ),
     CatalogueEntry(
         "ports_replayed",
@@ -90,12 +94,12 @@ EXPERIMENTS = (
         1200,
         22,
         by_name=True,
-        on_spark=True,
+        folder="spark",
     ),
-    CatalogueEntry("stream_latency", "Spark: from an event offered to its detection out", 180, 26, on_spark=True),
+    CatalogueEntry("stream_latency", "Spark: from an event offered to its detection out", 180, 26, folder="spark"),
     CatalogueEntry("peers", "side by side with other engines, detections compared", 900, 11),
     CatalogueEntry(
-        "kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, on_spark=True
+        "kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, folder="spark"
     ),
     CatalogueEntry("map_page", "a map of 50,000 points answers", 40, 15),
     CatalogueEntry("instructions", "instructions of the kernels by event, counted by valgrind: no noise", 80),

@@ -70,6 +70,8 @@ class _Builder:
         return made
 
     def _join(self, left: _Made, right: _Made) -> _Made:
+        if left.node.number > right.node.number:  # so that what two parts of a rule join either way round is one node
+            left, right = right, left
         links, conditions = self.query.crossing(left.group, right.group)
         group = next(group for group in self._groups() if left.group <= group)
         lifetimes = (self._lifetime(side, group - side.group) for side in (left, right))
