@@ -31,8 +31,12 @@ class Select(Node):
         """Which rows of a batch belong here."""
         rows: I64 = np.arange(n_rows, dtype=np.int64)
         for condition in self.where:
-            asked = {column: columns[column.name][rows] for column in condition.columns}
-            rows = rows[condition.holds(asked.__getitem__)]
+            asked = {column: columns[column.name] for column in condition.columns}
+            if len(rows) < n_rows:
+                asked = {column: values[rows] for column, values in asked.items()}
+            holds = condition.holds(asked.__getitem__)
+            if not holds.all():
+                rows = rows[holds]
         return rows
 
     def give(self, added: I64, removed: I64) -> None:

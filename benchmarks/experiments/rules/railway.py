@@ -32,7 +32,7 @@ from benchmarks.references.railway_in_clips import load_and_check, write_facts
 from benchmarks.references.railway_queries import REFERENCES
 
 SIZES = {"quick": [1, 4], "usual": [64, 128, 256, 512, 1024], "full": [64, 128, 256, 512, 1024, 2048, 4096]}
-CLIPS_SIZE = {"quick": 1, "usual": 16, "full": 16}
+CLIPS_SIZE = {"quick": 1, "usual": 64, "full": 64}
 MOST_IN_SQLITE = 256  # larger models take it minutes
 N_REPAIRS = {"quick": 10, "usual": 200, "full": 200}
 N_ASKED_AGAIN = 3  # repairs after which the others ask again
