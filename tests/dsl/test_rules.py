@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import wayeb_py
 from wayeb_py import dsl
 from wayeb_py.compiler.describe import predicate_text
 from wayeb_py.dsl import meaning as m
@@ -273,11 +272,6 @@ rule Broken := f: follows, t: target where f.position = t.position emit f.route,
     meaning = dsl.read(text)
     assert meaning.facts[0].file_columns == (":START_ID", ":END_ID")
     assert meaning.rules[0].kept
-
-
-def test_a_rule_does_not_run_yet() -> None:
-    with pytest.raises(PatternError, match="a rule is not run yet"):
-        wayeb_py.compile(HEAD + "rule R := v: vessels")
 
 
 def test_the_rules_of_the_reference_are_taken_by_the_checker() -> None:

@@ -187,7 +187,7 @@ def test_estimates_are_those_of_the_nodes_and_counters_what_they_did() -> None:
     assert len(network.take("Q").added) == 500
     reported = [(node.kind, node.name, node.inputs, node.n_alive) for node in network.report()]
     assert reported == [
-        ("select", "a", (), 100), ("select", "b", (), 50), ("join", "a b", (0, 1), 0), ("output", "Q", (2,), 0)
+        ("select", "a", (), 100), ("select", "b", (), 50), ("join", "a b", (0, 1), 0), ("output", "Q", (2,), 500)
     ]  # fmt: skip
     join = network.report()[2]
     assert join.estimate == pytest.approx(500)

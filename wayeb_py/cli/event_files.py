@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
     """The paths of each stream that patterns read; what is wrong with them is an error of usage."""
     names = [stream.name or "" for stream in patterns.meaning.streams]
+    if not data and patterns.by_stream:
+        misuse("there are no events: add --data PATH")
+    if data and not patterns.by_stream:
+        misuse(f"these rules read facts alone, and no events: leave out --data {data[0]}")
+    if not patterns.by_stream:
+        return {}
     if len(names) == 1:
         return {names[0]: [_without_name(text, names[0]) for text in data]}
     paths: dict[str, list[str]] = {}
@@ -40,7 +46,8 @@ def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
         paths.setdefault(name, []).append(path)
     for name in patterns.by_stream:
         if name not in paths:
-            readers = [p for p in patterns.names if name in patterns.select([p]).by_stream]
+            every = (*patterns.names, *patterns.rule_names)
+            readers = [one for one in every if name in patterns.select([one]).by_stream]
             misuse(f"there are no events of the stream `{name}`, which `{readers[0]}` reads; add --data {name}=PATH")
     if sum(path == "-" for own in paths.values() for path in own) > 1:
         misuse("standard input is that of one stream: keep the events of the others in files")

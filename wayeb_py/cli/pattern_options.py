@@ -107,10 +107,11 @@ def select_patterns(patterns: Patterns, names: list[str] | None) -> Patterns:
     """The patterns of these names, or all where none is given; a name that no pattern has is an error of usage."""
     if not names:
         return patterns
+    known = (*patterns.names, *patterns.rule_names)
     for name in names:
-        if name not in patterns.names:
-            close = get_close_matches(name, patterns.names, n=1) if len(patterns.names) > FEW else []
-            told = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(patterns.names)}"
+        if name not in known:
+            close = get_close_matches(name, known, n=1) if len(known) > FEW else []
+            told = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
             misuse(f"no pattern is called `{name}`; {told}")
     return patterns.select(names)
 

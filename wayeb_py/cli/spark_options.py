@@ -100,6 +100,8 @@ def choose_engine(engine: Engine, options: SparkOptions, data: list[str], state:
         return Engine.SPARK, "as asked for" if engine == Engine.SPARK else f"because of {named}"
     if only_here is not None:
         return Engine.LOCAL, f"because of {only_here}"
+    if not data:
+        return Engine.LOCAL, "there are no events"
     where, why = engine_for(_n_bytes(data), os.environ, Machine.here(), _hindrance)
     return Engine(where), f"because {why}" if where == "spark" else why
 

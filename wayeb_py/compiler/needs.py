@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from typing import Any
 
+from wayeb_py.compiler.rule_inputs import needs_of_rule
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import needs
 from wayeb_py.dsl.walk import walk
@@ -15,7 +16,7 @@ from wayeb_py.files.projection import Need
 def needs_of(meaning: m.Meaning, stream: m.Stream, names: Container[str] | None = None) -> Iterator[Need]:
     """Key, time and order of a stream's events, then the attributes in the order in which patterns ask for them.
 
-    The patterns are those that read the stream; with `names`, those of them that have one.
+    The patterns and rules are those that read the stream; with `names`, those of them that have one.
     """
     patterns = [p for p in meaning.patterns if reads(p, stream, meaning) and (names is None or p.name in names)]
     kinds = {attribute.name: attribute.kind for attribute in stream.attributes}
@@ -33,6 +34,11 @@ def needs_of(meaning: m.Meaning, stream: m.Stream, names: Container[str] | None 
                 seen.add(attribute.name)
                 kind = attribute.kind or kinds.get(attribute.name)
                 yield Need(attribute.name, kind, "attribute", _asked_for(pattern, attribute))
+    for rule in meaning.rules if names is None else [rule for rule in meaning.rules if rule.name in names]:
+        for need in needs_of_rule(rule, stream, meaning):
+            if need.column not in seen and need.column not in (stream.key, stream.time):
+                seen.add(need.column)
+                yield need
     emitted = set(seen)
     looked_at = seen | {column for pattern in patterns for column in _emitted(pattern, stream)}
     if stream.clean is not None and stream.position is not None and looked_at & set(stream.position):

@@ -18,9 +18,9 @@ from wayeb_py import dsl
 from wayeb_py.compiler.for_each import Runnable, list_runnables
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.needs import needs_of, reads
-from wayeb_py.compiler.not_run_yet import refuse_what_is_not_run_yet
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.compiler.rule_inputs import emitted_for_rules, patterns_read, rule_reads, rules_read
 from wayeb_py.compiler.streams import asked_of_the_past, closure, names_read, streams_read, with_given_settings
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import DataError, Diagnostic
@@ -49,6 +49,7 @@ class CompiledPatterns:
     longest: bool
     knowledge: KnowledgeBase
     n_hidden: int = 0  # of the patterns, the last ones, which are run because others read them, and not reported
+    hidden_rules: frozenset[str] = frozenset()  # run because others read them, and not reported
 
     @classmethod
     def from_source(
@@ -88,7 +89,6 @@ class CompiledPatterns:
         meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
         meaning = with_given_settings(meaning, lateness_s, forget_after_s, clean)
         meaning = with_given_places(meaning, places or {})
-        refuse_what_is_not_run_yet(meaning)
         refuse_unsatisfiable_letters(meaning, limits)
         compiled = compile_all(meaning.patterns, longest, limits)
         warnings = (*meaning.warnings, *review(meaning, compiled))
@@ -119,6 +119,7 @@ class CompiledPatterns:
         longest: bool,
         knowledge: KnowledgeBase,
         n_hidden: int = 0,
+        hidden_rules: frozenset[str] = frozenset(),
     ) -> Self:
         by_sense: dict[Sense, list[int]] = {}
         for number, (pattern, result) in enumerate(zip(meaning.patterns, compiled, strict=True)):
@@ -135,6 +136,7 @@ class CompiledPatterns:
             longest,
             knowledge,
             n_hidden,
+            hidden_rules,
         )
 
     @property
@@ -147,10 +149,25 @@ class CompiledPatterns:
         return tuple(pattern.name for pattern in self.compiled[: self.n_reported])
 
     @property
+    def rule_names(self) -> tuple[str, ...]:
+        return tuple(rule.name for rule in self.meaning.rules if rule.name not in self.hidden_rules)
+
+    @property
     def clocked(self) -> tuple[str, ...]:
-        """The patterns that need a time which all entities agree on: pairs, and what waits for time to pass."""
+        """What needs a time that all entities agree on: pairs, what waits for time to pass, and rules."""
         reported = self.meaning.patterns[: self.n_reported]
-        return tuple(p.name for p in reported if p.silence_s is not None or p.pair is not None)
+        patterns = (p.name for p in reported if p.silence_s is not None or p.pair is not None)
+        return (*patterns, *(rule.name for rule in self.meaning.rules))
+
+    @cached_property
+    def for_rules(self) -> Self:
+        """The same patterns, all of them reported, with what rules ask of their detections, and without the rules."""
+        rules = self.meaning.rules
+        patterns = tuple(emitted_for_rules(pattern, rules) for pattern in self.meaning.patterns)
+        return self._assemble(
+            replace(self.meaning, patterns=patterns, rules=(), facts=()), self.compiled, self.warnings, self.functions,
+            self.limits, self.longest, self.knowledge,
+        )  # fmt: skip
 
     @cached_property
     def by_stream(self) -> dict[str, StreamPart]:
@@ -162,9 +179,13 @@ class CompiledPatterns:
         own = [pattern for pattern in reported if pattern.pair is None and reads(pattern, stream, self.meaning)]
         single = [pattern.name for pattern in own if pattern.silence_s is None]
         silent = [pattern.name for pattern in own if pattern.silence_s is not None]
-        are_all = len(self.meaning.streams) == 1 and len(single) == len(reported)
-        clocked = closure(self.meaning.patterns, self.clocked)
+        rules = self.meaning.rules
+        are_all = len(self.meaning.streams) == 1 and len(single) == len(reported) and not rules
+        names = [p.name for p in reported if p.silence_s is not None or p.pair is not None]
+        clocked = closure(self.meaning.patterns, (*names, *patterns_read(rules)))
         is_clocked = any(p.name in clocked and reads(p, stream, self.meaning) for p in self.meaning.patterns)
+        is_clocked = is_clocked or any(rule_reads(rule, stream, self.meaning) for rule in rules)
+        clocked |= {rule.name for rule in rules}
         return StreamPart(
             stream,
             self if are_all else self.on(stream).select(single),
@@ -207,7 +228,11 @@ class CompiledPatterns:
     def emitted(self) -> list[str]:
         """The columns that detections have besides their own, in the order of the file."""
         reported = self.meaning.patterns[: self.n_reported]
-        return list(dict.fromkeys(column for pattern in reported for column in pattern.emit))
+        columns = [column for pattern in reported for column in pattern.emit]
+        for rule in self.meaning.rules:
+            if rule.name not in self.hidden_rules:
+                columns += [one.name for one in rule.emit if one.name not in ("entity", "other", "place")]
+        return list(dict.fromkeys(columns))
 
     @property
     def wanted(self) -> Wanted:
@@ -241,18 +266,21 @@ class CompiledPatterns:
         return self.knowledge.load(name).index
 
     def select(self, names: Iterable[str]) -> Self:
-        """Only the patterns of these names, and, without being reported, those that they read."""
-        wanted = set(names)
-        unknown = wanted - set(self.names)
+        """Only the patterns and rules of these names, and, without being reported, those that they read."""
+        names_wanted = wanted = set(names)
+        unknown = wanted - set(self.names) - set(self.rule_names)
         if unknown:
             raise KeyError(f"no pattern is called {', '.join(sorted(unknown))}")
-        read = closure(self.meaning.patterns, wanted) - wanted
+        asked = rules_read(self.meaning.rules, wanted)
+        rules = tuple(rule for rule in self.meaning.rules if rule.name in asked)
+        wanted = wanted - asked
+        read = closure(self.meaning.patterns, wanted | set(patterns_read(rules))) - wanted
         order = [i for some in (wanted, read) for i, c in enumerate(self.compiled) if c.name in some]
         chosen = tuple(self.meaning.patterns[i] for i in order)
         compiled = tuple(self.compiled[i] for i in order)
         return self._assemble(
-            replace(self.meaning, patterns=chosen), compiled, self.warnings, self.functions, self.limits, self.longest,
-            self.knowledge, len(read),
+            replace(self.meaning, patterns=chosen, rules=rules), compiled, self.warnings, self.functions, self.limits,
+            self.longest, self.knowledge, len(read), frozenset(asked - set(names_wanted)),
         )  # fmt: skip
 
     def on(self, stream: m.Stream) -> Self:
@@ -263,7 +291,8 @@ class CompiledPatterns:
             for i, pattern in enumerate(patterns)
             if reads(pattern, stream, self.meaning) and (pattern.pair is None or len(set(pattern.pair.streams)) == 1)
         ]
-        meaning = replace(self.meaning, stream=stream, other_streams=(), patterns=tuple(patterns[i] for i in own))
+        own_patterns = tuple(patterns[i] for i in own)
+        meaning = replace(self.meaning, stream=stream, other_streams=(), patterns=own_patterns, rules=(), facts=())
         return self._assemble(
             meaning, tuple(self.compiled[i] for i in own), self.warnings, self.functions, self.limits, self.longest,
             self.knowledge, sum(i >= self.n_reported for i in own),
@@ -278,6 +307,7 @@ class CompiledPatterns:
         return self._assemble(
             replace(self.meaning, lookups=lookups), self.compiled, self.warnings, self.functions, self.limits,
             self.longest, KnowledgeBase(self.meaning.knowledge, self.knowledge.outside, lookups), self.n_hidden,
+            self.hidden_rules,
         )  # fmt: skip
 
     def reload_knowledge(self) -> Self:

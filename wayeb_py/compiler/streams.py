@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Literal
 
 from wayeb_py.compiler.needs import reads
+from wayeb_py.compiler.rule_inputs import rule_reads
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
@@ -17,9 +18,17 @@ Settings = float | Fraction | Mapping[str, float | Fraction]
 
 
 def streams_read(meaning: m.Meaning) -> tuple[m.Stream, ...]:
-    """The streams that some pattern reads, in the order of the file; the first, where none is."""
-    read = tuple(stream for stream in meaning.streams if any(reads(p, stream, meaning) for p in meaning.patterns))
-    return read or meaning.streams[:1]
+    """The streams that some pattern or rule reads, in the order of the file; the first, where none is.
+
+    Rules over files of facts alone read none.
+    """
+    read = tuple(
+        stream
+        for stream in meaning.streams
+        if any(reads(pattern, stream, meaning) for pattern in meaning.patterns)
+        or any(rule_reads(rule, stream, meaning) for rule in meaning.rules)
+    )
+    return read or (() if meaning.rules else meaning.streams[:1])
 
 
 def with_given_settings(

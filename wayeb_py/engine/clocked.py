@@ -1,13 +1,18 @@
-"""The operators that go by the clock of a file, and the clock: made where a file has silences or pairs."""
+"""The operators that go by the clock of a file, and the clock: made where a file has silences, pairs or rules."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
+from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.engine.arrival.event_clock import EventClock
 from wayeb_py.engine.operator import ClockOperator
 from wayeb_py.engine.silence import SilenceRecogniser
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.rules.operator import RuleOperator
 
 
 def make_clock(parts: Mapping[str, StreamPart], orders: Mapping[str, str]) -> EventClock:
@@ -16,8 +21,12 @@ def make_clock(parts: Mapping[str, StreamPart], orders: Mapping[str, str]) -> Ev
 
 
 def clocked_operators(patterns: CompiledPatterns, episodes: bool, workers: int) -> tuple[ClockOperator, ...]:
-    """The silences of each stream, then the pairs."""
+    """The silences of each stream, then the pairs; those that rules read are among them, reported or not."""
     operators: list[ClockOperator] = []
+    if patterns.meaning.rules:
+        rules = patterns.meaning.rules
+        episodes = episodes or any(member.over == "episodes" for rule in rules for member in members_of(rule))
+        patterns = patterns.for_rules
     is_only = len(patterns.meaning.streams) == 1
     for name, part in patterns.by_stream.items():
         if part.silent is not None:
@@ -27,3 +36,20 @@ def clocked_operators(patterns: CompiledPatterns, episodes: bool, workers: int) 
 
         operators.append(PairOperator(patterns, episodes=episodes, workers=workers))
     return tuple(operators)
+
+
+def rule_operator(
+    patterns: CompiledPatterns, clocked: Sequence[ClockOperator], plans: Mapping[str, str] | None
+) -> RuleOperator | None:
+    """The operator of a file's rules, which reads what the others find; None where there are none."""
+    if not patterns.meaning.rules:
+        return None
+    from wayeb_py.engine.rules.operator import RuleOperator  # for start-up time: its kernels are many
+
+    finders: dict[str, ClockOperator] = {}
+    for one in clocked:
+        if isinstance(one, SilenceRecogniser):
+            finders |= dict.fromkeys(one.patterns.names, one)
+        else:
+            finders |= {p.name: one for p in patterns.meaning.patterns if p.pair is not None}
+    return RuleOperator(patterns, finders, plans)

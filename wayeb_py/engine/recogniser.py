@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
@@ -38,6 +39,7 @@ from wayeb_py.tally import LATE_FOR_CLOCK, Tally
 
 if TYPE_CHECKING:
     from wayeb_py.engine.arrival.event_clock import EventClock, Passed
+    from wayeb_py.engine.rules.operator import RuleOperator
 
 Order = Literal["arrival", "sorted"]
 
@@ -49,7 +51,7 @@ class Recogniser:
     set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
     `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat events, which
-    are set aside (`repeats`).
+    are set aside (`repeats`). `plans` are orders in which the members of rules are joined, by the names of the rules.
     """
 
     def __init__(
@@ -63,6 +65,7 @@ class Recogniser:
         on_episode: Callable[[dict[str, Any]], None] | None = None,
         saved: bytes | None = None,
         own_input: bool = False,
+        plans: Mapping[str, str] | None = None,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
@@ -82,18 +85,25 @@ class Recogniser:
         }  # fmt: skip
         self._clock: EventClock | None = None
         self._clocked: tuple[ClockOperator, ...] = ()
+        self._rules: RuleOperator | None = None
+        self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
-            from wayeb_py.engine.clocked import clocked_operators, make_clock  # for start-up time: most have no clock
+            from wayeb_py.engine.clocked import (  # for start-up time: most have no clock
+                clocked_operators,
+                make_clock,
+                rule_operator,
+            )
 
             self._clock = make_clock(parts, orders)
             self._clocked = clocked_operators(patterns, episodes, workers)
+            self._rules = rule_operator(patterns, self._clocked, plans)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)
 
     @property
     def operators(self) -> tuple[Operator, ...]:
-        return (*self._streams.values(), *self._clocked)
+        return (*self._streams.values(), *self._clocked, *([] if self._rules is None else [self._rules]))
 
     def of(self, stream: str | None = None) -> StreamOperator:
         """The operator of a stream's entities, the only one where the file has one stream."""
@@ -102,6 +112,8 @@ class Recogniser:
     @property
     def counts(self) -> Tally:
         """What became of the events of all streams."""
+        if not self.counts_of:
+            return Tally()  # rules over files of facts read no events
         first, *others = self.counts_of.values()
         if not others:
             return first
@@ -141,7 +153,10 @@ class Recogniser:
         found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
         if self._clock is not None:
             found += self._clocked_on(self._clock.finish())
-            found += [(operator, operator.finish()) for operator in self._clocked]
+            ended: list[tuple[Operator, Detections]] = [(operator, operator.finish()) for operator in self._clocked]
+            found += ended
+            if self._rules is not None:
+                found.append((self._rules, self._rules.finish(ended)))
         return self._announce(self._together(found))
 
     @property
@@ -238,7 +253,10 @@ class Recogniser:
                 self.aside.append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
 
     def _clocked_on(self, passed: Passed) -> list[tuple[Operator, Detections]]:
-        return [(operator, operator.feed(passed)) for operator in self._clocked]
+        found: list[tuple[Operator, Detections]] = [(operator, operator.feed(passed)) for operator in self._clocked]
+        if self._rules is not None:
+            found.append((self._rules, self._rules.feed(passed, found)))
+        return found
 
     def _bound(self, name: str) -> None:
         """Lets the clock, and what goes by it, know the types of a stream's events and its entities."""
@@ -249,19 +267,29 @@ class Recogniser:
         self._clock.bind(name, operator.entities, schema, operator.ticks_per_s)
         for clocked in self._clocked:
             clocked.bind(name, schema, operator.entities)
+        if self._rules is not None:
+            self._rules.bind(name, schema, operator.entities)
 
     def _together(self, found: Sequence[tuple[Operator, Detections]]) -> Detections:
         """What operators found, as one table."""
-        if len(self.operators) == 1:
+        if len(self.operators) == 1 and len(found) < 2:
             return found[0][1] if found else self.operators[0].nothing()
         schema = self._joined_schema()
-        tables = [fit(some.to_arrow(), one.schema, schema) for one, some in found if len(some)]
-        closed = [(one, some.episodes()) for one, some in found]
+        tables = [fit(self._reported(some), one.schema, schema) for one, some in found if len(some)]
+        closed = [] if self._hides_episodes else [(one, some.episodes()) for one, some in found]
         episodes = [fit(table, one.schema, schema, episodes=True) for one, table in closed if table.num_rows]
         return Detections(
             pa.concat_tables(tables) if tables else schema.detections.empty_table(),
             pa.concat_tables(episodes) if episodes else schema.episodes.empty_table(),
         )
+
+    def _reported(self, found: Detections) -> pa.Table:
+        """The detections without those of patterns that only rules read."""
+        table = found.to_arrow()
+        if self._rules is None or not self.patterns.n_hidden:
+            return table
+        names = pa.array([*self.patterns.names, *self.patterns.rule_names])
+        return table.filter(pc.is_in(table.column("pattern").cast(pa.string()), value_set=names))
 
     def _joined_schema(self) -> DetectionSchema:
         """The columns of all detections; their types are settled once all streams have told theirs."""

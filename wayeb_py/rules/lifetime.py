@@ -25,21 +25,27 @@ Clocks = Mapping[str, int]
 class Awaits:
     """The input of a clock, and until when a tuple can meet its rows: the least of (column + ticks), for all given.
 
-    Without any, a tuple can always meet one.
+    Without any, a tuple can always meet one. A tuple in which a `later` column is more than so many ticks after an
+    `earlier` one, for any of the `limits`, meets none.
     """
 
     clock: str
     until: tuple[tuple[Column, int], ...]
+    limits: tuple[tuple[Column, Column, int], ...] = ()  # (later, earlier, ticks)
 
     def moved(self, to: Callable[[int], int]) -> Awaits:
         """The same where members have other numbers."""
-        return Awaits(self.clock, tuple((column.moved(to), ticks) for column, ticks in self.until))
+        until = tuple((column.moved(to), ticks) for column, ticks in self.until)
+        limits = tuple((later.moved(to), earlier.moved(to), ticks) for later, earlier, ticks in self.limits)
+        return Awaits(self.clock, until, limits)
 
     def last(self, tuples: Tuples) -> I64:
         """The latest time of a row that each tuple can meet."""
         last: I64 = np.full(len(tuples), FOREVER)
         for column, ticks in self.until:
             np.minimum(last, shifted(tuples.values(column), ticks), out=last)
+        for later, earlier, ticks in self.limits:
+            last[tuples.values(later) > shifted(tuples.values(earlier), ticks)] = NEVER
         return last
 
     def is_over(self, tuples: Tuples, clocks: Clocks) -> Bools:

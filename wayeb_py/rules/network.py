@@ -114,11 +114,13 @@ class Network:
         decided: Expression | None = None,
         once_for: Sequence[int] = (),
         kept: Lifetime = None,
+        *,
+        numbered: bool = False,
     ) -> Output:
-        """The tuples of a node under a name, with their members in the given order."""
+        """The tuples of a node under a name, with their members in the given order; `numbered` if they come and go."""
         order = tuple(range(len(node.tables))) if members is None else tuple(members)
         key = ("output", name, node.number, order, decided, tuple(once_for))
-        output = self._add(key, lambda: Output(node, order, name, decided, once_for))
+        output = self._add(key, lambda: Output(node, order, name, decided, once_for, numbered=numbered))
         output.keep(kept)
         self.outputs[name] = output
         return output

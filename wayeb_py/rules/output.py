@@ -2,6 +2,8 @@
 
 `once for` keeps of the matches with the same rows of some members the first that is decided; matches of one step are
 compared when they are taken, and the rows that had their match are remembered until nothing to come can join them.
+
+Matches of rows that stand until they are removed have numbers, by which they are known when they end.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from wayeb_py.rules.lifetime import Lifetime
 from wayeb_py.rules.lookup import Entries
 from wayeb_py.rules.memory import Memory
 from wayeb_py.rules.node import Node, Step, together
-from wayeb_py.rules.table import I64, ID
+from wayeb_py.rules.table import I64, ID, Array
 from wayeb_py.rules.tuples import Delta, Tuples
 
 
@@ -25,31 +27,40 @@ from wayeb_py.rules.tuples import Delta, Tuples
 class Matches:
     """Matches in the order of their decision: rows[member, match], as positions in the members' tables.
 
-    `decided` is when; of matches that are removed nothing decides an order but their rows.
+    `decided` is when; of matches that are removed nothing decides an order but their rows. Where matches have numbers,
+    these count from 0 in the order in which matches come, and tell which of them go.
     """
 
     added: Tuples
     decided: I64
     removed: Tuples
+    number_added: I64
+    number_removed: I64
 
 
 class Output(Node):
     """The tuples of a node with their members in the order of a rule.
 
     `members[nth]` is the number that the rule's nth member has in the node's tuples; `decided` gives the time by which
-    matches are ordered, the rows' own order where they agree. `once_for` are members by the rule's numbers.
+    matches are ordered, the rows' own order where they agree. `once_for` are members by the rule's numbers. `numbered`:
+    matches have numbers.
     """
 
     kind = "output"
 
     def __init__(
-        self, node: Node, members: Sequence[int], name: str, decided: Expression | None, once_for: Sequence[int] = ()
-    ) -> None:
+        self, node: Node, members: Sequence[int], name: str, decided: Expression | None, once_for: Sequence[int] = (),
+        *, numbered: bool = False,
+    ) -> None:  # fmt: skip
         super().__init__((node,), tuple(node.tables[member] for member in members), name)
         self.members, self.decided, self.once_for = tuple(members), decided, tuple(once_for)
         self._as_they_are = self.members == tuple(range(len(node.tables)))
         self._pending: list[Delta] = []
         self._had = Memory(tuple(self.tables[member] for member in self.once_for)) if once_for else None
+        self._there = Memory(self.tables) if numbered else None  # the matches that are there, with their numbers
+        if self._there is not None:
+            self._there.use(Entries(), None)
+        self.n_matches = 0
 
     def keep(self, lifetime: Lifetime) -> None:
         """Says how long rows that had their match are remembered; members are numbered as in `once_for`."""
@@ -57,7 +68,7 @@ class Output(Node):
             self._had.use(Entries(), lifetime)
 
     def memories(self) -> list[Memory]:
-        return [] if self._had is None else [self._had]
+        return [memory for memory in (self._had, self._there) if memory is not None]
 
     @property
     def is_pending(self) -> bool:
@@ -76,8 +87,11 @@ class Output(Node):
         """The matches of the steps since they were last taken."""
         pending, self._pending = self._pending, []
         n_members = len(self.tables)
-        removed = self._in_order(together((delta.removed for delta in pending), n_members), None)[0]
+        going = together((delta.removed for delta in pending), n_members)
         rows = together((delta.added for delta in pending), n_members)
+        if len(pending) > 1 and going.shape[1] and rows.shape[1]:
+            rows, going = _net(rows, going)
+        removed = self._in_order(going, None)[0]
         decided = None if self.decided is None else self.decided.of(Tuples(rows, self.tables).values)
         rows, order = self._in_order(rows, decided)
         decided = np.zeros(len(order), dtype=np.int64) if decided is None else decided[order]
@@ -86,7 +100,27 @@ class Output(Node):
                 raise ValueError(f"{self.name}: `once for` is for matches that happen, and these end")
             first = self._first(rows, step)
             rows, decided = np.ascontiguousarray(rows[:, first]), decided[first]
-        return Matches(Tuples(rows, self.tables), decided, Tuples(removed, self.tables))
+        numbers = self._number(rows, removed, step)
+        return Matches(Tuples(rows, self.tables), decided, Tuples(removed, self.tables), *numbers)
+
+    def _number(self, added: I64, removed: I64, step: int) -> tuple[I64, I64]:
+        """The numbers of matches that come and of those that go."""
+        going: I64 = np.zeros(removed.shape[1], dtype=np.int64)
+        coming: I64 = self.n_matches + np.arange(added.shape[1])
+        self.n_matches += added.shape[1]
+        if self._there is not None:
+            found, slots = self._there.find(removed)
+            going[found] = self._there.note[slots]
+            self._there.kill(slots, step)
+            self._there.add(added, step, coming)
+        return coming, going
+
+    def save(self) -> dict[str, Array]:
+        return {**super().save(), "n": np.array([self.n_matches])}
+
+    def restore(self, saved: dict[str, Array]) -> None:
+        super().restore(saved)
+        self.n_matches = int(saved["n"][0])
 
     def _in_order(self, rows: I64, decided: I64 | None) -> tuple[I64, I64]:
         """Tuples by their decision, then by the arrival of their rows; and the order."""
@@ -110,3 +144,17 @@ class Output(Node):
         first = np.delete(first, had)
         self._had.add(asked[:, first], step)
         return first
+
+
+def _net(added: I64, removed: I64) -> tuple[I64, I64]:
+    """Tuples that came and tuples that went over several steps, without those that did both."""
+    both = np.concatenate([added, removed], axis=1)
+    _, nth, count = np.unique(both, axis=1, return_inverse=True, return_counts=True)
+    nth, n_added = nth.reshape(-1), added.shape[1]
+    came = np.bincount(nth[:n_added], minlength=len(count))
+    went = np.bincount(nth[n_added:], minlength=len(count))
+    stays = came == went  # each comes and goes by turns: where both happened as often, nothing has changed
+    first: I64 = np.full(len(count), -1, dtype=np.int64)
+    first[nth[::-1]] = np.arange(len(nth))[::-1]
+    comes, goes = first[(came > went) & ~stays], first[(went > came) & ~stays]
+    return np.ascontiguousarray(both[:, comes]), np.ascontiguousarray(both[:, goes])

@@ -136,8 +136,9 @@ class _Job:
             # without events still gives an output with columns.
             for name, reader in self.sources.readers.items():
                 recogniser.bind(reader.schema, name)
-            nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
-            n_episodes += self._take(recogniser.feed(nothing, name), output, found)
+            for name in list(self.sources.readers)[-1:]:
+                nothing = pa.RecordBatch.from_pylist([], schema=reader.schema)
+                n_episodes += self._take(recogniser.feed(nothing, name), output, found)
             events = self.sources.batches(aside, lambda: recogniser.behind, sorted_on_disk)
             try:
                 for name, batch in events:
@@ -146,7 +147,7 @@ class _Job:
                     _set_aside(recogniser, aside)
             finally:
                 events.close()  # type: ignore[attr-defined]
-            if ends:
+            if ends or not self.sources.readers:
                 n_episodes += self._take(recogniser.finish(), output, found)
                 _set_aside(recogniser, aside)
             aside.settle()

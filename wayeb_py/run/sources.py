@@ -39,7 +39,7 @@ def paths_by_stream(patterns: CompiledPatterns, paths: Paths | Mapping[str, Path
                 f"this file has {len(names)} streams, and nothing says whose events these are",
                 hint=f"name the stream of each path; the streams are {quoted(names)}",
             )
-        return {read[0]: paths}
+        return {read[0]: paths} if read else {}
     for name in paths:
         if name not in names:
             raise no_such_stream(name, names)

@@ -91,7 +91,7 @@ def summarise(
         streams={name: {"events": own.events, "entities": own.entities} for name, own in tallies.items()}
         if len(tallies) > 1
         else {},
-        detections={name: tally.detections[name] for name in patterns.names},
+        detections={name: tally.detections[name] for name in (*patterns.names, *patterns.rule_names)},
         episodes=tally.episodes if episodes else None,
         aside=reasons,
         aside_twice=sum(reasons.values()) - aside.reasons.total(),

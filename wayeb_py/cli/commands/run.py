@@ -51,15 +51,6 @@ if TYPE_CHECKING:
 @explained(skipping="\n  = hint: --skip-missing leaves out the patterns whose columns are missing, and names them")
 def run_patterns(
     files: PatternFiles,
-    data: Annotated[
-        list[str],
-        typer.Option(
-            "--data",
-            metavar="[STREAM=]PATH...",
-            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs; - is NDJSON on standard input. "
-            "Of a file with several streams each path has its stream's name before it.",
-        ),
-    ],
     out: Annotated[
         str,
         typer.Option(
@@ -69,6 +60,15 @@ def run_patterns(
         ),
     ],
     *,
+    data: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--data",
+            metavar="[STREAM=]PATH...",
+            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs; - is NDJSON on standard input. "
+            "Of a file with several streams each path has its stream's name before it; rules over facts need none.",
+        ),
+    ] = None,
     map_page: Annotated[
         Path | None, typer.Option("--map", metavar="FILE.html", help="Draw what was found on a map as well.")
     ] = None,
@@ -122,7 +122,7 @@ def run_patterns(
         files, longest=longest, lateness_s=lateness_s, clean=None if clean is None else clean.value
     )
     patterns = select_patterns(patterns, pattern)
-    paths = read_data(patterns, data)
+    paths = read_data(patterns, data or [])
     data = [path for own in paths.values() for path in own]
     if map_page is not None:
         refuse_to_draw(patterns, data, out)

@@ -37,6 +37,7 @@ class DetectionSchema:
     emitted: Mapping[str, pa.DataType]
     has_silences: bool = False  # then there is `decided_ts`, missing where a detection was known at its last event
     has_pairs: bool = False  # then there is `other`, missing in detections of single entities
+    has_kept: bool = False  # then there is `op`, which says of a kept rule whether a match begins or ends
 
     @classmethod
     def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
@@ -70,6 +71,7 @@ class DetectionSchema:
                 ("start_ts", self.time_type),
                 ("start_seq", pa.int64()),
                 *([("decided_ts", self.time_type)] if self.has_silences else []),
+                *([("op", pa.string())] if self.has_kept else []),
                 *self.emitted.items(),
             ]
         )

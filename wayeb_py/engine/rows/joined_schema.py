@@ -34,6 +34,7 @@ def join_schemas(emitted: Iterable[str], parts: Sequence[DetectionSchema]) -> De
         {name: common_type(part.emitted.get(name, pa.null()) for part in parts) for name in emitted},
         has_silences=any(part.has_silences for part in parts),
         has_pairs=any(part.has_pairs for part in parts),
+        has_kept=any(part.has_kept for part in parts),
     )
 
 

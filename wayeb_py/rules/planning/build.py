@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, members_of
 from wayeb_py.rules.lifetime import Awaits, Lifetime
@@ -54,6 +54,7 @@ class _Builder:
             query.decided,
             query.once_for,
             self._lifetime(had, others),
+            numbered=query.kept,
         )
 
     def _make(self, tree: Tree) -> _Made:
@@ -108,8 +109,13 @@ class _Builder:
             kept.append(self._lifetime(right, query.own))
         if query.kept:
             return _Made(self.network.without(left.node, rights, "", kept), left.members)
-        absent = [member for number, _ in numbers for member in query.unless[number].members]
-        awaits = self._lifetime(left, absent) or ()
+        awaits: list[Awaits] = []
+        for number, _ in numbers:
+            absence = query.unless[number]
+            limits = tuple(
+                (later.moved(left.local), earlier.moved(left.local), most) for later, earlier, most in absence.limits
+            )
+            awaits += [replace(one, limits=limits) for one in self._lifetime(left, absence.members) or ()]
         return _Made(self.network.wait_without(left.node, rights, awaits, "", kept), left.members)
 
     def _lifetime(self, made: _Made, others: Iterable[int]) -> Lifetime:

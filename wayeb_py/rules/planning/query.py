@@ -27,10 +27,15 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Absence:
-    """`unless`: no rows of these members fulfil these conditions."""
+    """`unless`: no rows of these members fulfil these conditions.
+
+    None do, whatever comes, in a match in which a `later` column is more than so many ticks after an `earlier` one, for
+    any of the `limits`.
+    """
 
     members: tuple[int, ...]
     conditions: tuple[AnyCondition, ...]
+    limits: tuple[tuple[Column, Column, int], ...] = ()  # (later, earlier, ticks), of the rule's own members
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,130 @@
+"""Predicates over the rows of several members are evaluated over arrays, a value for each choice of rows.
+
+All that predicates have is what patterns have (`values`); here is what a rule asks besides: columns of its members,
+where their rows are, and times, whose sums and differences are whole ticks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+
+from wayeb_py.arrays import F64, I64
+from wayeb_py.columns import Column
+from wayeb_py.compiler.axes import Subject
+from wayeb_py.compiler.rule_query import LAT, LON, Asked
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.rules.column_types import ColumnType, Words
+from wayeb_py.engine.values import Chunk, Values
+from wayeb_py.functions import UserFunction
+from wayeb_py.rules.table import Array
+from wayeb_py.spatial.kernels.index import measure
+from wayeb_py.spatial.knowledge import KnowledgeBase
+
+_NOTHING = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(slots=True)
+class ChoiceChunk(Chunk):
+    """Some choices of rows; `of` are the columns of their members."""
+
+    of: Mapping[Asked, Column] = field(kw_only=True)
+
+
+class RuleValues(Values):
+    """Evaluates predicates over the rows of a rule's members."""
+
+    def __init__(
+        self, functions: Mapping[str, UserFunction], knowledge: KnowledgeBase, words: Words, ticks_per_s: int
+    ) -> None:
+        super().__init__(functions, None, knowledge)
+        self._words, self._ticks = words, ticks_per_s
+
+    def evaluator(
+        self, predicate: m.Predicate, asked: Sequence[Asked], types: Sequence[ColumnType], times: Mapping[Asked, str]
+    ) -> Callable[[Sequence[Array]], Array]:
+        """The function of a predicate over arrays of these columns; `times` says what a time's column is called."""
+
+        def evaluate(arrays: Sequence[Array]) -> Array:
+            of = {
+                column: type_.column(values, self._words)
+                for column, type_, values in zip(asked, types, arrays, strict=True)
+            }
+            for (member, name), column in times.items():
+                of[member, name] = of[member, column]
+            n = len(arrays[0])
+            chunk = ChoiceChunk(
+                {}, "", np.zeros(n, dtype=np.int64), self._ticks, np.zeros(0, np.int32), np.zeros(0, np.int32),
+                _NOTHING, _NOTHING, np.zeros(0, np.uint8), of=of,
+            )  # fmt: skip
+            return self.holds(predicate, chunk)
+
+        return evaluate
+
+    def _compute(self, subject: Subject, chunk: Chunk) -> Column:
+        assert isinstance(chunk, ChoiceChunk)
+        match subject:
+            case m.Of(role, m.Attribute(name)):
+                return chunk.of[role, name]
+            case m.Of(role, m.Hour() as hour):
+                return self._hour(hour, _at(chunk, chunk.of[role, "ts"].values))
+            case m.Of(role, m.Distance(to)):
+                return _number(self.places(to).distance(*_position(role, chunk)))
+            case m.HoldsOf(role, m.Near(places, distance_m)):
+                near = self.places(places).near(*_position(role, chunk), float(distance_m))
+                return Column("bool", near.view(np.uint8))
+            case m.HoldsOf(role, m.Inside(places)):
+                return Column("bool", self.places(places).inside(*_position(role, chunk)).view(np.uint8))
+            case m.Apart(first, second):
+                apart_m = np.empty(len(chunk.ts))
+                measure(*_position(first, chunk), *_position(second, chunk), apart_m)
+                return _number(apart_m)
+            case m.Arithmetic() if (exact := self._in_ticks(subject, chunk)) is not None:
+                ticks, n_times = exact
+                return Column("time" if n_times == 1 else "number", ticks, per_unit=self._ticks)
+            case _:
+                return super()._compute(subject, chunk)
+
+    def _in_ticks(self, value: m.Value, chunk: ChoiceChunk) -> tuple[I64, int] | None:
+        """A sum or difference of times and of lengths of time in ticks, and how many times are in it: 1, or 0 of a
+        difference; None where it is anything else."""
+        match value:
+            case m.Of(role, m.Attribute(name)) if name in ("ts", "start_ts", "decided_ts"):
+                column = chunk.of[role, name]
+                is_tick = column.kind == "time" and column.per_unit == self._ticks and column.missing is None
+                return (column.values, 1) if is_tick else None
+            case m.Constant(Fraction() as seconds, kind):
+                ticks = seconds * self._ticks
+                if ticks.denominator != 1 or abs(ticks) >= 2**62:
+                    return None
+                return np.full(len(chunk.ts), int(ticks), dtype=np.int64), int(kind == "time")
+            case m.Arithmetic("neg", (operand,)):
+                inner = self._in_ticks(operand, chunk)
+                return None if inner is None or inner[1] else (-inner[0], 0)
+            case m.Arithmetic("abs", (operand,)):
+                inner = self._in_ticks(operand, chunk)
+                return None if inner is None or inner[1] else (np.abs(inner[0]), 0)
+            case m.Arithmetic(("+" | "-") as operator, (left, right)):
+                a, b = self._in_ticks(left, chunk), self._in_ticks(right, chunk)
+                if a is None or b is None or (isinstance(left, m.Constant) and isinstance(right, m.Constant)):
+                    return None
+                return (a[0] + b[0], a[1] + b[1]) if operator == "+" else (a[0] - b[0], a[1] - b[1])
+        return None
+
+
+def _at(chunk: ChoiceChunk, ts: I64) -> Chunk:
+    """The chunk as if its events were at these times."""
+    nothing = np.zeros(0, np.int32)
+    return Chunk({}, "", ts, chunk.ticks_per_s, nothing, nothing, _NOTHING, _NOTHING, np.zeros(0, np.uint8))
+
+
+def _position(role: str, chunk: ChoiceChunk) -> tuple[F64, F64]:
+    lon, lat = (np.ascontiguousarray(chunk.of[role, column].values, dtype=np.float64) for column in (LON, LAT))
+    return lon, lat
+
+
+def _number(values: F64) -> Column:
+    return Column("number", values, own=np.float64)

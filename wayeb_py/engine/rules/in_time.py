@@ -1,0 +1,116 @@
+"""Rules over what happens: rows that the clock has passed go in, matches come out when they are decided.
+
+A rule that reads the matches of another comes after it: what the first level finds is rows of the second, in a step of
+its own, so that a match that waits for the absence of such a row waits for its clock.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from wayeb_py.compiler.rule_inputs import members_of
+from wayeb_py.compiler.rule_query import KNOWN, UNTIL
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.rules.column_types import Words
+from wayeb_py.engine.rules.plans import Emitted, RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.rules.standing import Ends, set_ends
+from wayeb_py.rules.conditions import Column
+from wayeb_py.rules.network import Network
+from wayeb_py.rules.planning.build import build
+from wayeb_py.rules.planning.tree import text_of
+from wayeb_py.rules.table import I64, Array
+from wayeb_py.rules.tuples import Tuples
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Matches of a rule in their order: what it emits as tables hold it, and times in ticks; `op` of a kept rule."""
+
+    rule: str
+    n: int
+    emitted: Mapping[str, Array]
+    ts: I64
+    start_ts: I64
+    decided: I64
+    op: str | None = None
+
+
+def levels_of(rules: tuple[m.Rule, ...]) -> list[list[m.Rule]]:
+    """The rules by how many others must come before them; those that they read are of the same kind."""
+    level: dict[str, int] = {}
+    found: list[list[m.Rule]] = []
+    for rule in rules:
+        read = [level[member.of] for member in members_of(rule) if member.of in level]
+        level[rule.name] = own = 1 + max(read, default=-1)
+        found += [[]] if own == len(found) else []
+        found[own].append(rule)
+    return found
+
+
+def emitted_of(tuples: Tuples, emitted: list[Emitted]) -> dict[str, Array]:
+    """What a rule emits of its matches."""
+    return {one.name: tuples.values(Column(one.member, one.column)) for one in emitted}
+
+
+class RulesInTime:
+    """The network of the rules of a file over what happens."""
+
+    def __init__(self, plans: RulePlans, samples: Samples, forced: Mapping[str, str], words: Words) -> None:
+        self.plans, self._words = plans, words
+        self.network = Network()
+        self.layouts = plans.layouts[False]
+        for name, layout in self.layouts.items():
+            self.network.table(name, layout.dtypes(), [UNTIL] if UNTIL in layout.asked else [])
+        rules = tuple(rule for rule in plans.rules if not rule.kept)
+        self.trees: dict[str, str] = {}
+        for rule in rules:
+            query = plans.queries[rule.name]
+            tree, statistics = tree_of(query, samples, forced.get(rule.name))
+            build(self.network, query, tree, statistics)
+            self.trees[rule.name] = text_of(tree, query)
+        self._levels = levels_of(rules)
+
+    def run(
+        self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int
+    ) -> Iterator[Found]:
+        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks."""
+        network = self.network
+        for table, some in ends.items():
+            if table in network.tables:
+                set_ends(network.tables[table], some)
+        added = {name: self.layouts[name].columns(batch, self._words) for name, batch in rows.items()}
+        network.step(added, clocks=clocks)
+        for nth, level in enumerate(self._levels):
+            below: dict[str, RowBatch] = {}
+            below_clocks: dict[str, int] = {}
+            for rule in level:
+                found = self._take(rule)
+                table = f"matches {rule.name}"
+                if table in self.layouts:
+                    times = {"ts": found.ts, "start_ts": found.start_ts, KNOWN: found.decided}
+                    below[table] = RowBatch(found.n, times, {}, found.emitted)
+                    below_clocks[table] = until - self.plans.delay(rule.name)
+                if found.n:
+                    yield found
+            if nth + 1 < len(self._levels):
+                columns = {name: self.layouts[name].columns(batch, self._words) for name, batch in below.items()
+                           if batch.n}  # fmt: skip
+                network.step(columns, clocks=below_clocks)
+        network.sweep()
+
+    def _take(self, rule: m.Rule) -> Found:
+        matches = self.network.take(rule.name)
+        tuples, n = matches.added, len(matches.added)
+        starts, ends = [], []
+        for number, member in enumerate(rule.members):
+            if member.has_time:
+                ends.append(tuples.values(Column(number, "ts")))
+                is_event = member.over in ("events", "newest")
+                starts.append(ends[-1] if is_event else tuples.values(Column(number, "start_ts")))
+        emitted = emitted_of(tuples, self.plans.emitted[rule.name])
+        start, end = np.minimum.reduce(starts), np.maximum.reduce(ends)
+        return Found(rule.name, n, emitted, end, start, matches.decided)

@@ -1,0 +1,145 @@
+"""Rules over facts alone: at every time at which facts change, matches begin and end.
+
+Changes of one time are one step. Files are changes at the beginning of time. A kept rule that reads another comes after
+it; what the first begins and ends at a time is a change of the second at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from wayeb_py.compiler.rule_query import SINCE, UNTIL
+from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.rules.column_types import Words
+from wayeb_py.engine.rules.in_time import Found, emitted_of, levels_of
+from wayeb_py.engine.rules.plans import RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.rules.standing import Changes, Ends, positions_of
+from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.rules.network import Network
+from wayeb_py.rules.planning.build import build
+from wayeb_py.rules.planning.tree import text_of
+from wayeb_py.rules.table import I64, Array
+
+
+@dataclass(frozen=True, slots=True)
+class FactChanges:
+    """Changes of one table of facts in the order of their times: rows, and the number of arrival of each that begins
+    or ends."""
+
+    batch: RowBatch
+    changes: Changes
+    ids: I64
+
+
+@dataclass
+class Standing:
+    """The matches of a kept rule as rows of what happens beside them: those that begin, and the ends of others."""
+
+    since: list[I64] = field(default_factory=list)
+    emitted: list[Mapping[str, Array]] = field(default_factory=list)
+    ended: list[tuple[I64, int]] = field(default_factory=list)
+
+    def rows(self, n_before: int) -> tuple[RowBatch | None, Ends]:
+        """The rows that come to a table of so many, and what they end of those before."""
+        n = sum(len(since) for since in self.since)
+        until: I64 = np.full(n, FOREVER)
+        ids, at = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for numbers, time in self.ended:
+            here = numbers >= n_before
+            until[numbers[here] - n_before] = time
+            ids.append(numbers[~here])
+            at.append(np.full(int((~here).sum()), time, dtype=np.int64))
+        ends = Ends(np.concatenate(ids), np.concatenate(at))
+        if not n:
+            return None, ends
+        held = {name: np.concatenate([some[name] for some in self.emitted]) for name in self.emitted[0]}
+        return RowBatch(n, {SINCE: np.concatenate(self.since), UNTIL: until}, {}, held), ends
+
+
+class KeptRules:
+    """The network of the rules of a file over facts alone."""
+
+    def __init__(self, plans: RulePlans, samples: Samples, forced: Mapping[str, str], words: Words) -> None:
+        self.plans, self._words = plans, words
+        self.network = Network()
+        self.layouts = plans.layouts[True]
+        for name, layout in self.layouts.items():
+            self.network.table(name, layout.dtypes())
+        rules = tuple(rule for rule in plans.rules if rule.kept)
+        self.trees: dict[str, str] = {}
+        for rule in rules:
+            query = plans.queries[rule.name]
+            tree, statistics = tree_of(query, samples, forced.get(rule.name))
+            build(self.network, query, tree, statistics)
+            self.trees[rule.name] = text_of(tree, query)
+        self._levels = levels_of(rules)
+        self.begun: dict[str, dict[int, int]] = {rule.name: {} for rule in rules}  # [rule][number of a match]
+        self.standing: dict[str, Standing] = {}
+
+    def begin(self, facts: Mapping[str, RowBatch]) -> Iterator[Found]:
+        """The matches of files, which are there from the beginning of time."""
+        self.standing = {}
+        added = {name: self.layouts[name].columns(batch, self._words) for name, batch in facts.items() if batch.n}
+        yield from self._step(added, {}, int(NEVER))
+        self.network.sweep()
+
+    def run(self, changes: Mapping[str, FactChanges]) -> Iterator[Found]:
+        """What begins and ends as facts change, time by time."""
+        self.standing = {}
+        times = np.unique(np.concatenate([np.empty(0, np.int64), *(one.changes.at for one in changes.values())]))
+        for time in times.tolist():
+            added, removed = {}, {}
+            for name, one in changes.items():
+                begin, end = np.searchsorted(one.changes.at, [time, time + 1])
+                begins = one.changes.begins[begin:end]
+                if not begins.all():
+                    _, removed[name] = positions_of(self.network.tables[name], one.ids[begin:end][~begins])
+                if begins.any():
+                    batch = one.batch.take(one.changes.row[begin:end][begins])
+                    added[name] = self.layouts[name].columns(batch, self._words)
+            yield from self._step(added, removed, time)
+        if len(times):
+            self.network.sweep()
+
+    def _step(self, added: Mapping[str, Mapping[str, Array]], removed: Mapping[str, I64], time: int) -> Iterator[Found]:
+        self.network.step(added, removed)
+        found: list[Found] = []
+        for nth, level in enumerate(self._levels):
+            coming, going = {}, {}
+            for rule in level:
+                table = f"kept {rule.name}"
+                for one, numbers in self._take(rule, time):
+                    found.append(one)
+                    if table in self.layouts and one.op == "+":
+                        coming[table] = self.layouts[table].columns(RowBatch(one.n, {}, {}, one.emitted), self._words)
+                    elif table in self.layouts:
+                        _, going[table] = positions_of(self.network.tables[table], numbers)
+            if nth + 1 < len(self._levels) and (coming or going):
+                self.network.step(coming, going)
+        yield from found
+
+    def _take(self, rule: m.Rule, time: int) -> Iterator[tuple[Found, I64]]:
+        """What begins and ends at a time, with the numbers of the matches."""
+        matches = self.network.take(rule.name)
+        emitted, begun = self.plans.emitted[rule.name], self.begun[rule.name]
+        standing = self.standing.setdefault(rule.name, Standing())
+        for op, tuples, numbers in (
+            ("-", matches.removed, matches.number_removed), ("+", matches.added, matches.number_added),
+        ):  # fmt: skip
+            n = len(tuples)
+            if not n:
+                continue
+            at = np.full(n, time, dtype=np.int64)
+            if op == "+":
+                since = at
+                begun.update(dict.fromkeys(numbers.tolist(), time))
+                standing.since.append(at)
+                standing.emitted.append(emitted_of(tuples, emitted))
+            else:
+                since = np.array([begun.pop(number) for number in numbers.tolist()], dtype=np.int64)
+                standing.ended.append((numbers, time))
+            yield Found(rule.name, n, emitted_of(tuples, emitted), at, since, at, op), numbers

@@ -1,0 +1,107 @@
+"""Matches of rules become rows of detections: names of rules, times, what they emit, and `op` where a rule is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.columns import TICKS_PER_S
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.joined_schema import common_type, join_schemas
+from wayeb_py.engine.rules.column_types import ColumnType, Words
+from wayeb_py.engine.rules.in_time import Found
+from wayeb_py.engine.rules.plans import Emitted
+from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.rules.table import I64
+
+OWN = ("entity", "other", "place")  # columns of every detection, which a rule may emit
+
+
+class MatchRows:
+    """Makes rows of detections; `reported` are the rules whose matches come out, in the order of the file."""
+
+    def __init__(
+        self,
+        reported: Sequence[str],
+        emitted: Mapping[str, Sequence[Emitted]],
+        streams: Iterable[DetectionSchema],
+        ticks_per_s: int,
+        has_kept: bool,
+        words: Words,
+    ) -> None:
+        self._names = list(reported)
+        self._words, self._ticks = words, ticks_per_s
+        times = join_schemas((), list(streams))
+        self._time_type, self._time_unit = times.time_type, times.time_unit
+        self._types = {name: {one.name: self._arrow_type(one.type) for one in emitted[name]} for name in reported}
+        self._columns = {name: {one.name: one.type for one in emitted[name]} for name in reported}
+        by_column: dict[str, list[pa.DataType]] = {}
+        for types in self._types.values():
+            for column, type_ in types.items():
+                by_column.setdefault(column, []).append(type_)
+        keys = [type_ for column in ("entity", "other") for type_ in by_column.get(column, ())]
+        self.schema = DetectionSchema(
+            common_type(keys), self._time_type, self._time_unit,
+            {column: common_type(types) for column, types in by_column.items() if column not in OWN},
+            has_silences=True, has_pairs="other" in by_column, has_kept=has_kept,
+        )  # fmt: skip
+
+    def _arrow_type(self, type_: ColumnType) -> pa.DataType:
+        return self._time_type if type_.instant else type_.arrow
+
+    def table(self, found: Iterable[Found]) -> pa.Table:
+        """Rows in the order of decision; of one time in the order of the file."""
+        some = [one for one in found if one.rule in self._types]
+        schema = self.schema.detections
+        if not some:
+            return schema.empty_table()
+        table = pa.concat_tables([self._rows(one) for one in some])
+        decided = np.concatenate([one.decided for one in some])
+        place = np.concatenate([np.full(one.n, self._names.index(one.rule)) for one in some])
+        order = np.lexsort((place, decided))
+        return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
+
+    def _rows(self, one: Found) -> pa.Table:
+        arrays = []
+        name = pa.array(np.full(one.n, self._names.index(one.rule), dtype=np.int32))
+        times = {"ts": one.ts, "start_ts": one.start_ts, "decided_ts": one.decided}
+        for field in self.schema.detections:
+            if field.name == "pattern":
+                arrays.append(pa.DictionaryArray.from_arrays(name, pa.array(self._names, pa.string())))
+            elif field.name in times:
+                arrays.append(self.times(times[field.name]))
+            elif field.name == "op":
+                arrays.append(pa.nulls(one.n, pa.string()) if one.op is None else pa.array([one.op] * one.n))
+            elif field.name in one.emitted:
+                type_ = self._columns[one.rule][field.name]
+                values = one.emitted[field.name]
+                array = self.times(values) if type_.instant else type_.arrow_array(values, self._words)
+                arrays.append(array.cast(field.type))
+            else:
+                arrays.append(pa.nulls(one.n, field.type))
+        return pa.Table.from_arrays(arrays, schema=self.schema.detections)
+
+    def times(self, ticks: I64) -> pa.Array:
+        """Ticks as values of the time column's type; missing at the beginning of time."""
+        type_ = self._time_type
+        missing = ticks == NEVER
+        if pa.types.is_null(type_):
+            return pa.nulls(len(ticks))
+        if pa.types.is_timestamp(type_):
+            per_s = TICKS_PER_S[type_.unit]
+            scaled = ticks * (per_s // self._ticks) if per_s >= self._ticks else ticks // (self._ticks // per_s)
+            return pa.array(scaled, pa.int64(), mask=missing).cast(type_)
+        if pa.types.is_date(type_):
+            seconds = pa.array(ticks // self._ticks, pa.int64(), mask=missing)
+            return seconds.cast(pa.timestamp("s")).cast(type_)
+        assert self._time_unit is not None
+        per_unit = self._ticks // TICKS_PER_S[self._time_unit]
+        if pa.types.is_floating(type_):
+            return pa.array(ticks / per_unit, mask=missing).cast(type_)
+        if pa.types.is_decimal(type_):
+            told = zip(ticks.tolist(), missing.tolist(), strict=True)
+            return pa.array([None if gone else Decimal(tick).scaleb(-type_.scale) for tick, gone in told], type_)
+        return pa.array(ticks // per_unit, pa.int64(), mask=missing).cast(type_)

@@ -1,0 +1,124 @@
+"""The operator of rules: what the clock has passed, and what patterns detect in it, goes in; matches come out.
+
+    events ──▶ rows of each stream (cleaned; detections and episodes of patterns) ─┐
+    silences, pairs ──▶ rows of their detections and episodes ─────────────────────┼──▶ rules in time ──▶ matches
+    files and changes of facts ──▶ kept rules ──▶ matches that begin and end ──────┘
+
+Rows go in when the clock has passed the time at which they are known, all of one time together, and the clocks of
+their tables go on with it: so matches come out in the order in which they are decided, however the input is cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from math import floor
+
+import pyarrow as pa
+
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.operator import Operator
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.rules.column_types import Words
+from wayeb_py.engine.rules.in_time import Found
+from wayeb_py.engine.rules.inputs import RuleInputs
+from wayeb_py.engine.rules.match_rows import OWN, MatchRows
+from wayeb_py.engine.rules.running import FoundBefore, Running
+
+
+class RuleOperator:
+    """Recognises the rules of a file. `finders` are the operators that find silences and pairs, by the names of the
+    patterns; `forced` are plans of rules by their names, as `text_of` writes them."""
+
+    kind, stream = "rules", ""
+
+    def __init__(
+        self, patterns: CompiledPatterns, finders: Mapping[str, Operator], forced: Mapping[str, str] | None = None
+    ) -> None:
+        self.patterns = patterns
+        self._inputs = RuleInputs(patterns, finders)
+        self._forced = dict(forced or {})
+        self._words = Words()
+        self._made: tuple[Running, MatchRows] | None = None
+        self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
+
+    @property
+    def fingerprint(self) -> str:
+        """Of all rules: one that changes takes the state of all with it."""
+        return hashlib.sha256("\n".join(map(repr, self.patterns.meaning.rules)).encode()).hexdigest()[:32]
+
+    def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
+        """Learns the types of a stream's events, and who numbers its entities."""
+        self._inputs.bind(stream, schema, entities)
+
+    def _make(self) -> tuple[Running, MatchRows]:
+        if self._made is None:
+            running = Running(self._inputs, self._words, self._forced)
+            rows = MatchRows(
+                self.patterns.rule_names, running.plans.emitted, self._inputs.times(), running.ticks_per_s,
+                self._has_kept, self._words,
+            )  # fmt: skip
+            self._made = running, rows
+        return self._made
+
+    @property
+    def _has_kept(self) -> bool:
+        return any(rule.kept for rule in self.patterns.meaning.rules if rule.name in self.patterns.rule_names)
+
+    @property
+    def schema(self) -> DetectionSchema:
+        """The columns of its detections, as far as their types are known."""
+        if self._made is not None or self._inputs.are_bound:
+            return self._make()[1].schema
+        names = {
+            one.name
+            for rule in self.patterns.meaning.rules if rule.name in self.patterns.rule_names
+            for one in rule.emit
+        }  # fmt: skip
+        emitted = {name: pa.null() for name in sorted(names) if name not in OWN}
+        return DetectionSchema(
+            pa.null(), pa.null(), None, emitted, has_silences=True, has_pairs="other" in names, has_kept=self._has_kept
+        )
+
+    # Feeding.
+
+    def nothing(self) -> Detections:
+        """No detections."""
+        schema = self.schema
+        return Detections(schema.detections.empty_table(), schema.episodes.empty_table())
+
+    def feed(self, passed: Passed, before: FoundBefore) -> Detections:
+        """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
+        self._reached_s = passed.reached_s
+        if passed.until_s is None and not passed.rows and not before:
+            return self.nothing()
+        running, _ = self._make()
+        until = passed.until(running.ticks_per_s)
+        running.hold(passed, before, until)
+        return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
+
+    def finish(self, before: FoundBefore = ()) -> Detections:
+        """The matches that are decided by the time that the data reach: of the others nobody knows."""
+        running, _ = self._make()
+        if not self._reached_s:
+            return self._told(running.begin())
+        until = floor(max(self._reached_s.values()) * running.ticks_per_s) + 1
+        running.hold(Passed({}, None, self._reached_s), before, until)
+        return self._told([*running.begin(), *running.run(until)])
+
+    def _told(self, found: Iterable[Found]) -> Detections:
+        _, rows = self._make()
+        return Detections(rows.table(found), rows.schema.episodes.empty_table())
+
+    # State.
+
+    def save(self) -> bytes:
+        """The state; nothing where there is none yet."""
+        return b""
+
+    def restore(self, data: bytes) -> None:
+        """Goes on from a saved state; DataError where it does not fit."""

@@ -1,0 +1,165 @@
+"""The rules of a file become queries with their trees, and the tables that they ask for.
+
+Types are known once streams have told theirs; what a rule emits has the types of the columns that it emits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.compiler.rule_inputs import members_of
+from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, times_of_all
+from wayeb_py.dsl.walk import walk
+from wayeb_py.engine.rules.column_types import ColumnType, form_of
+from wayeb_py.engine.rules.evaluate import RuleValues
+from wayeb_py.engine.rules.row_batches import TIMES, Layout
+from wayeb_py.errors import EventsError
+from wayeb_py.rules.planning.planner import choose
+from wayeb_py.rules.planning.query import Query
+from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
+from wayeb_py.rules.planning.tree import Tree, read_tree
+from wayeb_py.rules.table import Array
+
+MOST_SAMPLED = 10_000  # rows of facts
+_INSTANTS = ("ts", "start_ts", "decided_ts")
+
+TypeOf = Callable[[m.Member, str], pa.DataType]
+Samples = Mapping[str, tuple[Mapping[str, Array], int]]  # by table: columns of some rows, and how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class Emitted:
+    """A column that a rule emits: the number of its member, what the member's table calls it, and its type."""
+
+    name: str
+    member: int
+    column: str
+    type: ColumnType
+
+
+@dataclass
+class RulePlans:
+    """Queries of rules, what they emit, how late they are, and the tables of those that happen and of those kept."""
+
+    rules: tuple[m.Rule, ...]
+    times: Mapping[str, RuleTimes]
+    ticks_per_s: int
+    queries: dict[str, Query] = field(default_factory=dict)
+    emitted: dict[str, list[Emitted]] = field(default_factory=dict)
+    layouts: dict[bool, dict[str, Layout]] = field(default_factory=dict)  # [kept][table]
+
+    def delay(self, rule: str) -> int:
+        """How long after its `ts` a match is decided at the latest, in ticks."""
+        return self.times[rule].delay or 0
+
+
+def make_plans(
+    meaning: m.Meaning, ticks_per_s: int, values: RuleValues, type_of: TypeOf, fixed: Sequence[str]
+) -> RulePlans:
+    """The plans of a file's rules; each comes after those that it reads."""
+    plans = RulePlans(meaning.rules, times_of_all(meaning.rules, ticks_per_s), ticks_per_s)
+    instant = ColumnType("time", np.int64, pa.timestamp("us", "UTC"), ticks_per_s, instant=True)
+
+    def own_type(member: m.Member, column: str) -> ColumnType:
+        if column in _INSTANTS and member.has_time:
+            return instant
+        if member.over in ("matches", "kept"):
+            return next(one.type for one in plans.emitted[member.of] if one.name == column)
+        return ColumnType.of(type_of(member, column))
+
+    types: dict[str, dict[str, ColumnType]] = {}
+    asked: dict[bool, dict[str, dict[str, None]]] = {False: {}, True: {}}
+    positions: dict[str, tuple[str, str]] = {}
+    for rule in meaning.rules:
+        members = {member.name: member for member in members_of(rule)}
+        for member in members.values():
+            own = types.setdefault(table_of(member), {})
+            for column in member.columns:
+                if not (column.name in _INSTANTS and member.has_time):
+                    own[column.name] = own_type(member, column.name)
+            if member.position is not None:
+                positions[table_of(member)] = member.position
+
+        def evaluator(
+            predicate: m.Predicate, columns: Sequence[Asked], members: Mapping[str, m.Member] = members
+        ) -> Callable[[Sequence[Array]], Array]:
+            column_types, times = [], {}
+            for name, column in columns:
+                if column in TIMES and members[name].has_time:
+                    column_types.append(instant)
+                elif column.startswith("@"):
+                    column_types.append(ColumnType.of(pa.float64()))
+                else:
+                    column_types.append(own_type(members[name], column))
+            for part in walk(predicate):
+                match part:
+                    case m.Of(role, m.Attribute(name)) if name in _INSTANTS and members[role].has_time:
+                        times[role, name] = time_column(members[role], name)
+            return values.evaluator(predicate, columns, column_types, times)
+
+        def key_form(columns: Sequence[tuple[m.Member, str]], rule: m.Rule = rule) -> str | None:
+            refuse_other_kinds(rule, columns, own_type)
+            return form_of([own_type(member, column) for member, column in columns])
+
+        query = query_of(rule, plans.times, ticks_per_s, fixed, evaluator, key_form)
+        plans.queries[rule.name] = query
+        plans.emitted[rule.name] = [
+            Emitted(one.name, number, _table_column(member, one.column), own_type(member, one.column))
+            for one in rule.emit
+            for number, member in enumerate(rule.members)
+            if member.name == one.member
+        ]
+        for table, columns in columns_of(query).items():
+            asked[rule.kept].setdefault(table, {}).update(columns)
+        for number, member in enumerate(rule.members):
+            own_columns = asked[rule.kept][table_of(member)]
+            own_columns.update({one.column: None for one in plans.emitted[rule.name] if one.member == number})
+            if member.has_time:
+                own_columns.update(dict.fromkeys((time_column(member, "start_ts"), "ts")))
+    for kept, tables in asked.items():
+        plans.layouts[kept] = {
+            table: Layout(table, tuple(columns), types[table], positions.get(table))
+            for table, columns in tables.items()
+        }
+    return plans
+
+
+def _table_column(member: m.Member, column: str) -> str:
+    return time_column(member, column) if column in _INSTANTS and member.has_time else column
+
+
+def refuse_other_kinds(
+    rule: m.Rule, columns: Sequence[tuple[m.Member, str]], type_of: Callable[[m.Member, str], ColumnType]
+) -> None:
+    """Raises EventsError where columns are compared of which one holds texts and the other numbers."""
+    known = [(member, column, type_of(member, column)) for member, column in columns]
+    known = [one for one in known if one[2].is_known]
+    for member, column, type_ in known[1:]:
+        first, first_column, first_type = known[0]
+        if type_.kind != first_type.kind:
+            raise EventsError(
+                f"the rule `{rule.name}` compares `{first.name}.{first_column}`, which holds "
+                f"{_KINDS[first_type.kind]}, with `{member.name}.{column}`, which holds {_KINDS[type_.kind]}",
+                hint="convert one of the two, or say what it is by an `attr` line of its stream",
+            )
+
+
+_KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": "times"}
+
+
+def tree_of(query: Query, samples: Samples, plan: str | None) -> tuple[Tree, Statistics]:
+    """The tree of a query, and what it was chosen by: the one that is forced, or the cheapest."""
+    rows: list[Mapping[str, Array]] = []
+    sizes: list[float] = []
+    for member in query.members:
+        sample, n_rows = samples.get(member.table, ({}, UNKNOWN_ROWS))
+        rows.append(sample)
+        sizes.append(float(n_rows))
+    statistics = sampled(query, rows, sizes)
+    return (choose(query, statistics) if plan is None else read_tree(plan, query)), statistics

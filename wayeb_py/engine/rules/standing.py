@@ -1,0 +1,185 @@
+"""Events become rows that stand for a while: the newest of each key, and facts that a stream changes.
+
+A row stands from its time until the next one of its key, or from its `+` to its `-`. Of several changes at one time the
+last counts. The clock passes all events of a time together, so no row begins and ends at one time.
+
+What is remembered is the row that stands now, by the number of its arrival in its table: its end is set when it comes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.compiler.rule_query import SINCE, UNTIL
+from wayeb_py.engine.rules.column_types import ColumnType, Words
+from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.kernels.ticks import FOREVER
+from wayeb_py.rules.table import I64, ID, Array, Bools, Table
+
+NONE: I64 = np.empty(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Ends:
+    """Rows by the numbers of their arrival, and when each ends."""
+
+    ids: I64
+    at: I64
+
+
+NO_ENDS = Ends(NONE, NONE)
+
+
+def positions_of(table: Table, ids: I64) -> tuple[I64, I64]:
+    """Which of these rows a table still has, and where."""
+    known = table.column(ID)
+    at = np.searchsorted(known, ids)
+    there = np.flatnonzero(at < len(known))
+    there = there[known[at[there]] == ids[there]]
+    return there, at[there]
+
+
+def set_ends(table: Table, ends: Ends) -> None:
+    """Ends rows of a table; of those that it has dropped nothing is left to say."""
+    there, positions = positions_of(table, ends.ids)
+    if len(there):
+        table.set(UNTIL, positions, ends.at[there])
+
+
+class Newest:
+    """The newest row of each key, by the numbers of their entities."""
+
+    def __init__(self) -> None:
+        self.row: I64 = np.empty(0, dtype=np.int64)  # [entity]: the number of arrival of its newest row, -1 if none
+
+    def take(self, events: RowBatch, n_arrived: int) -> tuple[RowBatch, Ends]:
+        """Events of a stream in order as rows that come to a table of so many, and the rows that they end."""
+        entity, ts = events.held["@number"].astype(np.int64), events.times["ts"]
+        if len(entity) and int(entity.max()) >= len(self.row):
+            grown = np.full(max(64, 2 * int(entity.max() + 1)), -1, dtype=np.int64)
+            grown[: len(self.row)] = self.row
+            self.row = grown
+        order = np.argsort(entity, kind="stable")
+        again = np.flatnonzero(entity[order[1:]] == entity[order[:-1]])
+        until: I64 = np.full(events.n, FOREVER)
+        until[order[again]] = ts[order[again + 1]]
+        stands = np.flatnonzero(until > ts)  # the last of a time
+        firsts = np.ones(events.n, dtype=bool)
+        firsts[order[again + 1]] = False
+        first = np.flatnonzero(firsts)
+        before = self.row[entity[first]]
+        had = before >= 0
+        ends = Ends(before[had], ts[first][had])
+        rows = events.take(stands)
+        self.row[entity[stands]] = n_arrived + np.arange(len(stands))  # of an entity the last stays
+        return RowBatch(rows.n, {**rows.times, UNTIL: until[stands]}, rows.arrays, rows.held), ends
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """Facts that begin and end: rows of a batch of events, by the number of the fact, and when."""
+
+    row: I64
+    fact: I64
+    at: I64
+    begins: Bools
+
+
+class ChangedFacts:
+    """Facts that a stream changes; each has a number, by its values."""
+
+    def __init__(self, columns: Sequence[str]) -> None:
+        self.columns = tuple(columns)
+        self._number_of: dict[bytes, int] = {}
+        self.row: I64 = np.empty(0, dtype=np.int64)  # [fact]: the number of arrival of the row that stands, or -1
+        self.n_rows = 0
+
+    def changes(
+        self, events: RowBatch, types: Mapping[str, ColumnType], words: Words, ops: pa.Array
+    ) -> tuple[RowBatch, Changes]:
+        """What events in order change: their rows with the columns of the facts as a table holds them, and what
+        becomes of each."""
+        is_change = pc.fill_null(pc.is_in(ops, value_set=pa.array(["+", "-"])), False).to_numpy(zero_copy_only=False)
+        at = np.flatnonzero(is_change)
+        held = {name: types[name].encode(events.arrays[name].take(pa.array(at)), name, words) for name in self.columns}
+        ts = events.times["ts"][at]
+        plus = pc.equal(ops.take(pa.array(at)), "+").to_numpy(zero_copy_only=False)
+        fact = self._numbers(held, len(at))
+        order = np.argsort(fact, kind="stable")
+        fact, own_ts, own_plus = fact[order], ts[order], plus[order]
+        last = np.ones(len(order), dtype=bool)  # of those of one fact and time
+        last[:-1] = (fact[1:] != fact[:-1]) | (own_ts[1:] != own_ts[:-1])
+        order, fact, own_ts, own_plus = (values[last] for values in (order, fact, own_ts, own_plus))
+        before = self.row[fact] >= 0
+        same = np.flatnonzero(fact[1:] == fact[:-1]) + 1
+        before[same] = own_plus[same - 1]
+        changed = own_plus != before
+        order, fact, own_ts, own_plus = (values[changed] for values in (order, fact, own_ts, own_plus))
+        in_time = np.lexsort((order, own_ts))
+        batch = RowBatch(len(at), {"ts": ts}, {}, held)
+        return batch, Changes(order[in_time], fact[in_time], own_ts[in_time], own_plus[in_time])
+
+    def rows(self, batch: RowBatch, changes: Changes) -> tuple[RowBatch, Ends, I64]:
+        """Changes as rows that come to a table, with the time until which each stands; what they end of the rows
+        before; and for each change the number of arrival of the row that it begins or ends."""
+        begun = np.flatnonzero(changes.begins)
+        ids = np.empty(len(changes.fact), dtype=np.int64)
+        ids[begun] = self.n_rows + np.arange(len(begun))
+        self.n_rows += len(begun)
+        until: I64 = np.full(len(changes.fact), FOREVER)
+        order = np.argsort(changes.fact, kind="stable")
+        again = np.flatnonzero(changes.fact[order[1:]] == changes.fact[order[:-1]])
+        until[order[again]] = changes.at[order[again + 1]]
+        ended = again[changes.begins[order[again]]]
+        ids[order[ended + 1]] = ids[order[ended]]
+        firsts = np.ones(len(order), dtype=bool)
+        firsts[order[again + 1]] = False
+        first = np.flatnonzero(firsts & ~changes.begins)
+        ids[first] = self.row[changes.fact[first]]
+        ends = Ends(ids[first], changes.at[first])
+        self.row[changes.fact[~changes.begins]] = -1
+        still = begun[until[begun] == FOREVER]
+        self.row[changes.fact[still]] = ids[still]
+        rows = batch.take(changes.row[begun])
+        return RowBatch(rows.n, {SINCE: changes.at[begun], UNTIL: until[begun]}, {}, rows.held), ends, ids
+
+    def _numbers(self, held: Mapping[str, Array], n: int) -> I64:
+        """The number of each fact; facts with the same values have one."""
+        if not n:
+            return NONE
+        bits = [_bits(held[name]) for name in self.columns]
+        values, nth = np.unique(np.stack(bits, axis=1), axis=0, return_inverse=True)
+        numbers = [self._number_of.setdefault(value.tobytes(), len(self._number_of)) for value in values]
+        if len(self._number_of) > len(self.row):
+            grown = np.full(2 * len(self._number_of), -1, dtype=np.int64)
+            grown[: len(self.row)] = self.row
+            self.row = grown
+        return np.array(numbers, dtype=np.int64)[nth.reshape(-1)]
+
+    def save(self) -> dict[str, Any]:
+        """The facts that stand; those that have ended are forgotten."""
+        values = [value for value, number in self._number_of.items() if self.row[number] >= 0]
+        rows = [int(self.row[self._number_of[value]]) for value in values]
+        self._number_of = {value: number for number, value in enumerate(values)}
+        self.row = np.array(rows, dtype=np.int64)
+        held = np.frombuffer(b"".join(values), dtype=np.int64).reshape(len(values), len(self.columns))
+        return {"values": held, "row": self.row, "n_rows": np.array([self.n_rows])}
+
+    def restore(self, saved: Mapping[str, Any]) -> None:
+        """Takes up what was saved."""
+        self._number_of = {value.tobytes(): number for number, value in enumerate(saved["values"])}
+        self.row, self.n_rows = saved["row"], int(saved["n_rows"][0])
+
+
+def _bits(values: Array) -> I64:
+    """Values as whole numbers that are equal where they are; what is missing is equal to what is missing."""
+    if values.dtype.kind == "f":
+        real = values.astype(np.float64) + 0.0
+        return np.where(np.isnan(real), np.int64(-1), real.view(np.int64))
+    return values.astype(np.int64)
