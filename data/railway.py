@@ -1,7 +1,7 @@
 """Writes a made-up railway, broken here and there, as the CSV files of the Train Benchmark.
 
     python data/railway.py --size 64 --out railway                    # railway/railway-repair-64-Route.csv, …
-    python data/railway.py --size 1 --seed 2 --out patterns/railway/model    # the sample beside the rules
+    python data/railway.py --size 1 --seed 81 --out patterns/railway/model    # the sample beside the rules
 
 `wayeb_py.simulate.railway` says how it is built.
 """

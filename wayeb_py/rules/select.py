@@ -31,9 +31,10 @@ class Select(Node):
         """Which rows of a batch belong here."""
         rows: I64 = np.arange(n_rows, dtype=np.int64)
         for condition in self.where:
-            asked = {column: columns[column.name] for column in condition.columns}
-            if len(rows) < n_rows:
-                asked = {column: values[rows] for column, values in asked.items()}
+            asked = {
+                column: np.asarray(columns[column.name]) if len(rows) == n_rows else columns[column.name][rows]
+                for column in condition.columns
+            }
             holds = condition.holds(asked.__getitem__)
             if not holds.all():
                 rows = rows[holds]
