@@ -78,8 +78,8 @@ def from_changes(ordered: Ordered, columns: Sequence[str], stream: int = 0) -> l
     """What a stream with a column `op` changes: at a time a fact is valid iff its last change up to then is a `+`."""
     changes: dict[tuple[Cell, ...], dict[Fraction, str]] = {}
     for timed in ordered.events:
-        op = timed.event["op"]
-        if timed.stream == stream and op in ("+", "-"):
+        op = timed.event["op"] if timed.stream == stream else None
+        if op in ("+", "-"):
             changes.setdefault(tuple(timed.event[c] for c in columns), {})[timed.time_s] = str(op)  # the last of a time
     found = []
     for n, (fact, at) in enumerate(changes.items()):

@@ -70,14 +70,14 @@ class Network:
     def select(self, table: str, where: Sequence[AnyCondition] = (), name: str = "") -> Select:
         """The rows of a table for which conditions on member 0 hold."""
         asked = tuple(where)
-        return self._add(("select", table, asked), lambda: Select(self.tables[table], asked, name or table))
+        return self._add(("select", table, asked), (), lambda: Select(self.tables[table], asked, name or table))
 
     def join(
         self, left: Node, right: Node, on: On, name: str = "", left_kept: Lifetime = None, right_kept: Lifetime = None
     ) -> Join:
         """Tuples of two nodes that match; the tuples of both sides are kept as long as they are needed."""
         name = name or f"{left.name} {right.name}"
-        node = self._add(("join", left.number, right.number, on), lambda: Join(left, right, on, name))
+        node = self._add(("join", on), (left, right), lambda: Join(left, right, on, name))
         node.keep(left_kept, right_kept)
         return node
 
@@ -86,8 +86,8 @@ class Network:
     ) -> Counting:
         """The tuples of the left that match none of the rights, while that is so."""
         name = name or " ".join((left.name, "without", *(node.name for node, _ in rights)))
-        key = ("without", left.number, *((node.number, on) for node, on in rights))
-        node = self._add(key, lambda: Counting(left, rights, name))
+        nodes = (left, *(node for node, _ in rights))
+        node = self._add(("without", *(on for _, on in rights)), nodes, lambda: Counting(left, rights, name))
         node.keep([None] * len(rights) if kept is None else kept)
         return node
 
@@ -101,8 +101,9 @@ class Network:
     ) -> Waiting:
         """The tuples of the left that match none of the rights, once nothing that they await can come."""
         name = name or " ".join((left.name, "without", *(node.name for node, _ in rights)))
-        key = ("wait", left.number, *((node.number, on) for node, on in rights), tuple(awaits))
-        node = self._add(key, lambda: Waiting(left, rights, awaits, name))
+        nodes = (left, *(node for node, _ in rights))
+        key = ("wait", *(on for _, on in rights), tuple(awaits))
+        node = self._add(key, nodes, lambda: Waiting(left, rights, awaits, name))
         node.keep([None] * len(rights) if kept is None else kept)
         return node
 
@@ -119,18 +120,22 @@ class Network:
     ) -> Output:
         """The tuples of a node under a name, with their members in the given order; `numbered` if they come and go."""
         order = tuple(range(len(node.tables))) if members is None else tuple(members)
-        key = ("output", name, node.number, order, decided, tuple(once_for))
-        output = self._add(key, lambda: Output(node, order, name, decided, once_for, numbered=numbered))
+        key = ("output", name, order, decided, tuple(once_for))
+        output = self._add(key, (node,), lambda: Output(node, order, name, decided, once_for, numbered=numbered))
         output.keep(kept)
         self.outputs[name] = output
         return output
 
-    def _add(self, key: Hashable, make: Callable[[], AnyNode]) -> AnyNode:
+    def _add(self, said: Hashable, inputs: Sequence[Node], make: Callable[[], AnyNode]) -> AnyNode:
+        """The node that does this to the inputs: the one that is there already, or a new one."""
+        key = (said, *(node.number for node in inputs))
         if key not in self._known:
             if self._number:
                 raise ValueError("a network takes no node after its first step")
             node = self._known[key] = make()
             node.number = len(self.nodes)
+            text = repr((said, *(one.digest for one in inputs)))
+            node.digest = hashlib.sha256(text.encode()).hexdigest()[:32]
             self.nodes.append(node)
         found: AnyNode = self._known[key]
         return found
@@ -247,20 +252,37 @@ class Network:
         for name, table in self.tables.items():
             saved |= {f"table/{name}/{column}": values for column, values in table.save().items()}
         for node in self.nodes:
-            saved |= {f"node/{node.number}/{part}": values for part, values in node.save().items()}
+            saved |= {f"node/{node.digest}/{part}": values for part, values in node.save().items()}
         return saved
 
-    def restore(self, saved: Mapping[str, Array]) -> None:
-        """Takes up what a network with the same fingerprint saved; this one has not run yet."""
+    def restore(self, saved: Mapping[str, Array], afresh: Collection[str] = ()) -> set[str]:
+        """Takes up what a network saved, table by table and node by node; this one has not run yet.
+
+        A table that has columns which the saved one had not, or is to begin `afresh`, begins without rows, and so does
+        every node that reads it, and one that was not there. Returns the names of such tables.
+        """
         if self._number:
             raise ValueError("a state is restored before the first step")
         clocks = {name.removeprefix("clock/"): values for name, values in saved.items() if name.startswith("clock/")}
         self.clocks = {name: int(values[0]) for name, values in clocks.items()}
+        without: set[str] = set()
         for name, table in self.tables.items():
-            table.restore(_below(saved, f"table/{name}/"))
+            own = _below(saved, f"table/{name}/")
+            if name in afresh or not own.keys() >= set(table.names):
+                without.add(name)
+            else:
+                table.restore(own)
         for node in self.nodes:
-            node.restore(_below(saved, f"node/{node.number}/"))
+            own = _below(saved, f"node/{node.digest}/")
+            if own and not without & {table.name for table in node.tables}:
+                node.restore(own)
         self._number = 1
+        return without
+
+    def knows_all(self, saved: Mapping[str, Array]) -> bool:
+        """Whether every node of this network that keeps something is in a saved state."""
+        known = {name.split("/")[1] for name in saved if name.startswith("node/")}
+        return all(node.digest in known for node in self.nodes if node.memories())
 
 
 def _below(saved: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -50,6 +50,7 @@ class Node:
     def __init__(self, inputs: Sequence[Node], tables: Tables, name: str) -> None:
         self.inputs, self.tables, self.name = tuple(inputs), tables, name
         self.number = -1
+        self.digest = ""  # of all that the node is made of: a state fits a node with the same
         self.estimate: float | None = None  # how many tuples the planner expects
         self.memory: Memory | None = None
         self.counters = Counters()

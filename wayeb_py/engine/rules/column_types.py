@@ -27,7 +27,12 @@ from wayeb_py.rules.table import I64, MISSING, Array
 class Words:
     """Texts by their codes, which stay the same from batch to batch."""
 
-    def __init__(self, words: Sequence[str] = ()) -> None:
+    def __init__(self) -> None:
+        self.words: list[str] = []
+        self._code_of: dict[str, int] = {}
+
+    def learn(self, words: Sequence[str]) -> None:
+        """Takes up the texts of a saved state; there are none yet."""
         self.words = list(words)
         self._code_of = {word: code for code, word in enumerate(self.words)}
 

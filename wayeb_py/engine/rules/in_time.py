@@ -15,7 +15,7 @@ from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.plans import Emitted, RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing import Ends, set_ends
 from wayeb_py.rules.conditions import Column
@@ -59,7 +59,7 @@ def emitted_of(tuples: Tuples, emitted: list[Emitted]) -> dict[str, Array]:
 class RulesInTime:
     """The network of the rules of a file over what happens."""
 
-    def __init__(self, plans: RulePlans, samples: Samples, forced: Mapping[str, str], words: Words) -> None:
+    def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
         self.plans, self._words = plans, words
         self.network = Network()
         self.layouts = plans.layouts[False]
@@ -69,15 +69,16 @@ class RulesInTime:
         self.trees: dict[str, str] = {}
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, forced.get(rule.name))
+            tree, statistics = tree_of(query, samples, orders)
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self._levels = levels_of(rules)
 
     def run(
-        self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int
+        self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int | None
     ) -> Iterator[Found]:
-        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks."""
+        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks, None
+        where it stands."""
         network = self.network
         for table, some in ends.items():
             if table in network.tables:
@@ -93,7 +94,9 @@ class RulesInTime:
                 if table in self.layouts:
                     times = {"ts": found.ts, "start_ts": found.start_ts, KNOWN: found.decided}
                     below[table] = RowBatch(found.n, times, {}, found.emitted)
-                    below_clocks[table] = until - self.plans.delay(rule.name)
+                    if until is not None:
+                        now = until - self.plans.delay(rule.name)
+                        below_clocks[table] = max(now, network.clocks.get(table, now))
                 if found.n:
                     yield found
             if nth + 1 < len(self._levels):

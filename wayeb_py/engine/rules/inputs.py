@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.rule_inputs import emitted_name, facts_of, members_of
+from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, event_column, facts_of, members_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
 from wayeb_py.engine.arrival.entities import Entities
@@ -98,10 +98,21 @@ class RuleInputs:
         pattern = self.patterns[member.of]
         if is_found_in_rows(pattern):
             return self.streams[self.meaning.stream_of(pattern).name or ""].type_of(column)
-        schema = self.finders[pattern.name].schema
-        fields = schema.episodes if member.over == "episodes" else schema.detections
-        name = emitted_name(pattern, column)
-        return fields.field(name).type if name in fields.names else pa.null()
+        return self.type_of_found(pattern, column)
+
+    def type_of_found(self, pattern: m.Pattern, column: str) -> pa.DataType:
+        """The type of a column of a silence or a pair, as the stream has it that it is of.
+
+        The operator that finds it has one type for all streams that it reads.
+        """
+        streams = (self.meaning.stream_of(pattern).name or "",) if pattern.pair is None else pattern.pair.streams
+        if column in ("entity", "other"):
+            return self.streams[streams[column == "other"]].type_of("entity")
+        if column in OWN_COLUMNS:
+            return self.streams[streams[0]].type_of(column)
+        role, name = event_column(pattern, column)
+        stream = streams[role == "b"]
+        return self.streams[stream].type_of(event_name(self.all.by_stream[stream].stream, name))
 
     def type_of_fact(self, facts: str, column: str) -> pa.DataType:
         """The type of a column of facts."""

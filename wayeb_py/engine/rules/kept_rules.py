@@ -15,7 +15,7 @@ from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.in_time import Found, emitted_of, levels_of
-from wayeb_py.engine.rules.plans import RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.plans import Orders, RulePlans, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing import Changes, Ends, positions_of
 from wayeb_py.kernels.ticks import FOREVER, NEVER
@@ -63,7 +63,7 @@ class Standing:
 class KeptRules:
     """The network of the rules of a file over facts alone."""
 
-    def __init__(self, plans: RulePlans, samples: Samples, forced: Mapping[str, str], words: Words) -> None:
+    def __init__(self, plans: RulePlans, samples: Samples, orders: Orders, words: Words) -> None:
         self.plans, self._words = plans, words
         self.network = Network()
         self.layouts = plans.layouts[True]
@@ -73,7 +73,7 @@ class KeptRules:
         self.trees: dict[str, str] = {}
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, forced.get(rule.name))
+            tree, statistics = tree_of(query, samples, orders)
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self._levels = levels_of(rules)

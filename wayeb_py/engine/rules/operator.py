@@ -10,8 +10,8 @@ their tables go on with it: so matches come out in the order in which they are d
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from fractions import Fraction
 from math import floor
 
@@ -27,7 +27,9 @@ from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.in_time import Found
 from wayeb_py.engine.rules.inputs import RuleInputs
 from wayeb_py.engine.rules.match_rows import OWN, MatchRows
+from wayeb_py.engine.rules.plans import Orders
 from wayeb_py.engine.rules.running import FoundBefore, Running
+from wayeb_py.engine.rules.saved import SavedRules, save
 
 
 class RuleOperator:
@@ -41,15 +43,16 @@ class RuleOperator:
     ) -> None:
         self.patterns = patterns
         self._inputs = RuleInputs(patterns, finders)
-        self._forced = dict(forced or {})
+        self._orders = Orders(dict(forced or {}))
         self._words = Words()
         self._made: tuple[Running, MatchRows] | None = None
+        self._saved: SavedRules | None = None  # until rules are bound
         self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
 
     @property
     def fingerprint(self) -> str:
-        """Of all rules: one that changes takes the state of all with it."""
-        return hashlib.sha256("\n".join(map(repr, self.patterns.meaning.rules)).encode()).hexdigest()[:32]
+        """None: each part of the state has one of its own."""
+        return ""
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
         """Learns the types of a stream's events, and who numbers its entities."""
@@ -57,7 +60,10 @@ class RuleOperator:
 
     def _make(self) -> tuple[Running, MatchRows]:
         if self._made is None:
-            running = Running(self._inputs, self._words, self._forced)
+            running = Running(self._inputs, self._words, self._orders)
+            if self._saved is not None:
+                self._saved.restore(running)
+                self._saved = None
             rows = MatchRows(
                 self.patterns.rule_names, running.plans.emitted, self._inputs.times(), running.ticks_per_s,
                 self._has_kept, self._words,
@@ -118,7 +124,16 @@ class RuleOperator:
 
     def save(self) -> bytes:
         """The state; nothing where there is none yet."""
-        return b""
+        if self._made is None and (self._saved is not None or not self._inputs.are_bound):
+            return b"" if self._saved is None else self._saved.data
+        streams = {name: rows.save() for name, rows in self._inputs.streams.items()}
+        return save(self._make()[0], self._words.words, streams)
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; DataError where it does not fit."""
+        """Goes on from a saved state, as soon as streams have told their types; DataError where it does not fit."""
+        self._saved = saved = SavedRules(data)
+        self._words.learn(saved.words)
+        self._orders = replace(self._orders, earlier=saved.plans)
+        for name, own in saved.streams.items():
+            if name in self._inputs.streams and own:
+                self._inputs.streams[name].restore(own)

@@ -6,6 +6,7 @@ Types are known once streams have told theirs; what a rule emits has the types o
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -19,7 +20,7 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.row_batches import TIMES, Layout
-from wayeb_py.errors import EventsError
+from wayeb_py.errors import EventsError, UsageError
 from wayeb_py.rules.planning.planner import choose
 from wayeb_py.rules.planning.query import Query
 from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
@@ -153,8 +154,26 @@ def refuse_other_kinds(
 _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": "times"}
 
 
-def tree_of(query: Query, samples: Samples, plan: str | None) -> tuple[Tree, Statistics]:
-    """The tree of a query, and what it was chosen by: the one that is forced, or the cheapest."""
+@dataclass(frozen=True, slots=True)
+class Orders:
+    """Plans of rules by their names: those that are `forced`, and those that an earlier run had, which its state
+    needs as long as they fit."""
+
+    forced: Mapping[str, str] = field(default_factory=dict)
+    earlier: Mapping[str, str] = field(default_factory=dict)
+
+    def tree(self, query: Query, statistics: Statistics) -> Tree:
+        """The tree of a query: the one that is told, or the cheapest."""
+        if query.name in self.forced:
+            return read_tree(self.forced[query.name], query)
+        if query.name in self.earlier:
+            with suppress(UsageError):
+                return read_tree(self.earlier[query.name], query)
+        return choose(query, statistics)
+
+
+def tree_of(query: Query, samples: Samples, orders: Orders) -> tuple[Tree, Statistics]:
+    """The tree of a query, and what it was chosen by."""
     rows: list[Mapping[str, Array]] = []
     sizes: list[float] = []
     for member in query.members:
@@ -162,4 +181,4 @@ def tree_of(query: Query, samples: Samples, plan: str | None) -> tuple[Tree, Sta
         rows.append(sample)
         sizes.append(float(n_rows))
     statistics = sampled(query, rows, sizes)
-    return (choose(query, statistics) if plan is None else read_tree(plan, query)), statistics
+    return orders.tree(query, statistics), statistics

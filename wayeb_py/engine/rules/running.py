@@ -20,50 +20,51 @@ from wayeb_py.dsl.semantics.rules.facts import OP
 from wayeb_py.dsl.semantics.rules.lifetimes import delay_of
 from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator
-from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import ColumnType, Words, plain_array
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.in_time import Found, RulesInTime
 from wayeb_py.engine.rules.inputs import RuleInputs, event_name
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
-from wayeb_py.engine.rules.plans import MOST_SAMPLED, make_plans
+from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, make_plans
 from wayeb_py.engine.rules.row_batches import Layout, RowBatch, together
-from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest
+from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
 
 FoundBefore = Sequence[tuple[Operator, Detections]]
-LONG_AGO = int(NEVER) // 2  # before all times, and far enough from the first number that lengths can be taken away
 
 
 class Running:
-    """The networks of rules, and what stands now; `forced` are the plans of rules by their names."""
+    """The networks of rules, and what stands now."""
 
-    def __init__(self, inputs: RuleInputs, words: Words, forced: Mapping[str, str]) -> None:
+    def __init__(self, inputs: RuleInputs, words: Words, orders: Orders) -> None:
         self._inputs, self._words = inputs, words
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(inputs.all.functions, inputs.all.knowledge, words, ticks)
         fixed = [name for name, facts in inputs.facts.items() if facts.stream is None]
         self.plans = make_plans(inputs.meaning, ticks, values, inputs.type_of, fixed)
-        self._files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
+        self.files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
         samples = {
             kept: {
                 name: (_sampled(layouts[name], batch, words), batch.n)
-                for name, batch in self._files.items()
+                for name, batch in self.files.items()
                 if name in layouts
             }
             for kept, layouts in self.plans.layouts.items()
         }
-        self.in_time = RulesInTime(self.plans, samples[False], forced, words)
-        self.kept = KeptRules(self.plans, samples[True], forced, words)
+        self.in_time = RulesInTime(self.plans, samples[False], orders, words)
+        self.kept = KeptRules(self.plans, samples[True], orders, words)
         self.newest = {one.of: Newest() for one in inputs.members if one.over == "newest"}
         self.changed = {
             name: ChangedFacts([column.name for column in facts.columns])
             for name, facts in inputs.facts.items()
             if facts.stream is not None
         }
-        self.has_begun = False
+        self.has_begun = self.kept_goes_on = False
+        self.afresh = set(self.files)  # tables of files whose rows have not come to what happens
+        self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood
         self._delays = {
             f"{one.over} {one.of}": delay_of(one, self.plans.times, ticks) or 0
             for one in inputs.members
@@ -109,7 +110,12 @@ class Running:
             known = ts + self._delays[f"episodes {name}"]
         elif pattern.silence_s is not None:
             known = ticks("decided_ts")
-        arrays = {column: plain_array(table.column(emitted_name(pattern, column))) for column in layout.types}
+        arrays = {
+            column: plain_array(table.column(emitted_name(pattern, column))).cast(
+                value_type(self._inputs.type_of_found(pattern, column))
+            )
+            for column in layout.types
+        }
         return RowBatch(table.num_rows, {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}, arrays)
 
     def _known(self, until: int) -> dict[str, RowBatch]:
@@ -132,14 +138,25 @@ class Running:
     # Steps.
 
     def begin(self) -> Iterator[Found]:
-        """The matches of files of facts, once."""
+        """The matches of the facts that stand before anything happens, once: of files, and of an earlier run."""
         if self.has_begun:
             return
         self.has_begun = True
-        yield from self.kept.begin({name: own for name, own in self._files.items() if name in self.kept.layouts})
-        rows = {name: own for name, own in self._files.items() if name in self.in_time.layouts and own.n}
+        if not self.kept_goes_on:
+            facts = {name: own for name, own in self.files.items() if name in self.kept.layouts}
+            for name, changed in self.changed.items():
+                if f"facts {name}" in self.kept.layouts and changed.n_rows:
+                    facts[f"facts {name}"], stood = changed.standing(self._types_of_facts(name))
+                    self.renumbered[f"facts {name}"] = Renumbered(stood, changed.n_rows)
+            yield from self.kept.begin(facts)
+        tables = self.in_time.layouts
+        rows = {name: own for name, own in self.files.items() if name in self.afresh and name in tables and own.n}
         ends = self._add_standing(rows)
-        yield from self.in_time.run(rows, ends, {}, LONG_AGO)
+        yield from self.in_time.run(rows, ends, {}, None)
+
+    def _types_of_facts(self, name: str) -> dict[str, ColumnType]:
+        columns = self.changed[name].columns
+        return {column: ColumnType.of(self._inputs.type_of_fact(name, column)) for column in columns}
 
     def run(self, until: int) -> Iterator[Found]:
         """The matches that are decided once the clock has reached a time."""
@@ -154,7 +171,7 @@ class Running:
         ends |= self._add_standing(rows)
         own = {table: batch for table, batch in rows.items() if table in self.in_time.layouts and batch.n}
         clocks = self.in_time.network.clocks
-        told = {table: max(until - delay, clocks.get(table, LONG_AGO)) for table, delay in self._delays.items()}
+        told = {table: max(until - delay, clocks.get(table, int(NEVER))) for table, delay in self._delays.items()}
         yield from self.in_time.run(own, ends, told, until)
 
     def _add_standing(self, rows: dict[str, RowBatch]) -> dict[str, Ends]:
@@ -181,12 +198,12 @@ class Running:
                 continue
             stream = self._inputs.all.by_stream[of_stream].stream
             arrays = {one: events.arrays[event_name(stream, one)] for one in changed.columns}
-            types = {one: ColumnType.of(self._inputs.type_of_fact(name, one)) for one in changed.columns}
             own = RowBatch(events.n, events.times, arrays)
-            batch, change = changed.changes(own, types, self._words, events.arrays[OP])
+            batch, change = changed.changes(own, self._types_of_facts(name), self._words, events.arrays[OP])
             begun, ended, ids = changed.rows(batch, change)
             if table in self.kept.layouts and len(change.at):
-                changes[table] = FactChanges(batch, change, ids)
+                own_ids = self.renumbered[table].of(ids) if table in self.renumbered else ids
+                changes[table] = FactChanges(batch, change, own_ids)
             if table in self.in_time.layouts:
                 rows[table], ends[table] = begun, ended
         return changes

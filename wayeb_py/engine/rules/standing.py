@@ -162,6 +162,14 @@ class ChangedFacts:
             self.row = grown
         return np.array(numbers, dtype=np.int64)[nth.reshape(-1)]
 
+    def standing(self, types: Mapping[str, ColumnType]) -> tuple[RowBatch, I64]:
+        """The facts that stand, in the order of their arrival, and the numbers of that."""
+        there = sorted((int(self.row[number]), value) for value, number in self._number_of.items()
+                       if self.row[number] >= 0)  # fmt: skip
+        values = np.frombuffer(b"".join(value for _, value in there), dtype=np.int64).reshape(-1, len(self.columns))
+        held = {name: _from_bits(values[:, nth].copy(), types[name]) for nth, name in enumerate(self.columns)}
+        return RowBatch(len(there), {}, {}, held), np.array([row for row, _ in there], dtype=np.int64)
+
     def save(self) -> dict[str, Any]:
         """The facts that stand; those that have ended are forgotten."""
         values = [value for value, number in self._number_of.items() if self.row[number] >= 0]
@@ -183,3 +191,19 @@ def _bits(values: Array) -> I64:
         real = values.astype(np.float64) + 0.0
         return np.where(np.isnan(real), np.int64(-1), real.view(np.int64))
     return values.astype(np.int64)
+
+
+def _from_bits(bits: I64, type_: ColumnType) -> Array:
+    return bits if type_.own is None else bits.view(np.float64).astype(type_.dtype)
+
+
+@dataclass(frozen=True, slots=True)
+class Renumbered:
+    """The numbers of arrival of rows in a table that began with those that stood; by the numbers that they had."""
+
+    stood: I64
+    n_before: int
+
+    def of(self, ids: I64) -> I64:
+        """The numbers of rows: of those that stood, by their order, and of those that have come since."""
+        return np.where(ids < self.n_before, np.searchsorted(self.stood, ids), ids - self.n_before + len(self.stood))

@@ -11,6 +11,7 @@ only when the entity itself has gone on, which may be long after the clock has p
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -32,10 +33,12 @@ from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
 from wayeb_py.rules.table import I64
 
+WHERE = "where"
 Where = tuple[Any, Any]  # longitude and latitude as the events have them
 _Key = tuple[int, int, int]  # entity, pattern, place, as an open episode has them
 
@@ -81,6 +84,23 @@ class StreamRows(ClockedRecogniser):
             return own.get(column, pa.null())
         name = self._binding.key if column == "entity" else column
         return self._binding.schema.field(name).type
+
+    # State.
+
+    def save(self) -> bytes:
+        """The state of the entities, and where the episodes are that are open."""
+        own = super().save()
+        if self._joiner is None or not own:
+            return own
+        where = json.dumps([[*key, *at] for key, at in self._where.items()]).encode()
+        return pack_operators([OperatorState(ENTITIES, "", own), OperatorState(WHERE, "", where)])
+
+    def restore(self, data: bytes) -> None:
+        """Goes on from a saved state; patterns that are not in it begin afresh."""
+        states = {state.kind: state.data for state in unpack_operators(data)}
+        super().restore(states[ENTITIES])
+        if WHERE in states:
+            self._where = {tuple(key): tuple(at) for *key, lon, lat in json.loads(states[WHERE]) for at in [(lon, lat)]}
 
     # Rows.
 

@@ -1,0 +1,133 @@
+"""The state of rules becomes bytes and comes back: rows, tuples, what stands, what is held, and how far patterns are.
+
+Networks are saved node by node, each under a digest of what it does: rules can be added, removed or changed between two
+runs, and what is unchanged goes on. A rule begins afresh where it asks for columns that were not kept, or where a file
+of facts that it reads has changed. Kept rules go on all together or not at all: begun afresh, they tell all matches of
+the facts that stand.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.rules.running import Running
+from wayeb_py.engine.rules.standing import Renumbered
+from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
+from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
+from wayeb_py.rules.table import Array
+
+_TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # what stands before the names of a batch's columns
+
+
+def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> bytes:
+    """The state of rules; `streams` are those of the rows of streams."""
+    arrays: dict[str, Array] = {}
+    for name, network in _networks(running).items():
+        arrays |= {f"{name}|{part}": values for part, values in network.save().items()}
+    arrays |= {f"newest|{name}": newest.row for name, newest in running.newest.items()}
+    for name, changed in running.changed.items():
+        arrays |= {f"changed|{name}|{part}": values for part, values in changed.save().items()}
+    for rule, begun in running.kept.begun.items():
+        arrays[f"begun|{rule}"] = np.array(list(begun.items()), dtype=np.int64).reshape(-1, 2)
+    arrays |= {f"stood|{table}": one.stood for table, one in running.renumbered.items()}
+    blobs = {f"stream|{name}": data for name, data in streams.items()}
+    blobs["words"] = ipc(pa.record_batch({"word": pa.array(words, pa.string())}))
+    for table, batches in running.held.items():
+        blobs |= {f"held|{table}|{nth}": ipc(_packed(batch)) for nth, batch in enumerate(batches)}
+    header = {
+        "ticks_per_s": running.ticks_per_s,
+        "has_begun": running.has_begun,
+        "n_standing": running.n_standing,
+        "renumbered": {table: one.n_before for table, one in running.renumbered.items()},
+        "plans": {**running.in_time.trees, **running.kept.trees},
+        "files": digests(running),
+    }
+    return pack_arrays(header, arrays, blobs)
+
+
+def digests(running: Running) -> dict[str, str]:
+    """What the files of facts hold, in short."""
+    found = {}
+    for table, batch in running.files.items():
+        digest = hashlib.sha256()
+        for name, array in sorted(batch.arrays.items()):
+            digest.update(name.encode())
+            digest.update(ipc(pa.record_batch({name: array})))
+        found[table] = digest.hexdigest()[:32]
+    return found
+
+
+class SavedRules:
+    """A saved state, opened: what is needed before rules are bound, and after."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self._header, self._blobs = unpack_state(data)
+        with telling_misfits():
+            self.words: list[str] = read_ipc(self._blobs["words"]).column("word").to_pylist()
+            self.plans: dict[str, str] = self._header["plans"]
+            self.streams = _below(self._blobs, "stream|")
+
+    def restore(self, running: Running) -> None:
+        """Puts fresh rules, bound to the types of their rows, where the saved ones were."""
+        with telling_misfits():
+            if self._header["ticks_per_s"] != running.ticks_per_s:
+                raise misfit("the unit of its times is another")
+            arrays = arrays_of(self._blobs)
+            files = digests(running)
+            changed = [table for table, digest in files.items() if self._header["files"].get(table) != digest]
+            begun = bool(self._header["has_begun"])
+            for name, newest in running.newest.items():
+                newest.row = arrays.get(f"newest|{name}", newest.row)
+            for name, facts in running.changed.items():
+                own = _below(arrays, f"changed|{name}|")
+                if own:
+                    facts.restore(own)
+            saved = {name: _below(arrays, f"{name}|") for name in _networks(running)}
+            kept = running.kept
+            goes_on = begun and kept.network.knows_all(saved["kept"]) and not set(changed) & kept.layouts.keys()
+            if goes_on:
+                kept.network.restore(saved["kept"])
+                for rule in kept.begun:
+                    pairs = arrays.get(f"begun|{rule}", np.empty((0, 2), dtype=np.int64))
+                    kept.begun[rule] = {int(number): int(at) for number, at in pairs}
+                running.n_standing = dict(self._header["n_standing"])
+                for table, n_before in self._header["renumbered"].items():
+                    running.renumbered[table] = Renumbered(arrays[f"stood|{table}"], n_before)
+            else:
+                changed += [table for table in running.in_time.layouts if table.startswith("kept ")]
+            running.kept_goes_on = goes_on
+            if begun:
+                running.afresh &= running.in_time.network.restore(saved["in time"], changed)
+            running.has_begun = goes_on and not running.afresh & running.in_time.layouts.keys()
+            for name, blob in _below(self._blobs, "held|").items():
+                running.held.setdefault(name.rpartition("|")[0], []).append(_unpacked(read_ipc(blob)))
+
+
+def _networks(running: Running) -> dict[str, Any]:
+    return {"in time": running.in_time.network, "kept": running.kept.network}
+
+
+def _below(named: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): one for name, one in named.items() if name.startswith(prefix)}
+
+
+def _packed(batch: RowBatch) -> pa.RecordBatch:
+    columns: dict[str, Any] = {_TIME + name: pa.array(values) for name, values in batch.times.items()}
+    columns |= {_HELD + name: pa.array(values) for name, values in batch.held.items()}
+    columns |= {_ARRAY + name: array for name, array in batch.arrays.items()}
+    return pa.record_batch(columns)
+
+
+def _unpacked(batch: pa.RecordBatch) -> RowBatch:
+    columns = {name: batch.column(name) for name in batch.schema.names}
+    times, held = (
+        {name: array.to_numpy() for name, array in _below(columns, prefix).items()} for prefix in (_TIME, _HELD)
+    )
+    return RowBatch(batch.num_rows, times, _below(columns, _ARRAY), held)
