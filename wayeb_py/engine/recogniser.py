@@ -52,6 +52,7 @@ class Recogniser:
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
     `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat events, which
     are set aside (`repeats`). `plans` are orders in which the members of rules are joined, by the names of the rules.
+    saves=False: the state is never asked for, which spares work where rules read detections of events in order.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class Recogniser:
         saved: bytes | None = None,
         own_input: bool = False,
         plans: Mapping[str, str] | None = None,
+        saves: bool = True,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
@@ -86,6 +88,8 @@ class Recogniser:
         self._clock: EventClock | None = None
         self._clocked: tuple[ClockOperator, ...] = ()
         self._rules: RuleOperator | None = None
+        self._reporting: frozenset[str] = frozenset()  # streams whose detections rules take as they are reported
+        self._saves = saves
         self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
             from wayeb_py.engine.clocked import (  # for start-up time: most have no clock
@@ -94,9 +98,12 @@ class Recogniser:
                 rule_operator,
             )
 
-            self._clock = make_clock(parts, orders)
+            reported = {} if saves or saved or own_input or not patterns.meaning.rules else _taken(patterns, orders)
+            self._reporting = frozenset(reported.values())
+            self._clock = make_clock(parts, orders, self._reporting)
             self._clocked = clocked_operators(patterns, episodes, workers)
-            self._rules = rule_operator(patterns, self._clocked, plans)
+            by_pattern = {pattern: self._streams[stream] for pattern, stream in reported.items()}
+            self._rules = rule_operator(patterns, self._clocked, plans, by_pattern)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)
@@ -152,7 +159,8 @@ class Recogniser:
         """The detections of the events still held back, and the episodes still open: the input has ended."""
         found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
         if self._clock is not None:
-            found += self._clocked_on(self._clock.finish())
+            reported = [some for name, some in zip(self._streams, found, strict=True) if name in self._reporting]
+            found += self._clocked_on(self._clock.finish(), reported)
             ended: list[tuple[Operator, Detections]] = [(operator, operator.finish()) for operator in self._clocked]
             found += ended
             if self._rules is not None:
@@ -195,6 +203,8 @@ class Recogniser:
 
     def save(self) -> bytes:
         """The state: small, versioned, by operator and fingerprint; see `Recogniser(…, saved=…)`."""
+        if not self._saves:
+            raise ValueError("this recogniser was made without a state to save")
         states = [OperatorState(one.kind, one.fingerprint, one.save(), one.stream) for one in self._stateful()]
         return pack_operators(states) if any(state.data for state in states) else b""
 
@@ -238,7 +248,7 @@ class Recogniser:
             self._bound(name)
         if operator.arrived is not None:
             self._take(name, self._clock)
-            found += self._clocked_on(self._clock.release())
+            found += self._clocked_on(self._clock.release(), found if name in self._reporting else ())
         return self._together(found)
 
     def _take(self, name: str, clock: EventClock) -> None:
@@ -252,10 +262,12 @@ class Recogniser:
             if alone.any():
                 self.aside.append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
 
-    def _clocked_on(self, passed: Passed) -> list[tuple[Operator, Detections]]:
+    def _clocked_on(
+        self, passed: Passed, reported: Sequence[tuple[Operator, Detections]] = ()
+    ) -> list[tuple[Operator, Detections]]:
         found: list[tuple[Operator, Detections]] = [(operator, operator.feed(passed)) for operator in self._clocked]
         if self._rules is not None:
-            found.append((self._rules, self._rules.feed(passed, found)))
+            found.append((self._rules, self._rules.feed(passed, [*reported, *found])))
         return found
 
     def _bound(self, name: str) -> None:
@@ -317,6 +329,12 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
+
+
+def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, str]:
+    from wayeb_py.engine.rules.reported import reported_patterns  # for start-up time: most have no rules
+
+    return reported_patterns(patterns, orders)
 
 
 def _batches(events: Any) -> list[pa.RecordBatch]:

@@ -71,7 +71,7 @@ def _run(
     orders: Mapping[str, Order],
     reaches_s: Fraction | None,
 ) -> Detections:
-    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers)
+    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers, saves=False)
     for name, table in tables.items():
         recogniser.bind(table.schema, name)
     parts = [recogniser.feed(table, name) for name, table in tables.items()]

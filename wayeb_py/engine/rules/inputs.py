@@ -19,7 +19,8 @@ from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
 
 
 class RuleInputs:
-    """All that members of rules range over. `finders` are the operators that find silences and pairs, by pattern."""
+    """All that members of rules range over. `finders` are the operators that find silences and pairs, by pattern, and
+    those of streams whose detections are taken as they are reported."""
 
     def __init__(self, patterns: CompiledPatterns, finders: Mapping[str, Operator]) -> None:
         self.all, self.finders = patterns, finders
@@ -49,7 +50,8 @@ class RuleInputs:
                 events |= dict.fromkeys([*(event_name(part.stream, one.name) for one in facts.columns), OP])
             elif member.over in ("detections", "episodes"):
                 pattern = self.patterns[member.of]
-                if is_found_in_rows(pattern) and self.meaning.stream_of(pattern).name == part.stream.name:
+                is_own = pattern.pair is None and self.meaning.stream_of(pattern).name == part.stream.name
+                if is_own and pattern.name not in self.finders:
                     asked = detections if member.over == "detections" else episodes
                     asked.setdefault(pattern.name, {}).update(dict.fromkeys(columns))
         own = self.all.for_rules.on(part.stream).select({*detections, *episodes})

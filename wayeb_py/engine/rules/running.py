@@ -19,13 +19,14 @@ from wayeb_py.compiler.rule_query import KNOWN, SINCE, UNTIL
 from wayeb_py.dsl.semantics.rules.facts import OP
 from wayeb_py.dsl.semantics.rules.lifetimes import delay_of
 from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import ColumnType, Words, plain_array
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.in_time import Found, RulesInTime
-from wayeb_py.engine.rules.inputs import RuleInputs, event_name
+from wayeb_py.engine.rules.inputs import RuleInputs, event_name, is_found_in_rows
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
 from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, make_plans
 from wayeb_py.engine.rules.row_batches import Layout, RowBatch, together
@@ -33,6 +34,7 @@ from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbere
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
 
+_KEY, _SEQ = "@key", "@seq"  # of detections as they are reported: by what rows of one time are ordered
 FoundBefore = Sequence[tuple[Operator, Detections]]
 
 
@@ -116,7 +118,11 @@ class Running:
             )
             for column in layout.types
         }
-        return RowBatch(table.num_rows, {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}, arrays)
+        times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
+        if is_found_in_rows(pattern):  # as it is reported: rows of one time are not yet in their order
+            arrays[_KEY] = plain_array(table.column("entity"))
+            times[_SEQ] = plain_array(table.column("seq")).to_numpy().astype(np.int64)
+        return RowBatch(table.num_rows, times, arrays)
 
     def _known(self, until: int) -> dict[str, RowBatch]:
         """The rows that are known before a time; the others go on being held."""
@@ -130,6 +136,8 @@ class Running:
                     self.held[table] = [batch.take(np.flatnonzero(waits))]
                     batch = batch.take(np.flatnonzero(~waits))
                 order = np.argsort(batch.times[KNOWN], kind="stable")
+                if _SEQ in batch.times:
+                    order = np.lexsort((batch.times[_SEQ], ranks_of_keys(batch.arrays[_KEY]), batch.times[KNOWN]))
                 batch = batch if (order[1:] > order[:-1]).all() else batch.take(order)
             if batch is not None and batch.n:
                 rows[table] = batch
