@@ -5,9 +5,11 @@ The engine and all that it is made of take `CompiledPatterns`, and know nothing 
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, Literal
 
-from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener
+from wayeb_py.errors import UsageError
 
 if TYPE_CHECKING:
     from wayeb_py.engine.recogniser import Recogniser
@@ -19,12 +21,28 @@ class Patterns(CompiledPatterns):
 
     # Reading and checking patterns loads no compiled kernels: what recognises is imported when something is to be.
 
-    def recognise(self, events: Any, workers: int = 1) -> Detections:
-        """All detections and episodes in a table, whose events are put in the order of time first if they are not."""
+    def recognise(self, events: Any = None, workers: int = 1) -> Detections:
+        """All detections and episodes in a table, whose events are put in the order of time first if they are not.
+
+        Rules over files of facts alone need no events.
+        """
         from wayeb_py.run.whole_table import recognise  # for start-up time
         from wayeb_py.traced_detections import TracedDetections  # for start-up time
 
         return TracedDetections(recognise(self, events, workers), self, events)
+
+    def on(self, name: str, function: Listener) -> Patterns:
+        """Calls a function with each detection of a pattern or a rule, as a row, in the order of decision.
+
+        Whoever recognises with these patterns calls it: `recognise` once all is found, a `Recogniser` at each batch.
+        """
+        known = (*self.names, *self.rule_names)
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            hint = f"did you mean `{close[0]}`?" if close else f"there are {', '.join(known)}"
+            raise UsageError(f"no pattern or rule is called `{name}`", hint=hint)
+        self.listeners.setdefault(name, []).append(function)
+        return self
 
     def recogniser(self, **options: Any) -> Recogniser:
         """A recogniser of these patterns, to be fed batch by batch; the options are those of `Recogniser`."""

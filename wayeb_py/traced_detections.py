@@ -65,7 +65,7 @@ class TracedDetections(Detections):
         if other is not None:
             return explain_pair_event(patterns, tables, pattern, (entity, other), row.column("ts"), int(seq))
         ((name, part),) = patterns.by_stream.items()
-        patterns = patterns.on(part.stream)
+        patterns = patterns.of_stream(part.stream)
         words = words_of(patterns, tables[name], entity)
         return explain_event(patterns, words, pattern, entity, row.column("ts"), int(seq), place)
 

@@ -6,7 +6,7 @@ linked at random, with up to two `unless`. Those that the checker refuses are dr
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -22,7 +22,6 @@ from tests.rules.oracle_matches import Match, Recogniser
 from tests.rules.rule_inputs import FileInputs
 from tests.several.files import NEAR, RADAR, VESSELS, _events
 from wayeb_py import dsl
-from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import PatternError
 from wayeb_py.patterns import Patterns
 
@@ -128,7 +127,7 @@ def make_world(dice: Random, n_events: int = 24) -> World:
     late = {name: "" if one is None else f" lateness {one} s" for name, one in lateness_s.items()}
     dedupe = " dedupe" if dice.random() < 0.2 else ""
     head = [
-        f"stream vessels {{ key mmsi time ts in s position lon, lat attr mmsi number attr x number forget after 20 s"
+        "stream vessels { key mmsi time ts in s position lon, lat attr mmsi number attr x number forget after 20 s",
         f"{late['vessels']}{dedupe} }}",
         f"stream radar {{ key track time t in ms position px, py attr track text attr x number{late['radar']} }}",
         f"stream register {{ key id time at in s attr mmsi number attr flag text attr op text{late['register']} }}",
@@ -243,8 +242,10 @@ def _condition(dice: Random, a: str, one: Kind, b: str, other: Kind) -> str:
     if one.has_time and other.has_time:
         least = dice.randint(-6, 4)
         ways += [
-            f"{b}.ts - {a}.ts in {least}..{least + dice.randint(1, 9)} s", f"abs({a}.ts - {b}.ts) <= {dice.randint(0, 5)} s",
-            f"{a}.ts < {b}.ts + {dice.randint(0, 4)} s", f"{dice.choice(('before', 'meets', 'overlaps', 'during'))}({a}, {b})",
+            f"{b}.ts - {a}.ts in {least}..{least + dice.randint(1, 9)} s",
+            f"abs({a}.ts - {b}.ts) <= {dice.randint(0, 5)} s",
+            f"{a}.ts < {b}.ts + {dice.randint(0, 4)} s",
+            f"{dice.choice(('before', 'meets', 'overlaps', 'during'))}({a}, {b})",
             f"({a}.ts = {b}.ts or {b}.ts - {a}.ts > 2.5 s)",
         ]  # fmt: skip
     if one.has_place and other.has_place:
@@ -256,7 +257,9 @@ def _condition(dice: Random, a: str, one: Kind, b: str, other: Kind) -> str:
 # What the engine gives.
 
 
-def run(world: World, patterns: Patterns, dice: Random, *, saves: bool, plans: Mapping[str, str]) -> list[dict[str, Any]]:
+def run(
+    world: World, patterns: Patterns, dice: Random, *, saves: bool = False, plans: Mapping[str, str] | None = None
+) -> list[dict[str, Any]]:
     """The rows of the rules; streams in some interleaving and some cuts, from a saved state now and then."""
 
     def fresh(saved: bytes | None = None) -> Any:
@@ -314,6 +317,20 @@ def _cell(value: Any, ticks: int) -> Any:
     return in_seconds(value, ticks) if hasattr(value, "timestamp") else value
 
 
-def canonical(told: list[Told], rule: m.Rule) -> list[Told]:
-    """In an order of its own; whole times as they are."""
-    return sorted(told, key=repr)
+def canonical(told: Iterable[Told]) -> list[Told]:
+    """In an order of its own; times that are whole are whole numbers."""
+    whole = (
+        tuple(int(cell) if isinstance(cell, Fraction) and cell.denominator == 1 else cell for cell in one)
+        for one in told
+    )
+    return sorted(whole, key=repr)
+
+
+def forced_plans(patterns: Patterns, dice: Random) -> dict[str, str]:
+    """For each rule some order of its members."""
+    plans = {}
+    for rule in patterns.meaning.rules:
+        names = [member.name for member in rule.members]
+        dice.shuffle(names)
+        plans[rule.name] = " ".join(names)
+    return plans

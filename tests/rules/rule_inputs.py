@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 from tests.oracle import Answer, Arrived, Cell, Column, Word, detect
 from tests.oracle_file import FileWord, Places, _clock_words, _deduped, _greatest_s, _settings, _stream
@@ -101,8 +102,15 @@ class FileInputs:
             found = silences(pattern.regex, pattern.window, pattern.silence_s, words, greatest_s)
             rows = []
             for one in found:
-                word = next(w for w in words if w.entity == one.entity and w.time_s(0) <= one.ts <= w.time_s(len(w) - 1))
-                cells = {**word.arrived[one.seq].event, "entity": one.entity, "seq": one.seq, "start_seq": one.start_seq}
+                word = next(
+                    w for w in words if w.entity == one.entity and w.time_s(0) <= one.ts <= w.time_s(len(w) - 1)
+                )
+                cells = {
+                    **word.arrived[one.seq].event,
+                    "entity": one.entity,
+                    "seq": one.seq,
+                    "start_seq": one.start_seq,
+                }
                 rows.append(happened(cells, one.ts, one.start_ts, one.decided_ts, order=(one.entity, one.seq)))
             return rows
         rows = []
@@ -152,20 +160,17 @@ class FileInputs:
                 arrived = [Arrived(one, one.e.time_s, None) for one in word]
                 answer = Answer()
                 detect(flat, Word(_Columns(self.streams, pairing), arrived, SETTINGS), SETTINGS, answer)
+                for one in answer.episodes if episodes else ():
+                    last = word[one.end_seq].e
+                    of_pair = {"entity": keys[0], "other": keys[1], "n_detections": one.n_detections}
+                    order = (place[id(last.event)], keys)
+                    rows.append(happened(of_pair, last.time_s, one.start_ts, last.time_s + each.fresh_s, order=order))
                 if episodes:
-                    rows += [
-                        happened(
-                            {"entity": keys[0], "other": keys[1], "n_detections": one.n_detections}, one.end_ts,
-                            one.start_ts, Fraction(one.end_ts) + each.fresh_s, order=(place[id(word[one.end_seq].e.event)], keys),
-                        )
-                        for one in answer.episodes
-                    ]  # fmt: skip
                     continue
                 for d in answer.detections:
                     at = word[d.seq]
-                    decided = [
-                        one.decided_ts for one in silent if (one.entity, one.ts, one.seq) == (keys, at.e.time_s, d.seq)
-                    ]
+                    wanted: Any = (keys, at.e.time_s, d.seq)
+                    decided = [one.decided_ts for one in silent if (one.entity, one.ts, one.seq) == wanted]
                     if pattern.silence_s is None or decided:
                         cells = {**at.newest["a"].event, "entity": keys[0], "other": keys[1], "seq": d.seq}
                         for name, (role, column) in zip(pattern.emit, pattern.emit_of, strict=True):

@@ -7,12 +7,12 @@ anything. `wayeb_py.Patterns`, which users hold, adds to it what they can do wit
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from wayeb_py import dsl
 from wayeb_py.compiler.for_each import Runnable, list_runnables
@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
 
 
+Listener = Callable[[dict[str, Any]], object]
+"""Gets a detection of a pattern or a rule as a row."""
+
+
 @dataclass(frozen=True)
 class CompiledPatterns:
     """Compiled patterns; those that mean the same are run once: `distinct`, and the patterns by number for each."""
@@ -50,6 +54,7 @@ class CompiledPatterns:
     knowledge: KnowledgeBase
     n_hidden: int = 0  # of the patterns, the last ones, which are run because others read them, and not reported
     hidden_rules: frozenset[str] = frozenset()  # run because others read them, and not reported
+    listeners: dict[str, list[Listener]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def from_source(
@@ -188,8 +193,8 @@ class CompiledPatterns:
         clocked |= {rule.name for rule in rules}
         return StreamPart(
             stream,
-            self if are_all else self.on(stream).select(single),
-            self.on(stream).select(silent) if silent else None,
+            self if are_all else self.of_stream(stream).select(single),
+            self.of_stream(stream).select(silent) if silent else None,
             # The only stream's may be those of more patterns than these: see `needs`.
             self.needs if len(self.meaning.streams) == 1 else tuple(needs_of(self.meaning, stream)),
             tuple(needs_of(self.meaning, stream, clocked)) if is_clocked else (),
@@ -207,7 +212,7 @@ class CompiledPatterns:
         letters = [
             m.Pattern(f"\x1fway {number}", m.Letter(way), source, stream=stream.name) for number, way in enumerate(ways)
         ]
-        of_one = self._with_all_reported().on(stream)
+        of_one = self._with_all_reported().of_stream(stream)
         chosen = [name for name in of_one.names if name in read]
         of_one = of_one.select(chosen)
         n = of_one.n_reported
@@ -283,7 +288,7 @@ class CompiledPatterns:
             self.longest, self.knowledge, len(read), frozenset(asked - set(names_wanted)),
         )  # fmt: skip
 
-    def on(self, stream: m.Stream) -> Self:
+    def of_stream(self, stream: m.Stream) -> Self:
         """Only the patterns that read a stream and no other, as if the file had no other."""
         patterns = self.meaning.patterns
         own = [

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.input_tables import as_table
@@ -53,6 +53,7 @@ class Recogniser:
     `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat events, which
     are set aside (`repeats`). `plans` are orders in which the members of rules are joined, by the names of the rules.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
+    `listens`: what patterns were given to call (`patterns.on`) is called.
     """
 
     def __init__(
@@ -68,10 +69,12 @@ class Recogniser:
         own_input: bool = False,
         plans: Mapping[str, str] | None = None,
         saves: bool = True,
+        listens: bool = True,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
+        self._listeners: Mapping[str, Sequence[Listener]] = patterns.listeners if listens else {}
         episodes = episodes or on_episode is not None
         parts = patterns.by_stream
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
@@ -322,6 +325,7 @@ class Recogniser:
         )
 
     def _announce(self, result: Detections) -> Detections:
+        call_listeners(self._listeners, result)
         if self._on_detection is not None:
             for row in result.to_arrow().to_pylist():
                 self._on_detection(row)
@@ -335,6 +339,17 @@ def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, s
     from wayeb_py.engine.rules.reported import reported_patterns  # for start-up time: most have no rules
 
     return reported_patterns(patterns, orders)
+
+
+def call_listeners(listeners: Mapping[str, Sequence[Listener]], found: Detections) -> None:
+    """Calls what wants the detections of a pattern or a rule with each of them, in their order."""
+    if not listeners or not len(found):
+        return
+    table = found.to_arrow()
+    wanted = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(listeners)))
+    for row in table.filter(wanted).to_pylist():
+        for listener in listeners[row["pattern"]]:
+            listener(row)
 
 
 def _batches(events: Any) -> list[pa.RecordBatch]:

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from wayeb_py.dsl.meaning import Example, Expected, Kind
+from wayeb_py.dsl.meaning import Example, Expected, Kind, RuleExample
 from wayeb_py.errors import Diagnostic
 from wayeb_py.files.formats.arrow_types import TEXT
 from wayeb_py.files.formats.lenient_parse import NUMBER, convert, matches
+from wayeb_py.run.rule_examples import fault_of
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
@@ -28,15 +29,17 @@ Found = tuple[int, int]  # (at, start)
 class Outcome:
     """An example, and what is wrong with it; None if it holds."""
 
-    example: Example
+    example: Example | RuleExample
     fault: Diagnostic | None
 
 
 def run_examples(patterns: CompiledPatterns) -> Iterator[Outcome]:
-    """Each example of the patterns with its outcome, in the order of the files."""
+    """Each example of the patterns with its outcome, in the order of the files; then those of the rules."""
     for example in patterns.meaning.examples:
         own = patterns.select([example.pattern]).with_given(column for column, _ in example.columns)
         yield Outcome(example, _compare(example, _recognise(own, example)))
+    for rule_example in patterns.meaning.rule_examples:
+        yield Outcome(rule_example, fault_of(patterns, rule_example))
 
 
 def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:

@@ -17,7 +17,7 @@ from wayeb_py.engine.arrival.input_tables import as_table
 from wayeb_py.engine.arrival.reorder import ranks_of_ties
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.arrow_values import takeable
-from wayeb_py.engine.recogniser import Order, Recogniser
+from wayeb_py.engine.recogniser import Order, Recogniser, call_listeners
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.errors import DataError, EventsError
 
@@ -35,17 +35,21 @@ def recognise(patterns: CompiledPatterns, events: Any, workers: int, reaches_s: 
         name: "sorted" if part.stream.lateness_s is None else "arrival" for name, part in patterns.by_stream.items()
     }
     try:
-        return _run(patterns, tables, workers, orders, reaches_s)
+        found = _run(patterns, tables, workers, orders, reaches_s)
     except Disorder:
         for name, part in patterns.by_stream.items():
             if orders[name] == "sorted":
                 tables[name] = put_in_order(part.stream, tables[name])
-        return _run(patterns, tables, workers, orders, reaches_s)
+        found = _run(patterns, tables, workers, orders, reaches_s)
+    call_listeners(patterns.listeners, found)  # once it is known that there is no second attempt
+    return found
 
 
 def tables_by_stream(patterns: CompiledPatterns, events: Any) -> dict[str, pa.Table]:
     """The events of each stream that patterns read, by its name; DataError where one has none."""
     parts = patterns.by_stream
+    if not parts:
+        return {}  # rules over files of facts read no events
     if len(patterns.meaning.streams) == 1:
         (name,) = parts
         return {name: as_table(events, [need.column for need in parts[name].needs])}
@@ -71,7 +75,7 @@ def _run(
     orders: Mapping[str, Order],
     reaches_s: Fraction | None,
 ) -> Detections:
-    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers, saves=False)
+    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers, saves=False, listens=False)
     for name, table in tables.items():
         recogniser.bind(table.schema, name)
     parts = [recogniser.feed(table, name) for name, table in tables.items()]

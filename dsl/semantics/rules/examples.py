@@ -134,7 +134,7 @@ def _ops(own: _Test, of: Sequence[m.Member], n_rows: int) -> list[m.Op]:
     for i, (item, member) in enumerate(zip(line.items, of, strict=True)):
         if item.text not in ("+", "-"):
             own.error(f"`{shown(item.text)}` is neither `+` nor `-`", item.span, "a fact begins or ends")
-        elif item.text == "-" and member.over == "facts":
+        elif item.text == "-" and member.over in ("facts", "kept"):
             ops[i] = "-"
     return ops
 

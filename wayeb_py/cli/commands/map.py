@@ -128,7 +128,7 @@ def draw_run(
     assert out is not None
     if len(patterns.meaning.streams) > 1:
         (part,) = patterns.by_stream.values()
-        patterns = patterns.on(part.stream)
+        patterns = patterns.of_stream(part.stream)
     draw_map(
         read_found(Path(out)), data, page, patterns=patterns, title=Path(out).stem, since_s=since_s, until_s=until_s
     )

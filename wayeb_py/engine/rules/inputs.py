@@ -1,21 +1,35 @@
-"""What the rules of a file read, by its name: rows of streams, patterns, facts; and the types of their columns."""
+"""What the rules of a file read becomes rows by table: events of streams, what patterns find in them, facts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import floor
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, event_column, facts_of, members_of
+from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, emitted_name, event_column, facts_of, members_of
+from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
+from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, times_of_all
 from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator
-from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
+from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.fact_files import read_facts
+from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
+from wayeb_py.engine.rules.standing import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
+from wayeb_py.rules.table import I64
+
+FoundBefore = Sequence[tuple[Operator, Detections]]
+_TIMES = ("ts", "start_ts", "decided_ts")
 
 
 class RuleInputs:
@@ -27,12 +41,23 @@ class RuleInputs:
         self.meaning = patterns.meaning
         self.members = [member for rule in self.meaning.rules for member in members_of(rule)]
         self.patterns = {pattern.name: pattern for pattern in self.meaning.patterns}
+        self._asked: dict[str, dict[str, dict[str, None]]] = {"detections": {}, "episodes": {}}  # columns by pattern
+        for member in self.members:
+            if member.over in self._asked:
+                columns = {column.name: None for column in member.columns if column.name not in _TIMES}
+                self._asked[member.over].setdefault(member.of, {}).update(columns)
         self.streams = {name: self._stream_rows(name) for name in patterns.by_stream}
+        self.rules = self.meaning.rules
         self.facts = {one.of: facts_of(self.meaning, one.of) for one in self.members if one.over == "facts"}
         self.files: dict[str, dict[str, pa.Array]] = {
             name: read_facts(facts, patterns.knowledge.outside)
             for name, facts in self.facts.items()
             if facts.stream is None
+        }
+        self.changing = {
+            f"facts {name}": ChangedFacts([column.name for column in facts.columns])
+            for name, facts in self.facts.items()
+            if facts.stream is not None
         }
         self._schemas: dict[str, pa.Schema] = {}
 
@@ -42,7 +67,7 @@ class RuleInputs:
         detections: dict[str, dict[str, None]] = {}
         episodes: dict[str, dict[str, None]] = {}
         for member in self.members:
-            columns = [column.name for column in member.columns if column.name not in ("ts", "start_ts", "decided_ts")]
+            columns = [column.name for column in member.columns if column.name not in _TIMES]
             if member.over in ("events", "newest") and member.of == name:
                 events |= dict.fromkeys(["entity", *columns])
             elif member.over == "facts" and facts_of(self.meaning, member.of).stream == name:
@@ -54,7 +79,7 @@ class RuleInputs:
                 if is_own and pattern.name not in self.finders:
                     asked = detections if member.over == "detections" else episodes
                     asked.setdefault(pattern.name, {}).update(dict.fromkeys(columns))
-        own = self.all.for_rules.on(part.stream).select({*detections, *episodes})
+        own = self.all.for_rules.of_stream(part.stream).select({*detections, *episodes})
         of_patterns = ({name: list(own) for name, own in asked.items()} for asked in (detections, episodes))
         return StreamRows(own, part, len(self.meaning.streams) == 1, StreamAsked(list(events), *of_patterns))
 
@@ -82,7 +107,12 @@ class RuleInputs:
                 ticks.append(TICKS_PER_S[stream.time_unit or "s"])
         return max(ticks)
 
-    def times(self) -> list[DetectionSchema]:
+    @property
+    def times(self) -> dict[str, RuleTimes]:
+        """What follows from the conditions on time of each rule."""
+        return times_of_all(self.rules, self.ticks_per_s)
+
+    def types_of_times(self) -> list[DetectionSchema]:
         """What the streams tell of their times."""
         found = []
         for name, schema in self._schemas.items():
@@ -96,7 +126,9 @@ class RuleInputs:
         if member.over in ("events", "newest"):
             return self.streams[member.of].type_of(column)
         if member.over == "facts":
-            return self.type_of_fact(member.of, column)
+            if member.of in self.files:
+                return self.files[member.of][column].type
+            return self.type_of_changing(f"facts {member.of}", column)
         pattern = self.patterns[member.of]
         if is_found_in_rows(pattern):
             return self.streams[self.meaning.stream_of(pattern).name or ""].type_of(column)
@@ -116,13 +148,68 @@ class RuleInputs:
         stream = streams[role == "b"]
         return self.streams[stream].type_of(event_name(self.all.by_stream[stream].stream, name))
 
-    def type_of_fact(self, facts: str, column: str) -> pa.DataType:
-        """The type of a column of facts."""
-        declared = self.facts[facts]
-        if declared.stream is None:
-            return self.files[facts][column].type
-        stream = self.all.by_stream[declared.stream].stream
-        return self.streams[declared.stream].type_of(event_name(stream, column))
+    def type_of_changing(self, table: str, column: str) -> pa.DataType:
+        """The type of a column of facts that a stream changes."""
+        stream = self._changed_by(table)
+        return self.streams[stream.name or ""].type_of(event_name(stream, column))
+
+    def _changed_by(self, table: str) -> m.Stream:
+        return self.all.by_stream[self.facts[table.removeprefix("facts ")].stream or ""].stream
+
+    # Rows.
+
+    def changes(self, table: str, rows: Mapping[str, RowBatch]) -> tuple[RowBatch, pa.Array] | None:
+        """The events among the rows that change facts, and the sign of each; None where there are none."""
+        stream = self._changed_by(table)
+        events = rows.get(f"events {stream.name}")
+        if events is None:
+            return None
+        arrays = {column: events.arrays[event_name(stream, column)] for column in self.changing[table].columns}
+        return RowBatch(events.n, events.times, arrays), events.arrays[OP]
+
+    def rows(self, passed: Passed, before: FoundBefore, until: int | None) -> Iterator[tuple[str, RowBatch]]:
+        """What has become known, by table; `before` is what other operators found."""
+        ticks_per_s = self.ticks_per_s
+        for name, stream in self.streams.items():
+            for table, batch in stream.take(passed, ticks_per_s).items():
+                yield f"events {name}" if table == "events" else table, batch
+            yield from stream.over(until, ticks_per_s).items()
+        for operator, found in before:
+            yield from self._found_before(operator, found, ticks_per_s)
+
+    def _found_before(self, operator: Operator, found: Detections, ticks_per_s: int) -> Iterator[tuple[str, RowBatch]]:
+        """Detections and episodes of silences and pairs as rows."""
+        for over, table in (("detections", found.to_arrow()), ("episodes", found.episodes())):
+            for name, columns in self._asked[over].items() if table.num_rows else ():
+                if self.finders.get(name) is operator:
+                    own = table.filter(pc.equal(table.column("pattern").cast(pa.string()), name))
+                    if own.num_rows:
+                        rows = self._as_rows(over, self.patterns[name], own, columns, operator.schema, ticks_per_s)
+                        yield f"{over} {name}", rows
+
+    def _as_rows(
+        self, over: str, pattern: m.Pattern, table: pa.Table, columns: Iterable[str], schema: DetectionSchema,
+        ticks_per_s: int,
+    ) -> RowBatch:  # fmt: skip
+        def ticks(column: str) -> I64:
+            found = ticks_of(column_of(plain_array(table.column(column)), column), schema.time_unit, column)
+            return found.values.astype(np.int64) * (ticks_per_s // found.per_unit)
+
+        ts = known = ticks("end_ts" if over == "episodes" else "ts")
+        if over == "episodes":
+            assert pattern.pair is not None
+            known = ts + floor(pattern.pair.fresh_s * ticks_per_s)
+        elif pattern.silence_s is not None:
+            known = ticks("decided_ts")
+        arrays = {}
+        for column in columns:
+            array = plain_array(table.column(emitted_name(pattern, column)))
+            arrays[column] = array.cast(value_type(self.type_of_found(pattern, column)))
+        times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
+        if is_found_in_rows(pattern):  # as it is reported
+            arrays[KEY] = plain_array(table.column("entity"))
+            times[SEQ] = plain_array(table.column("seq")).to_numpy().astype(np.int64)
+        return RowBatch(table.num_rows, times, arrays)
 
 
 def event_name(stream: m.Stream, column: str) -> str:

@@ -25,10 +25,10 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.in_time import Found
-from wayeb_py.engine.rules.inputs import RuleInputs
+from wayeb_py.engine.rules.inputs import FoundBefore, RuleInputs
 from wayeb_py.engine.rules.match_rows import OWN, MatchRows
 from wayeb_py.engine.rules.plans import Orders
-from wayeb_py.engine.rules.running import FoundBefore, Running
+from wayeb_py.engine.rules.running import Running
 from wayeb_py.engine.rules.saved import SavedRules, save
 
 
@@ -60,12 +60,12 @@ class RuleOperator:
 
     def _make(self) -> tuple[Running, MatchRows]:
         if self._made is None:
-            running = Running(self._inputs, self._words, self._orders)
+            running = Running(self._inputs, self.patterns, self._words, self._orders)
             if self._saved is not None:
                 self._saved.restore(running)
                 self._saved = None
             rows = MatchRows(
-                self.patterns.rule_names, running.plans.emitted, self._inputs.times(), running.ticks_per_s,
+                self.patterns.rule_names, running.plans.emitted, self._inputs.types_of_times(), running.ticks_per_s,
                 self._has_kept, self._words,
             )  # fmt: skip
             self._made = running, rows
@@ -104,7 +104,7 @@ class RuleOperator:
             return self.nothing()
         running, _ = self._make()
         until = passed.until(running.ticks_per_s)
-        running.hold(passed, before, until)
+        running.hold(self._inputs.rows(passed, before, until))
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
@@ -113,7 +113,7 @@ class RuleOperator:
         if not self._reached_s:
             return self._told(running.begin())
         until = floor(max(self._reached_s.values()) * running.ticks_per_s) + 1
-        running.hold(Passed({}, None, self._reached_s), before, until)
+        running.hold(self._inputs.rows(Passed({}, None, self._reached_s), before, until))
         return self._told([*running.begin(), *running.run(until)])
 
     def _told(self, found: Iterable[Found]) -> Detections:

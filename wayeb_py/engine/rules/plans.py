@@ -15,7 +15,7 @@ import pyarrow as pa
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, times_of_all
+from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluate import RuleValues
@@ -61,23 +61,24 @@ class RulePlans:
 
 
 def make_plans(
-    meaning: m.Meaning, ticks_per_s: int, values: RuleValues, type_of: TypeOf, fixed: Sequence[str]
-) -> RulePlans:
-    """The plans of a file's rules; each comes after those that it reads."""
-    plans = RulePlans(meaning.rules, times_of_all(meaning.rules, ticks_per_s), ticks_per_s)
+    rules: tuple[m.Rule, ...], times: Mapping[str, RuleTimes], ticks_per_s: int, values: RuleValues, type_of: TypeOf,
+    fixed: Sequence[str],
+) -> RulePlans:  # fmt: skip
+    """The plans of rules; each comes after those that it reads. `type_of` is asked for what no rule emits."""
+    plans = RulePlans(rules, times, ticks_per_s)
     instant = ColumnType("time", np.int64, pa.timestamp("us", "UTC"), ticks_per_s, instant=True)
 
     def own_type(member: m.Member, column: str) -> ColumnType:
         if column in _INSTANTS and member.has_time:
             return instant
-        if member.over in ("matches", "kept"):
+        if member.of in plans.emitted:
             return next(one.type for one in plans.emitted[member.of] if one.name == column)
         return ColumnType.of(type_of(member, column))
 
     types: dict[str, dict[str, ColumnType]] = {}
     asked: dict[bool, dict[str, dict[str, None]]] = {False: {}, True: {}}
     positions: dict[str, tuple[str, str]] = {}
-    for rule in meaning.rules:
+    for rule in rules:
         members = {member.name: member for member in members_of(rule)}
         for member in members.values():
             own = types.setdefault(table_of(member), {})

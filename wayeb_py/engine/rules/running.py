@@ -7,46 +7,70 @@ All rows that are known before the clock go in together with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from wayeb_py.columns import column_of, ticks_of
-from wayeb_py.compiler.rule_inputs import emitted_name
+from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_query import KNOWN, SINCE, UNTIL
-from wayeb_py.dsl.semantics.rules.facts import OP
-from wayeb_py.dsl.semantics.rules.lifetimes import delay_of
-from wayeb_py.engine.arrival.event_clock import Passed
+from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, delay_of
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
-from wayeb_py.engine.operator import Operator
-from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
-from wayeb_py.engine.rows.detections import Detections
-from wayeb_py.engine.rules.column_types import ColumnType, Words, plain_array
+from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.in_time import Found, RulesInTime
-from wayeb_py.engine.rules.inputs import RuleInputs, event_name, is_found_in_rows
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
 from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, make_plans
-from wayeb_py.engine.rules.row_batches import Layout, RowBatch, together
+from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
 from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
 
-_KEY, _SEQ = "@key", "@seq"  # of detections as they are reported: by what rows of one time are ordered
-FoundBefore = Sequence[tuple[Operator, Detections]]
+
+class Inputs(Protocol):
+    """What rules range over, as far as its rows have become known."""
+
+    @property
+    def rules(self) -> tuple[m.Rule, ...]: ...
+
+    @property
+    def members(self) -> Sequence[m.Member]: ...
+
+    @property
+    def ticks_per_s(self) -> int: ...
+
+    @property
+    def times(self) -> Mapping[str, RuleTimes]:
+        """What follows from the conditions on time, of these rules and of those that they read."""
+
+    @property
+    def files(self) -> Mapping[str, Mapping[str, pa.Array]]:
+        """Facts that never change: their columns, by name."""
+
+    @property
+    def changing(self) -> Mapping[str, ChangedFacts]:
+        """What is changed by events, by table."""
+
+    def type_of(self, member: m.Member, column: str) -> pa.DataType:
+        """The type of a column of a member's rows; null while nothing has told it."""
+
+    def type_of_changing(self, table: str, column: str) -> pa.DataType:
+        """The type of a column of what changes."""
+
+    def changes(self, table: str, rows: Mapping[str, RowBatch]) -> tuple[RowBatch, pa.Array] | None:
+        """Of rows that are known, those that change a table, and the sign of each; None where there are none."""
 
 
 class Running:
     """The networks of rules, and what stands now."""
 
-    def __init__(self, inputs: RuleInputs, words: Words, orders: Orders) -> None:
+    def __init__(self, inputs: Inputs, patterns: CompiledPatterns, words: Words, orders: Orders) -> None:
         self._inputs, self._words = inputs, words
         self.ticks_per_s = ticks = inputs.ticks_per_s
-        values = RuleValues(inputs.all.functions, inputs.all.knowledge, words, ticks)
-        fixed = [name for name, facts in inputs.facts.items() if facts.stream is None]
-        self.plans = make_plans(inputs.meaning, ticks, values, inputs.type_of, fixed)
+        values = RuleValues(patterns.functions, patterns.knowledge, words, ticks)
+        self.plans = make_plans(inputs.rules, inputs.times, ticks, values, inputs.type_of, list(inputs.files))
         self.files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
         samples = {
             kept: {
@@ -59,11 +83,7 @@ class Running:
         self.in_time = RulesInTime(self.plans, samples[False], orders, words)
         self.kept = KeptRules(self.plans, samples[True], orders, words)
         self.newest = {one.of: Newest() for one in inputs.members if one.over == "newest"}
-        self.changed = {
-            name: ChangedFacts([column.name for column in facts.columns])
-            for name, facts in inputs.facts.items()
-            if facts.stream is not None
-        }
+        self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
         self.afresh = set(self.files)  # tables of files whose rows have not come to what happens
         self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood
@@ -77,52 +97,10 @@ class Running:
 
     # Rows.
 
-    def hold(self, passed: Passed, before: FoundBefore, until: int | None) -> None:
-        """Takes in what has become known; `before` is what other operators found."""
-        for name, stream in self._inputs.streams.items():
-            for table, batch in stream.take(passed, self.ticks_per_s).items():
-                self.held.setdefault(f"events {name}" if table == "events" else table, []).append(batch)
-            for table, batch in stream.over(until, self.ticks_per_s).items():
-                self.held.setdefault(table, []).append(batch)
-        for operator, found in before:
-            for table, batch in self._found_before(operator, found):
-                self.held.setdefault(table, []).append(batch)
-
-    def _found_before(self, operator: Operator, found: Detections) -> Iterator[tuple[str, RowBatch]]:
-        """Detections and episodes of silences and pairs as rows."""
-        for over, table in (("detections", found.to_arrow()), ("episodes", found.episodes())):
-            for name, layout in self.in_time.layouts.items() if table.num_rows else ():
-                pattern = name.removeprefix(f"{over} ")
-                if pattern == name or self._inputs.finders.get(pattern) is not operator:
-                    continue
-                own = table.filter(pc.equal(table.column("pattern").cast(pa.string()), pattern))
-                if own.num_rows:
-                    yield name, self._as_rows(over, pattern, own, operator.schema, layout)
-
-    def _as_rows(self, over: str, name: str, table: pa.Table, schema: DetectionSchema, layout: Layout) -> RowBatch:
-        pattern = self._inputs.patterns[name]
-
-        def ticks(column: str) -> I64:
-            array = plain_array(table.column(column))
-            found = ticks_of(column_of(array, column), schema.time_unit, column)
-            return found.values.astype(np.int64) * (self.ticks_per_s // found.per_unit)
-
-        ts = known = ticks("end_ts" if over == "episodes" else "ts")
-        if over == "episodes":
-            known = ts + self._delays[f"episodes {name}"]
-        elif pattern.silence_s is not None:
-            known = ticks("decided_ts")
-        arrays = {
-            column: plain_array(table.column(emitted_name(pattern, column))).cast(
-                value_type(self._inputs.type_of_found(pattern, column))
-            )
-            for column in layout.types
-        }
-        times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
-        if is_found_in_rows(pattern):  # as it is reported: rows of one time are not yet in their order
-            arrays[_KEY] = plain_array(table.column("entity"))
-            times[_SEQ] = plain_array(table.column("seq")).to_numpy().astype(np.int64)
-        return RowBatch(table.num_rows, times, arrays)
+    def hold(self, rows: Iterable[tuple[str, RowBatch]]) -> None:
+        """Takes in rows that the clock may not have passed, by table."""
+        for table, batch in rows:
+            self.held.setdefault(table, []).append(batch)
 
     def _known(self, until: int) -> dict[str, RowBatch]:
         """The rows that are known before a time; the others go on being held."""
@@ -136,8 +114,8 @@ class Running:
                     self.held[table] = [batch.take(np.flatnonzero(waits))]
                     batch = batch.take(np.flatnonzero(~waits))
                 order = np.argsort(batch.times[KNOWN], kind="stable")
-                if _SEQ in batch.times:
-                    order = np.lexsort((batch.times[_SEQ], ranks_of_keys(batch.arrays[_KEY]), batch.times[KNOWN]))
+                if SEQ in batch.times:
+                    order = np.lexsort((batch.times[SEQ], ranks_of_keys(batch.arrays[KEY]), batch.times[KNOWN]))
                 batch = batch if (order[1:] > order[:-1]).all() else batch.take(order)
             if batch is not None and batch.n:
                 rows[table] = batch
@@ -152,19 +130,20 @@ class Running:
         self.has_begun = True
         if not self.kept_goes_on:
             facts = {name: own for name, own in self.files.items() if name in self.kept.layouts}
-            for name, changed in self.changed.items():
-                if f"facts {name}" in self.kept.layouts and changed.n_rows:
-                    facts[f"facts {name}"], stood = changed.standing(self._types_of_facts(name))
-                    self.renumbered[f"facts {name}"] = Renumbered(stood, changed.n_rows)
+            for table, changed in self.changed.items():
+                if table in self.kept.layouts and changed.n_rows:
+                    facts[table], stood = changed.standing(self._types_of_changing(table))
+                    self.renumbered[table] = Renumbered(stood, changed.n_rows)
             yield from self.kept.begin(facts)
         tables = self.in_time.layouts
         rows = {name: own for name, own in self.files.items() if name in self.afresh and name in tables and own.n}
         ends = self._add_standing(rows)
         yield from self.in_time.run(rows, ends, {}, None)
 
-    def _types_of_facts(self, name: str) -> dict[str, ColumnType]:
-        columns = self.changed[name].columns
-        return {column: ColumnType.of(self._inputs.type_of_fact(name, column)) for column in columns}
+    def _types_of_changing(self, table: str) -> dict[str, ColumnType]:
+        changed = self.changed[table]
+        columns = (*changed.columns, *changed.carried)
+        return {column: ColumnType.of(self._inputs.type_of_changing(table, column)) for column in columns}
 
     def run(self, until: int) -> Iterator[Found]:
         """The matches that are decided once the clock has reached a time."""
@@ -199,15 +178,12 @@ class Running:
     def _changes(self, rows: dict[str, RowBatch], ends: dict[str, Ends]) -> dict[str, FactChanges]:
         """The changes of facts among the events, for kept rules; for what happens they are added to the rows."""
         changes: dict[str, FactChanges] = {}
-        for name, changed in self.changed.items():
-            of_stream, table = self._inputs.facts[name].stream or "", f"facts {name}"
-            events = rows.get(f"events {of_stream}")
-            if events is None:
+        for table, changed in self.changed.items():
+            told = self._inputs.changes(table, rows)
+            if told is None:
                 continue
-            stream = self._inputs.all.by_stream[of_stream].stream
-            arrays = {one: events.arrays[event_name(stream, one)] for one in changed.columns}
-            own = RowBatch(events.n, events.times, arrays)
-            batch, change = changed.changes(own, self._types_of_facts(name), self._words, events.arrays[OP])
+            events, ops = told
+            batch, change = changed.changes(events, self._types_of_changing(table), self._words, ops)
             begun, ended, ids = changed.rows(batch, change)
             if table in self.kept.layouts and len(change.at):
                 own_ids = self.renumbered[table].of(ids) if table in self.renumbered else ids

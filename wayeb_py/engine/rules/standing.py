@@ -92,10 +92,11 @@ class Changes:
 
 
 class ChangedFacts:
-    """Facts that a stream changes; each has a number, by its values."""
+    """Facts that a stream changes; each has a number, by its values. `carried` columns come along and tell no facts
+    apart."""
 
-    def __init__(self, columns: Sequence[str]) -> None:
-        self.columns = tuple(columns)
+    def __init__(self, columns: Sequence[str], carried: Sequence[str] = ()) -> None:
+        self.columns, self.carried = tuple(columns), tuple(carried)
         self._number_of: dict[bytes, int] = {}
         self.row: I64 = np.empty(0, dtype=np.int64)  # [fact]: the number of arrival of the row that stands, or -1
         self.n_rows = 0
@@ -107,7 +108,10 @@ class ChangedFacts:
         becomes of each."""
         is_change = pc.fill_null(pc.is_in(ops, value_set=pa.array(["+", "-"])), False).to_numpy(zero_copy_only=False)
         at = np.flatnonzero(is_change)
-        held = {name: types[name].encode(events.arrays[name].take(pa.array(at)), name, words) for name in self.columns}
+        held = {
+            name: types[name].encode(events.arrays[name].take(pa.array(at)), name, words)
+            for name in (*self.columns, *self.carried)
+        }
         ts = events.times["ts"][at]
         plus = pc.equal(ops.take(pa.array(at)), "+").to_numpy(zero_copy_only=False)
         fact = self._numbers(held, len(at))
