@@ -60,6 +60,8 @@ class TracedDetections(Detections):
         entity = row.column("entity").cast(pa.string())[0].as_py()
         other = row.column("other").cast(pa.string())[0].as_py() if "other" in row.column_names else None
         pattern, place, seq = (row.column(name)[0].as_py() for name in ("pattern", "place", "seq"))
+        if pattern in self._patterns.rule_names:
+            raise DataError(f"`{pattern}` is a rule", hint="ask why of the patterns that it reads")
         patterns = self._patterns.select([pattern])
         tables = tables_by_stream(patterns, self._events)
         if other is not None:

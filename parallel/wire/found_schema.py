@@ -21,8 +21,9 @@ def refuse_what_does_not_run(patterns: CompiledPatterns) -> None:
     """Raises DataError for patterns that one process runs and Spark does not."""
     clocked, streams = patterns.clocked, patterns.meaning.streams
     if clocked:
+        what = "rule" if clocked[0] in patterns.rule_names else "pattern"
         raise DataError(
-            f"pattern `{clocked[0]}` goes by a clock over all entities, which tasks on Spark do not share yet",
+            f"{what} `{clocked[0]}` goes by a clock over all entities, which tasks on Spark do not share yet",
             hint="run it in one process: `wayeb run --engine local`",
         )
     if len(streams) > 1:

@@ -358,7 +358,7 @@ class _Maker:
         sides: tuple[dict[Column, None], dict[Column, None]] = ({}, {})
         for pair in pairs:
             for side, end in zip(sides, pair, strict=True):
-                form = None if end is None else self.key_of[end]
+                form = None if end is None else self.key_of.get(end)
                 if end is None or form is None:
                     return None
                 side[Column(self.number[end[0]], form + end[1])] = None

@@ -25,9 +25,9 @@ def make_clock(
 def clocked_operators(patterns: CompiledPatterns, episodes: bool, workers: int) -> tuple[ClockOperator, ...]:
     """The silences of each stream, then the pairs; those that rules read are among them, reported or not."""
     operators: list[ClockOperator] = []
-    if patterns.meaning.rules:
-        rules = patterns.meaning.rules
-        episodes = episodes or any(member.over == "episodes" for rule in rules for member in members_of(rule))
+    rules = patterns.meaning.rules
+    by_clock = any(member.over == "episodes" for rule in rules for member in members_of(rule))
+    if rules:
         patterns = patterns.for_rules
     is_only = len(patterns.meaning.streams) == 1
     for name, part in patterns.by_stream.items():
@@ -36,7 +36,8 @@ def clocked_operators(patterns: CompiledPatterns, episodes: bool, workers: int) 
     if any(pattern.pair is not None for pattern in patterns.meaning.patterns):
         from wayeb_py.engine.pairs.operator import PairOperator  # for start-up time: its kernels are many
 
-        operators.append(PairOperator(patterns, episodes=episodes, workers=workers))
+        whole = episodes or by_clock
+        operators.append(PairOperator(patterns, episodes=whole, workers=workers, by_clock=by_clock))
     return tuple(operators)
 
 

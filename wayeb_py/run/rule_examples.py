@@ -98,5 +98,5 @@ def _describe(
 ) -> str:
     parts = [*([] if op is None else [op]), *map(str, rows)]
     for word, seconds in (("at", ts_s), ("from", start_s), ("decided", decided_s)):
-        parts += [] if seconds is None else [word, duration_text(seconds)]
+        parts += [] if seconds is None else [word, duration_text(seconds) if seconds else "0 s"]
     return " ".join(parts)

@@ -131,7 +131,7 @@ def _empty_letters(
                 letters.setdefault(pattern.name, {})[one] = letter.text
     if not asked:
         return
-    meaning = replace(patterns.meaning, patterns=tuple(asked.values()), examples=())
+    meaning = replace(patterns.meaning, patterns=tuple(asked.values()), examples=(), rules=(), facts=())
     by_letter = CompiledPatterns.from_meaning(meaning, patterns.functions, patterns.limits, False, patterns.knowledge)
     from wayeb_py.run.whole_table import recognise  # for start-up time: few runs look back
 

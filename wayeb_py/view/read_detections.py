@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.errors import DataError
 from wayeb_py.view.tracks import seconds_of, texts_of
@@ -98,7 +99,9 @@ class _Found:
 
 
 def episodes_of(found: pa.Table, time_unit: str | None) -> list[ShownEpisode]:
-    """The episodes of a table of detections or of episodes, by start."""
+    """The episodes of a table of detections or of episodes, by start; matches of rules are no events of an entity."""
+    if "seq" in found.column_names:
+        found = found.filter(pc.is_valid(found.column("seq")))
     if not found.num_rows:
         return []
     pattern, place, entity, other = (_texts(found, name) for name in ("pattern", "place", "entity", "other"))

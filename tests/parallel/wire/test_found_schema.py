@@ -24,3 +24,10 @@ def test_a_silence_is_refused() -> None:
     silent = wayeb_py.compile("stream s { key id time t }\npattern Gone := (x > 1) ; silence 1 h\n")
     with pytest.raises(DataError, match="pattern `Gone` goes by a clock over all entities"):
         schema_of_found(silent, EVENTS, False)
+
+
+def test_a_rule_is_refused() -> None:
+    text = "stream s { key id time t lateness 1 h }\nrule R := a: s, b: s where a.x = b.x within 1 h\n"
+    rule = wayeb_py.compile(text)
+    with pytest.raises(DataError, match="rule `R` goes by a clock over all entities"):
+        schema_of_found(rule, EVENTS, False)

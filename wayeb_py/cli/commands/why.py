@@ -37,6 +37,8 @@ def explain_detection(
 ) -> None:
     """Explain why a pattern was detected at an event, or how far it got and what stopped it."""
     patterns = compiling.compile(files, clean=None if clean is None else clean.value)
+    if pattern in patterns.rule_names:
+        misuse(f"`{pattern}` is a rule: ask why of the patterns that it reads")
     patterns = select_patterns(patterns, [pattern])
     is_pair = patterns.meaning.patterns[0].pair is not None
     if is_pair and other is None:

@@ -62,12 +62,17 @@ def pair_patterns(patterns: CompiledPatterns) -> list[int]:
 
 
 class PairOperator:
-    """Recognises the patterns over pairs; the options are those of `Recogniser`."""
+    """Recognises the patterns over pairs; the options are those of `Recogniser`.
+
+    `by_clock`: an episode is told when the clock has passed all that could go on with it, though no event comes.
+    """
 
     kind, stream = "pairs", ""
 
-    def __init__(self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1) -> None:
-        self.patterns, self._episodes = patterns, episodes
+    def __init__(
+        self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1, by_clock: bool = False
+    ) -> None:
+        self.patterns, self._episodes, self._by_clock = patterns, episodes, by_clock
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self._by_search = _by_search(patterns)
         streams = {name for each in self._by_search for name in each.streams}
@@ -132,7 +137,11 @@ class PairOperator:
         ]
         self._reached_s = passed.reached_s
         result = self._find(bound, [source.take(own) for source, own in zip(bound.sources, rows, strict=True)])
-        return self._with(result, bound.silences.over(passed.until(bound.sources[0].ticks_per_s)))
+        until = passed.until(bound.sources[0].ticks_per_s)
+        if self._by_clock and until is not None:
+            over = [(words, one) for words in bound.words for one in self._told(words.over(until))]
+            result = Detections(result.to_arrow(), pa.concat_tables([result.episodes(), bound.schema.episodes(over)]))
+        return self._with(result, bound.silences.over(until))
 
     def finish(self) -> Detections:
         """The silences that are known to have ended, and the episodes that are still open: the input has ended."""

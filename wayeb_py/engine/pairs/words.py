@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from math import floor
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,14 @@ class PairWords:
         if self.joiner is None:
             return []
         return [self._with_pair(episode) for episode in self.joiner.finish()]
+
+    def over(self, until: int) -> list[PairEpisode]:
+        """The open episodes that no event from a time on can go on with: their pairs are no longer fresh then."""
+        if self.joiner is None:
+            return []
+        ends_before = until - floor(self.each.fresh_s * self.meetings.ticks_per_s)
+        over = [key for key, episode in self.joiner.open.items() if episode.end_ts < ends_before]
+        return [self._with_pair(self.joiner.open.pop(key)) for key in over]
 
     def _settle(self, closed: list[Episode]) -> list[PairEpisode]:
         """Closes the episodes of words that have ended, and lets their slots go."""

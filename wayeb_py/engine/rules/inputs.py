@@ -88,6 +88,10 @@ class RuleInputs:
         self._schemas[stream] = schema
         self.streams[stream].bind(schema, entities)
 
+    def knows(self, stream: str) -> bool:
+        """Whether a stream has told its types."""
+        return stream in self._schemas
+
     @property
     def are_bound(self) -> bool:
         """Whether all streams have told their types."""

@@ -87,6 +87,15 @@ class KeptRules:
         yield from self._step(added, {}, int(NEVER))
         self.network.sweep()
 
+    def replace_files(self, added: Mapping[str, RowBatch], removed: Mapping[str, I64]) -> Iterator[Found]:
+        """What begins and ends where files have changed since an earlier run, by table: rows that come, and the numbers
+        of arrival of those that go. The data tell no time of it."""
+        self.standing = {}
+        coming = {name: self.layouts[name].columns(batch, self._words) for name, batch in added.items() if batch.n}
+        going = {name: positions_of(self.network.tables[name], ids)[1] for name, ids in removed.items() if len(ids)}
+        yield from self._step(coming, going, int(NEVER))
+        self.network.sweep()
+
     def run(self, changes: Mapping[str, FactChanges]) -> Iterator[Found]:
         """What begins and ends as facts change, time by time."""
         self.standing = {}

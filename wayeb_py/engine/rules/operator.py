@@ -56,6 +56,8 @@ class RuleOperator:
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
         """Learns the types of a stream's events, and who numbers its entities."""
+        if self._made is not None and not self._inputs.knows(stream):  # rules go on with what is known from here on
+            self._saved, self._made = SavedRules(self.save()), None
         self._inputs.bind(stream, schema, entities)
 
     def _make(self) -> tuple[Running, MatchRows]:
@@ -100,7 +102,7 @@ class RuleOperator:
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
         """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
         self._reached_s = passed.reached_s
-        if passed.until_s is None and not passed.rows and not before:
+        if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
             return self.nothing()
         running, _ = self._make()
         until = passed.until(running.ticks_per_s)

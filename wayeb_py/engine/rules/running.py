@@ -86,6 +86,8 @@ class Running:
         self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
         self.afresh = set(self.files)  # tables of files whose rows have not come to what happens
+        self.file_ids = {table: np.arange(batch.n) for table, batch in self.files.items()}  # of rows in kept tables
+        self.replaced: dict[str, tuple[RowBatch, I64]] = {}  # of files that have changed: what comes, and what goes
         self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood
         self._delays = {
             f"{one.over} {one.of}": delay_of(one, self.plans.times, ticks) or 0
@@ -135,6 +137,10 @@ class Running:
                     facts[table], stood = changed.standing(self._types_of_changing(table))
                     self.renumbered[table] = Renumbered(stood, changed.n_rows)
             yield from self.kept.begin(facts)
+        elif self.replaced:
+            coming = {table: batch for table, (batch, _) in self.replaced.items()}
+            yield from self.kept.replace_files(coming, {table: ids for table, (_, ids) in self.replaced.items()})
+            self.replaced = {}
         tables = self.in_time.layouts
         rows = {name: own for name, own in self.files.items() if name in self.afresh and name in tables and own.n}
         ends = self._add_standing(rows)

@@ -3,7 +3,7 @@
 Networks are saved node by node, each under a digest of what it does: rules can be added, removed or changed between two
 runs, and what is unchanged goes on. A rule begins afresh where it asks for columns that were not kept, or where a file
 of facts that it reads has changed. Kept rules go on all together or not at all: begun afresh, they tell all matches of
-the facts that stand.
+the facts that stand. Where they go on and a file has changed, what it has lost and gained is a change of its facts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wayeb_py.engine.rules.running import Running
 from wayeb_py.engine.rules.standing import Renumbered
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
-from wayeb_py.rules.table import Array
+from wayeb_py.rules.table import I64, Array
 
 _TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # what stands before the names of a batch's columns
 
@@ -38,6 +38,10 @@ def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> by
     arrays |= {f"stood|{table}": one.stood for table, one in running.renumbered.items()}
     blobs = {f"stream|{name}": data for name, data in streams.items()}
     blobs["words"] = ipc(pa.record_batch({"word": pa.array(words, pa.string())}))
+    for table, batch in running.files.items():
+        if table in running.kept.layouts:
+            blobs[f"file|{table}"] = ipc(pa.record_batch(dict(batch.arrays)))
+            arrays[f"file|{table}"] = running.file_ids[table]
     for table, batches in running.held.items():
         blobs |= {f"held|{table}|{nth}": ipc(_packed(batch)) for nth, batch in enumerate(batches)}
     header = {
@@ -91,9 +95,12 @@ class SavedRules:
                     facts.restore(own)
             saved = {name: _below(arrays, f"{name}|") for name in _networks(running)}
             kept = running.kept
-            goes_on = begun and kept.network.knows_all(saved["kept"]) and not set(changed) & kept.layouts.keys()
+            goes_on = begun and kept.network.knows_all(saved["kept"])
             if goes_on:
                 kept.network.restore(saved["kept"])
+                for table in files:
+                    if table in kept.layouts:
+                        self._compare_file(running, table, arrays[f"file|{table}"], is_same=table not in changed)
                 for rule in kept.begun:
                     pairs = arrays.get(f"begun|{rule}", np.empty((0, 2), dtype=np.int64))
                     kept.begun[rule] = {int(number): int(at) for number, at in pairs}
@@ -105,9 +112,34 @@ class SavedRules:
             running.kept_goes_on = goes_on
             if begun:
                 running.afresh &= running.in_time.network.restore(saved["in time"], changed)
-            running.has_begun = goes_on and not running.afresh & running.in_time.layouts.keys()
+            is_to_begin = bool(running.afresh & running.in_time.layouts.keys() or running.replaced)
+            running.has_begun = goes_on and not is_to_begin
             for name, blob in _below(self._blobs, "held|").items():
                 running.held.setdefault(name.rpartition("|")[0], []).append(_unpacked(read_ipc(blob)))
+
+
+    def _compare_file(self, running: Running, table: str, ids: I64, *, is_same: bool) -> None:
+        """Notes what a file of facts has lost and gained; `ids` are the numbers of arrival of the rows that it had."""
+        if is_same:
+            running.file_ids[table] = ids
+            return
+        batch = running.files[table]
+        before, now = (
+            list(zip(*(array.to_pylist() for array in arrays), strict=True))
+            for arrays in (
+                [read_ipc(self._blobs[f"file|{table}"]).column(name) for name in batch.arrays],
+                list(batch.arrays.values()),
+            )
+        )
+        known = dict(zip(before, ids.tolist(), strict=True))
+        n_arrived = running.kept.network.tables[table].n_arrived
+        coming = [row for row, fact in enumerate(now) if fact not in known]
+        for nth, row in enumerate(coming):
+            known[now[row]] = n_arrived + nth
+        going = set(before) - set(now)
+        running.file_ids[table] = np.array([known[fact] for fact in now], dtype=np.int64)
+        gone = np.array(sorted(known[fact] for fact in going), dtype=np.int64)
+        running.replaced[table] = batch.take(np.array(coming, dtype=np.int64)), gone
 
 
 def _networks(running: Running) -> dict[str, Any]:
