@@ -56,13 +56,10 @@ def _value_of(rows: set[Row]) -> dict[Any, Any]:
 
 def broken(railway: Railway) -> dict[str, set[Row]]:
     """All matches of every constraint."""
+    watched = {track for track, _ in railway["monitored_by"]}
     return {
         "PosLength": {row for row in railway["segment"] if int(row[1]) <= 0},
-        "SwitchMonitored": {
-            (switch,)
-            for switch, _ in railway["switch"]
-            if switch not in {track for track, _ in railway["monitored_by"]}
-        },
+        "SwitchMonitored": {(switch,) for switch, _ in railway["switch"] if switch not in watched},
         "RouteSensor": set(_route_sensor(railway)),
         "SwitchSet": set(_switch_set(railway)),
         "SemaphoreNeighbor": set(_semaphore_neighbor(railway)),
