@@ -6,5 +6,5 @@ from pathlib import Path
 BENCHMARKS = Path(__file__).parent
 REPOSITORY = BENCHMARKS.parent
 N_THREADS = 2
-# Polars reads this once, when it is first imported, so it stands before any experiment's imports.
+# Polars reads this once, at its first import, so it stands before any experiment's imports.
 os.environ["POLARS_MAX_THREADS"] = str(N_THREADS)

@@ -45,10 +45,10 @@ def run(
     failed, not_run = [], []
     began = time.monotonic()
     for number, entry in enumerate(chosen):
-        # Of the full size nobody knows: it is some ten times the usual one.
+        # Of the full size nothing is known: it is some ten times the usual one.
         expected_s = [one.seconds(size) or 10 * one.usual_s for one in chosen]
         spent_s = time.monotonic() - began
-        # A machine that has been slower than expected so far will be so further on.
+        # A machine that has been slower than expected so far will stay so.
         pace = max(1.0, spent_s / sum(expected_s[:number])) if number else 1.0
         left = f"{spent_s:.0f} s so far, about {pace * sum(expected_s[number:]):.0f} s left"
         print(f"==> [{number + 1}/{len(chosen)}] {entry.name}; {left}", flush=True)
@@ -161,7 +161,7 @@ def fail(message: str) -> None:
 
 def main() -> None:
     words = sys.argv[1:]
-    # `python -m benchmarks` and `python -m benchmarks NAME --quick` run, as one would expect.
+    # `python -m benchmarks` and `python -m benchmarks NAME --quick` run, as a user expects.
     commands = {command.name or command.callback.__name__ for command in app.registered_commands if command.callback}
     if not words or words[0] not in {*commands, "--help"}:
         words = ["run", *words]

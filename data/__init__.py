@@ -1,1 +1,1 @@
-"""Small data that the repository ships, and the generators that make as much as one likes."""
+"""Small data that the repository ships, and generators that make any amount of it."""

@@ -1,7 +1,7 @@
 """Writes the messages of a made-up fleet to a Parquet file, and what occurs in them beside it.
 
     python data/fleet.py --events 20000000 --out fleet.parquet
-    python data/fleet.py --events 12000 --vehicles 36 --seed 3 --out data/fleet_sample.parquet    # the committed sample
+    python data/fleet.py --events 14000 --vehicles 36 --seed 1 --out data/fleet_sample.parquet    # the committed sample
 
 `wayeb_py.simulate.fleet` says how the vehicles move; `wayeb data generate fleet` does the same from an
 installed package.

@@ -1,7 +1,7 @@
 """Writes AIS messages of made-up vessels on the invented sea to a Parquet file, and what occurs in them beside it.
 
     python data/maritime.py --events 20000000 --out maritime.parquet
-    python data/maritime.py --events 16000 --vessels 36 --seed 3 --out data/maritime_sample.parquet    # the sample
+    python data/maritime.py --events 25000 --vessels 50 --seed 9 --out data/maritime_sample.parquet    # the sample
 
 `wayeb_py.simulate.maritime` says how they move; `wayeb data generate maritime` does the same from an
 installed package.

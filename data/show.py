@@ -33,7 +33,7 @@ def show(path: str, n_rows: int) -> None:
 
 
 def as_text(value: object) -> str:
-    """A value as a cell shows it: nothing for what is missing, times by day and second."""
+    """A value as a cell shows it: nothing for a missing one, times by day and second."""
     if isinstance(value, datetime.datetime):
         return f"{value:%m-%d %H:%M:%S}"
     return "" if value is None else f"{value}"

@@ -2,8 +2,8 @@
 
     text → parse → tree → check → meaning
 
-`read` does all of it for files and what they include. Everything is imported when it is first asked for: whoever
-needs only the classes of `meaning` does not pay for the parser.
+`read` does all of it for files and what they include. Everything is imported at its first use: code that needs only the
+classes of `meaning` does not pay for the parser.
 """
 
 from __future__ import annotations

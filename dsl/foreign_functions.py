@@ -1,6 +1,6 @@
 """Functions of other languages, and what to write instead; the names of the older prefix form.
 
-The parser meets them as text that it cannot read, the checker as calls of functions that nobody declared.
+The parser meets them as text that it cannot read, the checker as calls of functions that do not exist.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """The functions of the language, each declared once: its arguments, its result, what it needs, what it says.
 
-From here come how a call looks in messages, how many arguments it may have, which part of the tree it becomes, and the
-table in the language reference. The checker adds what is particular to the arguments of a function
-(`semantics/calls/`), the engine how it is evaluated, both by its name; tests hold the three to each other. A class for
-each function with methods for all of it was not taken: the language knows no evaluation.
+This table says how a call looks in messages, how many arguments it may have, and which part of the tree it becomes; the
+language reference prints it. The checker adds what is particular to the arguments of a function (`semantics/calls/`),
+the engine how it is evaluated, both by its name; tests hold the three to each other. A class for each function with
+methods for all of it was not taken: the language knows no evaluation.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Function:
     """One way to call a function; a function of two ways, such as `distance`, is declared twice.
 
     `becomes` is the part of the tree that it makes of its arguments; None where the checker works it out. In a pair a
-    function of one entity's event takes `a` or `b` first, which `whose` says of it: `both` where it may be left out,
-    `nobody` where it cannot be asked there.
+    function of one entity's event takes `a` or `b` first, and `whose` says how: `both` where the call may leave it out,
+    `neither` where a pair cannot ask the function.
     """
 
     name: str
@@ -57,12 +57,12 @@ class Function:
     needs: tuple[Need, ...] = ()
     becomes: type[Any] | None = None
     more: bool = False  # the last argument may come again and again
-    whose: Literal["", "one", "both", "nobody"] = ""
-    otherwise: Mapping[int, str] = field(default_factory=dict)  # what is meant by another number of arguments
+    whose: Literal["", "one", "both", "neither"] = ""
+    otherwise: Mapping[int, str] = field(default_factory=dict)  # the remedy for another number of arguments
 
     @property
     def of_several(self) -> bool:
-        """Whether it is asked of the two of a pair or of members of a rule, and never of one event."""
+        """Whether it asks about the two of a pair or about members of a rule, and never about one event."""
         return "several entities" in self.needs or "members of a rule" in self.needs
 
     def accepts(self, n_arguments: int) -> bool:
@@ -140,7 +140,7 @@ FUNCTIONS: tuple[Function, ...] = (
         METRES,
         ("position", "previous event"),
         p.Moved,
-        whose="nobody",
+        whose="neither",
     ),
     Function(
         "held",
@@ -238,7 +238,7 @@ FUNCTIONS: tuple[Function, ...] = (
         SECONDS,
         ("other patterns",),
         p.Since,
-        whose="nobody",
+        whose="neither",
     ),
     Function(
         "distance",
@@ -350,6 +350,6 @@ def function_of(part: Any) -> Function | None:
 
 
 def needs(part: Any, what: Need) -> bool:
-    """Whether a part of the tree needs the position, the previous event, …, itself and not by what it holds."""
+    """Whether a part of the tree itself needs the position, the previous event, …, not counting what it holds."""
     function = _BY_PART.get(type(part))
     return function is not None and what in function.needs

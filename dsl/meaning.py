@@ -1,24 +1,24 @@
 """What a checked file means: the tree that `check` returns and the engine compiles.
 
-Here every name is resolved (`let` is gone), every predicate is typed, every unit is converted, `x in a..b` and `x
-in {…}` are comparisons, and regexes have predicates as letters. The tree that mirrors the text is in `tree.py`;
-keeping the two apart costs a translation and saves every later pass from asking what a name might be.
+Here every name is resolved (`let` is gone), every predicate is typed, every unit is converted, `x in a..b` and `x in
+{…}` are comparisons, and regexes have predicates as letters. The tree that mirrors the text is in `tree.py`; keeping
+the two apart costs a translation and saves every later pass from guessing at names.
 
 All classes are frozen and compare by meaning: spans do not count. Those that nest compare, hash and pickle without
 recursion (`node.py`).
 
 The values and predicates that letters are made of are in `predicates.py`, rules and facts in `rules.py`; both are names
-of this module too, so that one asks for `m.Compare`, `m.Letter` and `m.Rule` alike.
+of this module too, so that callers write `m.Compare`, `m.Letter` and `m.Rule` alike.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
 from wayeb_py.dsl.node import NOWHERE as NOWHERE
-from wayeb_py.dsl.node import Node, Spanned, node
+from wayeb_py.dsl.node import Node, Spanned, node, record
 from wayeb_py.dsl.predicates import *  # noqa: F403
 from wayeb_py.dsl.predicates import Attribute, Kind, Predicate, Role
 from wayeb_py.dsl.rules import *  # noqa: F403
@@ -89,7 +89,7 @@ Regex = Letter | Sequence | Union | Intersection | Complement | Iteration | Skip
 # Declarations.
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Window:
     """`within`: last and first event at most `seconds` apart, or at most `events` events; one of them is None."""
 
@@ -97,9 +97,9 @@ class Window:
     events: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Stream:
-    """Where key, time and position are, how ties and lateness are treated, and what is known of the attributes.
+    """Where key, time and position are, how ties and lateness are treated, and the facts about the attributes.
 
     `time_unit` is None where the time is a timestamp. A file without a stream block has `key` and `time` None: the
     command line names them.
@@ -123,13 +123,12 @@ class Stream:
         return next((attribute for attribute in self.attributes if attribute.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Knowledge(Spanned):
     """`points`, `lines` or `areas` NAME from a file; the path is relative to the .sre file that declares it.
 
-    One that was `given` by whoever runs the patterns stands in the place of the file's own, and may be anywhere.
-    `name_column` is the column or property that is the name of a place, where the file says which, or where it was
-    given with the file (`given_name`).
+    The caller's own places (`given`) replace the file's, and may be anywhere. `name_column` is the column or property
+    that is the name of a place, where the file says which, or where it was given with the file (`given_name`).
     """
 
     name: str
@@ -141,7 +140,7 @@ class Knowledge(Spanned):
     given_name: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Lookup(Spanned):
     """`lookup NAME from FILE`: a table by place and time, whose columns are the attributes `NAME.column`.
 
@@ -157,7 +156,7 @@ class Lookup(Spanned):
     given: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class EachPair:
     """`for each [ordered] pair a, b in vessels within 1 km fresh 10 min [projected]`.
 
@@ -174,7 +173,7 @@ class EachPair:
     projected: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Pattern(Spanned):
     """A named regex with its window and the columns of the last event that its detections carry.
 
@@ -197,7 +196,7 @@ class Pattern(Spanned):
     silence_of: Role | None = None  # of a pair: who sends nothing; None for both
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Expected:
     """A detection that a test asks for: at which event, and from which if it says so."""
 
@@ -205,7 +204,7 @@ class Expected:
     start: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Example(Spanned):
     """A `test` block: each attribute's values, one an event (None is missing), times in seconds, and detections.
 
@@ -223,7 +222,7 @@ class Example(Spanned):
     ends_s: Fraction | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Meaning:
     """All that one or more .sre files say together, and the warnings on the way.
 
@@ -250,7 +249,7 @@ class Meaning:
         return next((stream for stream in self.streams if stream.name == pattern.stream), self.stream)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Signature:
     """How a user's function is called from a pattern; a predicate has no result kind."""
 

@@ -1,10 +1,11 @@
 """The meaning of pattern files becomes JSON, and comes back as the same tree.
 
-What is kept is the checked tree and not the text of the files: patterns that a program selected, or whose stream block
-was overruled on the command line, have no text of their own. A pickle would be shorter and would run whatever it holds.
+The JSON holds the checked tree and not the text of the files: patterns that a program selected, or whose stream block
+was overruled on the command line, have no text of their own. A pickle would be shorter, but reading it would run
+whatever it holds.
 
-A tree may be 500 levels high, and a parser of JSON recurses: so it is kept flat, as steps of a stack machine, parts
-first. A step is a value as it is, or a pair of what to make and of what:
+A tree may be 500 levels high, and a parser of JSON recurses: so the tree is kept flat, as steps of a stack machine,
+parts first. A step is a value as it is, or a pair of what to make and of what:
 
     ["/", "a/3"] a fraction, in hexadecimal     ["()", n] a tuple of the last n     ["source", n] the text of a number
     ["Letter", n] a part of the tree, of the last n, which are the fields that `fields` names

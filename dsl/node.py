@@ -1,8 +1,11 @@
 """Frozen trees that may be 500 levels high: equality, hash, repr and pickle without recursion.
 
-A plain frozen dataclass compares, hashes and pickles itself by recursion, about four interpreter levels for each
-level of the tree, and Python's limit of 1,000 is reached at a height of 250. Raising that limit would change it for
-the whole process of whoever imports this package; walking with a list costs a little speed and has no limit.
+A plain frozen dataclass compares, hashes and pickles itself by recursion, about four interpreter levels for each level
+of the tree, and Python's limit of 1,000 is reached at a height of 250. Raising that limit would change it for the whole
+process of every user of this package; walking with a list costs a little speed and has no limit.
+
+The type checker is what keeps these classes frozen. Python's own `frozen` compiles two more functions for each class,
+and there are over a hundred classes: at every start that took as long as reading and compiling a small file.
 """
 
 from __future__ import annotations
@@ -84,15 +87,24 @@ class Node:
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
 def node(cls: type[_Class]) -> type[_Class]:
     """A frozen dataclass that leaves equality, hash and repr to `Node`."""
-    return dataclass(frozen=True, slots=True, eq=False, repr=False)(cls)
+    # A dataclass without a docstring gets its signature as one, which takes as long as all else.
+    cls.__doc__ = cls.__doc__ or cls.__name__
+    return dataclass(slots=True, eq=False, repr=False)(cls)
+
+
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+def record(cls: type[_Class]) -> type[_Class]:
+    """A frozen dataclass of a small height, with equality, hash and repr by its fields."""
+    return dataclass(slots=True, unsafe_hash=True)(cls)
 
 
 NOWHERE = Span(0, 0)
 
 
-@dataclass(frozen=True, slots=True, eq=False, repr=False)
+@node
 class Spanned:
-    """What stands somewhere in a text. Where does not count: two that differ in nothing else are equal."""
+    """A node that stands somewhere in a text. The place does not count: two nodes that differ in nothing else are
+    equal."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False, kw_only=True)
 

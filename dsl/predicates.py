@@ -8,32 +8,33 @@ exactly, as fractions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
-from wayeb_py.dsl.node import Node, Spanned, node
+from wayeb_py.dsl.node import Node, Spanned, node, record
 
 Kind = Literal["number", "text", "bool", "time"]
 
 Role = str
-"""Whose event, or row, is asked: `a` or `b` of a pair, whatever the file calls them, or a member of a rule by its
-name."""
+"""Whose event, or row, a value belongs to: `a` or `b` of a pair, whatever the file calls them, or a member of a rule by
+its name."""
 
 # Values of one event.
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Attribute(Spanned):
-    """A column of the events; `kind` is None where neither the stream block nor its use tells it: the data does."""
+    """A column of the events; `kind` is None where neither the stream block nor its use reveals it: then the data
+    do."""
 
     name: str
-    # What is known of it beside its name: two mentions are one attribute whether or not one of them tells the kind.
+    # Facts about it beside its name: two mentions are one attribute whether or not one of them shows the kind.
     kind: Kind | None = field(compare=False, repr=False)
     unit: str | None = field(default=None, compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Constant:
     """A literal: numbers as exact fractions, times as seconds since 1970 UTC.
 
@@ -71,24 +72,24 @@ class Held(Node):
     operand: Value | Predicate
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Elapsed:
     """Seconds since this entity's previous event; missing at the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Moved:
     """Metres from this entity's previous event; missing at the first."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Hour:
     """Hour of the day, 0 to 24 with its fraction, of the event's time in a zone such as `Europe/Athens`."""
 
     zone: str
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Point:
     """A place written as longitude and latitude in degrees."""
 
@@ -96,7 +97,7 @@ class Point:
     lat: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Places:
     """Background knowledge by its name, one entry of it (`port["Brest"]`), or the row that `for each` is at."""
 
@@ -105,14 +106,14 @@ class Places:
     each: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Distance:
     """Metres from the event's position."""
 
     to: Point | Places
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class PlaceColumn:
     """A column of the row that `for each` is at, such as `p.limit`."""
 
@@ -130,7 +131,7 @@ class FunctionCall(Node):
     kind: Kind
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Since:
     """`since(P)`: seconds since P was last detected for this entity, 0 at that event; missing before the first.
 
@@ -142,7 +143,7 @@ class Since:
 
 
 # Values of a pair. At an event of the pair at time t, pa and pb are the newest events of a and b up to it. The rows of
-# a rule's members are asked in the same words.
+# a rule's members take the same words.
 
 
 @node
@@ -153,19 +154,19 @@ class Of(Node):
     operand: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Age:
     """`age(a)`: seconds from the time of pa to t."""
 
     role: Role
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Separation:
     """`distance(a, b)`: metres between the two; this and the following are measured after `projected` moved them on."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Bearing:
     """`bearing(a, b)`: degrees from the one to the other, 0 to 360 from north."""
 
@@ -173,22 +174,22 @@ class Bearing:
     target: Role
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Closing:
     """`closing(a, b)`: metres a second by which the distance shrinks."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Cpa:
     """`cpa(a, b)`: metres between the two at their closest point of approach, if both keep speed and course."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Tcpa:
     """`tcpa(a, b)`: seconds until then; 0 where it is past."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Apart:
     """`distance(x, y)` in a rule: metres between the positions of two members' rows; missing where one has none."""
 
@@ -207,12 +208,12 @@ Value = (
 Comparator = Literal[">", ">=", "<", "<=", "=", "!="]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Always:
     """`any`, `true`."""
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Never:
     """`none`, `false`."""
 
@@ -233,7 +234,7 @@ class Missing(Node):
     operand: Value
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Near:
     """The position is at most so many metres from one of the places."""
 
@@ -241,21 +242,21 @@ class Near:
     distance_m: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Inside:
     """The position is inside one of the areas, or on a border."""
 
     places: Places
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Crossed:
     """`crossed(zone)`: the way from the entity's previous position to this one touches an area, or crosses a line."""
 
     places: Places
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Passed:
     """`passed(buoy, 500 m)`: that way comes so near to one of the places."""
 
@@ -263,7 +264,7 @@ class Passed:
     distance_m: Fraction
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Detected:
     """`detected(P)`: P is detected at this event, of the same entity and stream; `each` as in `Since`."""
 
@@ -271,7 +272,7 @@ class Detected:
     each: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Reports:
     """`reports(a)`: the event of the pair is one of a."""
 

@@ -1,7 +1,7 @@
 """Files become their meaning: read, followed through their includes, parsed and checked.
 
-An included file is read once, whoever asks for it and however often; its declarations come before those of the file
-that includes it. A pattern file cannot reach outside its own folder unless the caller allows it.
+An included file is read once, however many files include it; its declarations come before those of the file that
+includes it. A pattern file cannot reach outside its own folder unless the caller allows it.
 """
 
 from __future__ import annotations

@@ -12,11 +12,11 @@ stream calls them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from fractions import Fraction
 from typing import Literal
 
-from wayeb_py.dsl.node import Spanned
+from wayeb_py.dsl.node import Spanned, record
 from wayeb_py.dsl.predicates import Attribute, Kind, Predicate
 from wayeb_py.errors import SourceText
 
@@ -27,7 +27,7 @@ matches of a rule, those of a kept rule while they are valid, or facts."""
 Op = Literal["+", "-"]
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Facts(Spanned):
     """`facts NAME(column, …) from "FILE"`, or `from changes STREAM`: a table that rules join.
 
@@ -44,7 +44,7 @@ class Facts(Spanned):
     given: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Member(Spanned):
     """`x: NAME`: one row of what NAME stands for, in every match.
 
@@ -72,7 +72,7 @@ class Member(Spanned):
         return self.over not in ("kept", "facts")
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Condition(Spanned):
     """One of the predicates that `and` joins; `text` is what the file writes, of which it may be a part.
 
@@ -83,7 +83,7 @@ class Condition(Spanned):
     text: str = field(default="", compare=False, repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Unless(Spanned):
     """`unless i: Inspection where …`: there is no choice of rows for its members for which its conditions hold."""
 
@@ -91,7 +91,7 @@ class Unless(Spanned):
     conditions: tuple[Condition, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RuleColumn:
     """A column that a rule emits: its name, whose it is, and what the rows of that member call it."""
 
@@ -102,7 +102,7 @@ class RuleColumn:
     unit: str | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class Rule(Spanned):
     """A choice of one row for each member for which the conditions hold and no `unless` does.
 
@@ -133,7 +133,7 @@ class Rule(Spanned):
 # Tests.
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class GivenRow:
     """A row of a test: of what the member ranges over, its values (None is missing) and its times in seconds.
 
@@ -147,11 +147,11 @@ class GivenRow:
     op: Op = "+"
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class ExpectedMatch:
     """A match that a test asks for: the row of each member by its number, and the times that it says.
 
-    `op` is told of a kept rule.
+    Only a kept rule has an `op`.
     """
 
     rows: tuple[int, ...]
@@ -161,7 +161,7 @@ class ExpectedMatch:
     op: Op | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@record
 class RuleExample(Spanned):
     """A `test` block of a rule: rows of several members, and the matches that they make, all of them and no others."""
 

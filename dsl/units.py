@@ -108,7 +108,7 @@ def units_for(unit: Unit) -> str:
 
 
 def suggest_unit(name: str) -> str | None:
-    """The unit that is probably meant by an unknown one."""
+    """The unit that an unknown name probably means."""
     if name in OTHER_NAMES:
         return OTHER_NAMES[name]
     lowered = name.lower()
@@ -123,7 +123,7 @@ def suggest_unit(name: str) -> str | None:
 def missing_unit(literal: str, unit: Unit) -> str:
     """The hint for a plain number where a quantity is needed: the readings that are likely, each with what it is.
 
-    One example alone would be taken over as it stands: time columns mostly hold seconds, people mostly say minutes.
+    Readers copy a single example as it stands: time columns mostly hold seconds, and people mostly say minutes.
     """
     try:
         value = Fraction(literal)
@@ -141,7 +141,7 @@ def missing_unit(literal: str, unit: Unit) -> str:
 
 
 class WrongQuantity(NamedTuple):
-    """What is wrong with a quantity: the parser raises it as a syntax error, the checker reports it."""
+    """A mistake in a quantity: the parser raises it as a syntax error, the checker reports it."""
 
     message: str
     label: str

@@ -2,18 +2,21 @@
 
 A part is anything that a regex, a predicate or a value is made of, down to attributes, constants and places. What a
 part holds follows from its fields, so a class that `meaning` gains is walked without another line. A method for each
-class (a visitor) was not taken: every caller asks for two or three classes and wants the others passed by.
+class (a visitor) was not taken: every caller asks for two or three classes and skips the others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import is_dataclass, replace
+from functools import cache
 from typing import Any, TypeVar
 
 from wayeb_py.dsl.node import compared_fields
 
 _Part = TypeVar("_Part")
+# Asked for every field of every part, of a few dozen classes.
+_is_part_class: Any = cache(is_dataclass)
 
 
 def parts_of(part: Any) -> list[Any]:
@@ -22,8 +25,8 @@ def parts_of(part: Any) -> list[Any]:
     for name in compared_fields(type(part)):
         value = getattr(part, name)
         if isinstance(value, tuple):
-            found.extend(item for item in value if is_dataclass(item))
-        elif is_dataclass(value):
+            found += [item for item in value if _is_part_class(type(item))]
+        elif _is_part_class(type(value)):
             found.append(value)
     return found
 
@@ -40,8 +43,8 @@ def walk(root: Any) -> Iterator[Any]:
 def transform(root: _Part, change: Callable[[Any], Any]) -> _Part:
     """The tree with every part replaced by what `change` makes of it, innermost first.
 
-    `change` sees a part whose own parts are changed already, and gives it back where it stays as it is. What several
-    places share is changed once.
+    `change` sees a part whose own parts are changed already, and returns it unchanged where it stays as it is. What
+    several places share is changed once.
     """
     made: dict[int, Any] = {}
     waiting: list[tuple[Any, bool]] = [(root, False)]
@@ -68,6 +71,6 @@ def _rebuilt(part: Any, made: dict[int, Any]) -> Any:
             items = tuple(made.get(id(item), item) for item in value)
             if any(new is not old for new, old in zip(items, value, strict=True)):
                 fields[name] = items
-        elif is_dataclass(value) and made[id(value)] is not value:
+        elif _is_part_class(type(value)) and made[id(value)] is not value:
             fields[name] = made[id(value)]
     return replace(part, **fields) if fields else part

@@ -3,8 +3,8 @@
     from wayeb_py.parallel import recognise            # a data frame of events becomes one of detections
     from wayeb_py.parallel import recognise_stream     # the same for a streaming data frame
 
-Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. What travels through Spark does so
-as parcels: whole Arrow tables as bytes, a few rows in all.
+Nothing here adds to what a pattern means: every task feeds a `wayeb_py.Recogniser`. Everything travels through Spark as
+parcels: whole Arrow tables as bytes, a few rows in all.
 
 Each folder knows those above it:
 
@@ -14,7 +14,7 @@ Each folder knows those above it:
     logs/     sources that can be read again from any offset: folders, Kafka topics, replays; when they have to wait
     sinks/    where detections of a stream go
     health/   what a running stream shows: rates, lag, back-pressure, metrics, why it died
-    recovery/ what a restart goes on with: checkpoint, snapshots, versions of patterns, a ledger of batches
+    recovery/ what a restart continues with: checkpoint, snapshots, versions of patterns, a ledger of batches
     batch/    files or a data frame become an output folder, by a plan
     stream/   a log becomes a running stream: the source that plans, the tasks that recognise
     replay/   recorded events are sent again by their own time

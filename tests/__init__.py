@@ -1,1 +1,2 @@
-"""Tests, in the folders of the code. What several folders share lies here; what one shares lies in it."""
+"""Tests, in the folders of the code. Code that several folders share lies here; code that one folder shares lies in
+it."""

@@ -1,8 +1,8 @@
 """Cases as data: a table of a TOML file becomes a file of patterns, its events, and what they should give.
 
-A case names its columns freely and gives them one word an event, `-` for missing. What is not said is a single entity
-`e`, a second between events, and types that follow from the words. The oracle and Arrow get their values by different
-ways from the same words, so that neither trusts the other's rounding.
+A case names its columns freely and gives them one word an event, `-` for missing. The defaults are a single entity `e`,
+a second between events, and types that follow from the words. The oracle and Arrow get their values by different ways
+from the same words, so that neither trusts the other's rounding.
 """
 
 from __future__ import annotations

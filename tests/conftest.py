@@ -28,7 +28,7 @@ STREAMS = [PARALLEL / folder for folder in ("stream", "recovery", "health")]
 LONG = [PARALLEL / "recovery" / "test_kills.py", PARALLEL, Path(__file__).parent / "docs"]  # the longest first
 
 # Continuous integration tries the same cases at every run, so that a case found by chance stops the change that brings
-# it in and no other; `make test` and `make soak` on a machine of one's own draw new ones.
+# it in and no other; `make test` and `make soak` on a developer's machine draw new ones.
 settings.register_profile("same cases", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("same cases")
@@ -78,7 +78,7 @@ Report = TypeVar("Report", pytest.TestReport, pytest.CollectReport)
 
 
 def _must_run(report: Report, file: Path) -> Report:
-    """The report, but that what would be skipped has failed, where nothing on Spark may be skipped."""
+    """The report, with a skip turned into a failure where nothing on Spark may be skipped."""
     if (
         os.environ.get("CI")
         and PARALLEL in file.parents
@@ -121,7 +121,8 @@ def _connector() -> dict[str, str]:
 def broker() -> Iterator[Broker]:
     """A real broker; where it cannot be fetched its tests are skipped."""
     from tools.kafka.broker import Broker
-    from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
+    from tools.kafka.broker_jars import broker_jars
+    from wayeb_py.parallel.spark.jars import MissingJarsError
 
     try:
         broker_jars()

@@ -1,7 +1,7 @@
-"""Every way in which patterns are run: the same events, cut, saved, spread and simulated differently.
+"""Every way of running patterns: the same events, cut, saved, spread and simulated differently.
 
-An engine is a function from a job to what it found, in the oracle's own terms; whoever adds an engine adds it to
-`ENGINES`, and the corpus runs through it.
+An engine is a function from a job to its detections, in the oracle's own terms; a new engine is added to `ENGINES`, and
+the corpus runs through it.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def episodes_of(tables: Iterable[pa.Table]) -> list[Episode]:
 
 
 def in_one_call(job: Job) -> Found:
-    """The whole table at once; it is put in order by the engine."""
+    """The whole table at once; the engine puts it in order."""
     patterns = job.compile()
     found = patterns.recognise(job.table)
     return Found(detections_of([found.to_arrow()], patterns), episodes_of([found.episodes()]))
@@ -145,7 +145,7 @@ def in_one_call(job: Job) -> Found:
 def fed(
     job: Job, cuts: Sequence[int], *, limits: Limits | None = None, workers: int = 1, restored: bool = False
 ) -> Found:
-    """The table in batches that end at the cuts; `restored` goes on from saved bytes after each."""
+    """The table in batches that end at the cuts; `restored` continues from saved bytes after each."""
     patterns = job.compile(limits)
     table, order = job.fed()
     recogniser = wayeb_py.Recogniser(patterns, order=order, episodes=True, workers=workers)
@@ -165,7 +165,7 @@ def fed(
 
 
 def in_chunks(job: Job, cuts: Sequence[int], chunk_rows: int, limits: Limits | None = None) -> Found:
-    """The table in batches, each worked off in chunks of so many rows, with room for as few detections at a time."""
+    """The table in batches, each processed in chunks of so many rows, with room for as few detections at a time."""
     with patch.object(ordered_recogniser, "CHUNK_ROWS", chunk_rows), patch.object(steppers, "OUT_ROOM", chunk_rows):
         return fed(job, cuts, limits=limits)
 

@@ -1,7 +1,7 @@
 """What should be detected: a checked file and a list of events become the detections that the language defines.
 
 It follows the language's definitions word for word and nothing else: every value is computed from the whole word, every
-regex is the set of stretches of the word that it holds, and a detection looks at every start. It is exact where the
+regex is the set of spans of the word that it holds, and a detection looks at every start. It is exact where the
 language is: numbers, literals and times are fractions, and only arithmetic is in 64-bit floats. It shares nothing with
 the engine but the checked tree.
 
@@ -192,7 +192,7 @@ def nearest_float(value: Fraction, bits: int) -> Fraction | float:
 
 
 def calculate(operation: str, operands: Sequence[float]) -> float | None:
-    """Arithmetic in 64-bit floats; division by zero is missing, and so is what is not a number."""
+    """Arithmetic in 64-bit floats; division by zero is missing, and so is a result that is not a number."""
     match operation, operands:
         case "+", (a, b):
             result = a + b
@@ -362,28 +362,28 @@ class Word:
         return COMPARE[comparison.comparator](left, right)
 
 
-# A regex, seen through one word, is the set of stretches that it holds: ends[i] has bit j iff w[i:j] is one of them.
-Stretches = tuple[int, ...]
+# A regex, seen through one word, is the set of spans that it holds: ends[i] has bit j iff w[i:j] is one of them.
+Spans = tuple[int, ...]
 
 
-class Stretcher:
-    """Finds the stretches of a word that a regex holds."""
+class SpanFinder:
+    """Finds the spans of a word that a regex holds."""
 
     def __init__(self, word: Word) -> None:
         self.word, self.n = word, len(word)
-        self.empty: Stretches = tuple(1 << i for i in range(self.n + 1))
-        self.all: Stretches = self.complement((0,) * (self.n + 1))
+        self.empty: Spans = tuple(1 << i for i in range(self.n + 1))
+        self.all: Spans = self.complement((0,) * (self.n + 1))
 
-    def complement(self, of: Stretches) -> Stretches:
-        """The stretches that are not in a set of them."""
+    def complement(self, of: Spans) -> Spans:
+        """The spans outside a set of them."""
         return tuple(((1 << (self.n + 1)) - (1 << i)) & ~ends for i, ends in enumerate(of))
 
-    def union(self, a: Stretches, b: Stretches) -> Stretches:
-        """The stretches in either."""
+    def union(self, a: Spans, b: Spans) -> Spans:
+        """The spans in either."""
         return tuple(x | y for x, y in zip(a, b, strict=True))
 
-    def then(self, a: Stretches, b: Stretches) -> Stretches:
-        """A stretch of the first with one of the second that begins where it ends."""
+    def then(self, a: Spans, b: Spans) -> Spans:
+        """A span of the first with one of the second that begins where it ends."""
         joined = []
         for ends in a:
             reached = 0
@@ -393,8 +393,8 @@ class Stretcher:
             joined.append(reached)
         return tuple(joined)
 
-    def repeated(self, body: Stretches, at_least: int, at_most: int | None) -> Stretches:
-        """So many stretches of the body, one after the other."""
+    def repeated(self, body: Spans, at_least: int, at_most: int | None) -> Spans:
+        """So many spans of the body, one after the other."""
         power = self.empty
         for _ in range(at_least):
             power = self.then(power, body)
@@ -404,32 +404,32 @@ class Stretcher:
             total = self.union(total, power)
         return total
 
-    def stretches(self, regex: m.Regex) -> Stretches:
-        """The stretches of the word that are in a regex."""
+    def spans(self, regex: m.Regex) -> Spans:
+        """The spans of the word that are in a regex."""
         match regex:
             case m.Letter():
                 return *(self.word.holds(regex.predicate, i) << (i + 1) for i in range(self.n)), 0
             case m.Sequence():
-                return self.in_turn([self.stretches(part) for part in regex.parts])
+                return self.in_turn([self.spans(part) for part in regex.parts])
             case m.Union():
-                found: Stretches = (0,) * (self.n + 1)
+                found: Spans = (0,) * (self.n + 1)
                 for part in regex.parts:
-                    found = self.union(found, self.stretches(part))
+                    found = self.union(found, self.spans(part))
                 return found
             case m.Intersection():
                 found = self.all
                 for part in regex.parts:
-                    found = tuple(x & y for x, y in zip(found, self.stretches(part), strict=True))
+                    found = tuple(x & y for x, y in zip(found, self.spans(part), strict=True))
                 return found
             case m.Complement():
-                return self.complement(self.stretches(regex.body))
+                return self.complement(self.spans(regex.body))
             case m.Iteration():
-                return self.repeated(self.stretches(regex.body), regex.at_least, regex.at_most)
+                return self.repeated(self.spans(regex.body), regex.at_least, regex.at_most)
             case m.SkipAny():
-                first, *others = (self.stretches(part) for part in regex.parts)
+                first, *others = (self.spans(part) for part in regex.parts)
                 return self.in_turn([first, *(each for other in others for each in (self.all, other))])
             case m.SkipNext():
-                first, *others = (self.stretches(part) for part in regex.parts)
+                first, *others = (self.spans(part) for part in regex.parts)
                 steps = [first]
                 for other in others:
                     steps += [self.complement(self.in_turn([self.all, other, self.all])), other]
@@ -437,8 +437,8 @@ class Stretcher:
             case _:
                 raise AssertionError(f"not a regex: {regex}")
 
-    def in_turn(self, steps: Sequence[Stretches]) -> Stretches:
-        """One stretch of each, one after the other."""
+    def in_turn(self, steps: Sequence[Spans]) -> Spans:
+        """One span of each, one after the other."""
         joined = self.empty
         for step in steps:
             joined = self.then(joined, step)
@@ -456,7 +456,7 @@ def satisfies(window: m.Window | None, word: Word, first: int, last: int) -> boo
 
 def detect(pattern: m.Pattern, word: Word, settings: Settings, answer: Answer) -> None:
     """Adds what one pattern detects in one word."""
-    ends = Stretcher(word).stretches(pattern.regex)
+    ends = SpanFinder(word).spans(pattern.regex)
     episode: list[Detection] = []
     for k in range(len(word)):
         starts = [s for s in range(k + 1) if ends[s] >> (k + 1) & 1 and satisfies(pattern.window, word, s, k)]

@@ -1,8 +1,8 @@
 """What a whole file detects in the events of its streams: patterns of one entity, tiers, silences and pairs together.
 
-Each kind of pattern is the business of `oracle` and `oracle_several`; here is which events each of them is about.
-Patterns of one entity read all events of their stream that are not late for their own entity; silences, pairs, and
-what a pair asks of other patterns, those that are not late for the clock. Nothing is shared with the engine.
+`oracle` and `oracle_several` judge each kind of pattern; this file says which events each of them is about. Patterns of
+one entity read all events of their stream that are not late for their own entity; silences, pairs, and what a pair asks
+of other patterns, those that are not late for the clock. It shares nothing with the engine.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from tests import geodesy
-from tests.oracle import EXACT, TICKS_PER_S, Answer, Arrived, Cell, Column, Settings, Word, detect, words_of
+from tests.oracle import EXACT, TICKS_PER_S, Answer, Arrived, Cell, Column, Detection, Settings, Word, detect, words_of
 from tests.oracle_several import (
     Pairing,
     Sent,
@@ -117,7 +117,7 @@ def expect(
                 if pattern.pair is None and pattern.silence_s is None and meaning.stream_of(pattern).name == name:
                     detect(pattern, FileWord.of(word, patterns, places), own, answer)
         rows += [
-            _row(d.pattern, d.entity, "", d.ts, d.seq, d.start_ts, d.start_seq, own.ticks_per_s)
+            _row(d, d.entity, "", own.ticks_per_s, of_later_tier=_reads_patterns(patterns[d.pattern]))
             for d in answer.detections
         ]
         n_late[name] = answer.n_late
@@ -242,16 +242,20 @@ def _rows_of_pairs(
     again = [Sent(timed.event, timed.stream) for timed in sorted(events, key=lambda timed: timed.arrival)]
     answer = recognise_pairs(flat, again, streams, pairing, places=places)
     return [
-        _row(pattern.name, d.entity[0], d.entity[1], d.ts, d.seq, d.start_ts, d.start_seq, 1)  # type: ignore[index]
+        _row(d, d.entity[0], d.entity[1], 1, of_later_tier=True)  # type: ignore[index]
         for d in answer.detections
     ]
 
 
-def _row(
-    pattern: str, entity: Any, other: Any, ts: Any, seq: int, start_ts: Any, start_seq: int, ticks_per_s: int
-) -> Row:
-    times = Fraction(ts) / ticks_per_s, Fraction(start_ts) / ticks_per_s
-    return Row(pattern, str(entity), str(other), times[0], seq, times[1], start_seq, Fraction(-1))
+def _reads_patterns(pattern: m.Pattern) -> bool:
+    return any(isinstance(part, m.Detected | m.Since) for part in walk(pattern.regex))
+
+
+def _row(d: Detection, entity: Any, other: Any, ticks_per_s: int, *, of_later_tier: bool) -> Row:
+    """A detection that is known at its last event: of a later tier it says so."""
+    ts, start_ts = (Fraction(time) / ticks_per_s for time in (d.ts, d.start_ts))  # type: ignore[arg-type]
+    decided_ts = ts if of_later_tier else Fraction(-1)
+    return Row(d.pattern, str(entity), str(other), ts, d.seq, start_ts, d.start_seq, decided_ts)
 
 
 def _silent(pattern: str, entity: Any, other: Any, one: Any) -> Row:

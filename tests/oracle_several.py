@@ -1,8 +1,8 @@
 """What should be detected where several entities, or time itself, take part: all pairs, all times, no grid.
 
 Each function follows one paragraph of `docs/several.md` and looks at the whole input: the clock decides which events
-count, a pair's events are tried one by one, and a word is cut wherever one of them is not an event of the pair. What a
-regex says of a word is `oracle`'s business: a pair's event is an event whose columns are called `a.speed`, `age(b)`,
+count, a pair's events are tried one by one, and a word is cut wherever one of them is not an event of the pair.
+`oracle` says what a regex means for a word: a pair's event is an event whose columns are called `a.speed`, `age(b)`,
 `distance(a, b)`. Nothing is shared with the engine, and nothing here is quick.
 """
 
@@ -27,7 +27,7 @@ from tests.oracle import (
     Column,
     Event,
     Settings,
-    Stretcher,
+    SpanFinder,
     Word,
     is_missing,
     satisfies,
@@ -155,7 +155,7 @@ def position_of(timed: Timed, streams: Sequence[Stream]) -> tuple[float, float] 
 
 
 def motion_of(timed: Timed, streams: Sequence[Stream]) -> tuple[float, float] | None:
-    """Speed in m/s and course in degrees; None where one is missing. What stands still needs no course."""
+    """Speed in m/s and course in degrees; None where one is missing. An entity that stands still needs no course."""
     stream = streams[timed.stream]
     if stream.motion is None:
         return None
@@ -364,7 +364,7 @@ def recognise_pairs(
 
 
 def move_on(lon: float, lat: float, course: float, way_m: float) -> tuple[float, float]:
-    """Where one comes to by the great circle that leaves in this direction."""
+    """The point at the end of a great circle that leaves in this direction."""
     arc, b, turn = way_m / geodesy.RADIUS_M, math.radians(lat), math.radians(course)
     up = math.sin(b) * math.cos(arc) + math.cos(b) * math.sin(arc) * math.cos(turn)
     ahead = math.cos(b) * math.cos(arc) - math.sin(b) * math.sin(arc) * math.cos(turn)
@@ -374,7 +374,7 @@ def move_on(lon: float, lat: float, course: float, way_m: float) -> tuple[float,
 
 
 def bearing(lon: float, lat: float, other_lon: float, other_lat: float) -> float | None:
-    """The direction in which the great circle to the other leaves, 0 to 360; None to where one is already."""
+    """The direction in which the great circle to the other leaves, 0 to 360; None where both are the same point."""
     if geodesy.haversine_m(lon, lat, other_lon, other_lat) == 0:
         return None
     a, b, turn = math.radians(lat), math.radians(other_lat), math.radians(other_lon - lon)
@@ -426,7 +426,7 @@ def silences(
     found = []
     for word in words:
         times = sorted(other.time_s(k) for other in words if other.entity == word.entity for k in range(len(other)))
-        ends = Stretcher(word).stretches(regex)
+        ends = SpanFinder(word).spans(regex)
         for k in range(len(word)):
             t = word.time_s(k)
             is_last = k == len(word) - 1 or word.time_s(k + 1) > t  # of events at one time only the last is followed
@@ -458,7 +458,7 @@ def pair_silences(
         merged = [timed for timed in events if timed.who in (x, y) and position_of(timed, streams) is not None]
         for word in words_of_pair(events, streams, pairing, x, y, places):
             seen = Word(_Columns(streams, pairing), [Arrived(one, one.e.time_s, None) for one in word], SETTINGS)
-            ends = Stretcher(seen).stretches(pattern.regex)
+            ends = SpanFinder(seen).spans(pattern.regex)
             for k, one in enumerate(word):
                 t = one.e.time_s
                 is_last = [timed for timed in merged if timed.time_s <= t][-1] is one.e

@@ -1,4 +1,4 @@
-"""Files and rows that somebody else may put where events are read, each with what is said of it.
+"""Files and rows that a foreign writer may put where events are read, each with its message.
 
 One list for all ways in: a run, a folder that is watched, a topic. Around each there are good events, which are
 recognised as if it were not there.
@@ -118,7 +118,7 @@ def damaged_page() -> bytes:
 
 
 def index_outside() -> bytes:
-    """An index that points far outside its dictionary: whoever follows it reads somebody else's memory."""
+    """An index that points far outside its dictionary: following it would read foreign memory."""
     ids = pa.DictionaryArray.from_arrays(pa.array([0, 1_000_000], pa.int32()), pa.array(["p", "q"]), safe=False)
     return arrow(pa.table({"id": ids, "ts": [1, 2], "v": [60.0, 60.0]}))
 

@@ -1,8 +1,8 @@
 """Waiting in tests: asks until there is an answer, and fails with a sentence when none comes in time.
 
-The deadline only says when a test gives up, so it is long enough for a machine that is busy with much else; how fast
-something is no test asks. A test that can be told (a pipe, a joined thread, a descriptor of a process) waits for that
-instead.
+The deadline only says when a test gives up, so it is long enough for a machine that is busy with much else; no test
+asks how fast something is. A test that can be notified (a pipe, a joined thread, a descriptor of a process) waits for
+that instead.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Many small cases become few large jobs: entities of one table, patterns of one file, each with its case's name.
 
 Starting a job of Spark's takes longer than any case. Cases are put together where one stream block serves them and key,
-time and the columns that the block names have one type; other columns and `let`s get names of their own. A case is
-then answered by its own patterns' detections of its own entities; what the patterns find elsewhere is of no interest.
+time and the columns that the block names have one type; other columns and `let`s get names of their own. A case's own
+patterns then answer it, in its own entities; what the patterns find elsewhere does not matter.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Pool:
 
     def compile(self) -> wayeb_py.Patterns:
         text = self.head + "\n".join(self.texts)
-        # A case that is taken as it arrives without a lateness has one of 0: in files that has to be said.
+        # A case without a lateness that is taken as it arrives has one of 0: in files it has to be written.
         lateness_s = 0 if self.arrival and "lateness" not in self.head else None
         return wayeb_py.compile(text, longest=self.longest, lateness_s=lateness_s)
 

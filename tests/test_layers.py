@@ -8,12 +8,14 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent.parent
+MOST_FILES, MOST_LINES = 16, 500
 STANDARD = set(sys.stdlib_module_names)
 # Links inside wayeb_py/, whose files are read where they really are; and what benchmarks download.
 NOT_OF_A_LAYER = {"wayeb_py": {"dsl", "parallel"}, "benchmarks": {"data"}}
@@ -57,6 +59,15 @@ def test_every_layer_has_files_to_look_at() -> None:
     assert all(files_of(layer) for layer in ("dsl", "wayeb_py", "parallel"))
 
 
+@pytest.mark.parametrize("layer", ["dsl", "wayeb_py", "parallel", "benchmarks", "tools"])
+def test_a_folder_is_small_enough_to_be_read_at_a_glance_and_so_is_a_file(layer: str) -> None:
+    files = [path.relative_to(ROOT) for path in files_of(layer)]
+    in_folder = Counter(str(path.parent) for path in files if path.name != "__init__.py")
+    assert {folder: n for folder, n in in_folder.items() if n > MOST_FILES} == {}
+    lines = {str(path): len((ROOT / path).read_text().splitlines()) for path in files}
+    assert {path: n for path, n in lines.items() if n > MOST_LINES} == {}
+
+
 def test_the_language_needs_only_pyparsing_and_the_errors() -> None:
     assert strangers("dsl", ("pyparsing", "wayeb_py.errors", "wayeb_py.dsl")) == []
 
@@ -65,7 +76,7 @@ SYNTAX = "wayeb_py.dsl.syntax"
 
 
 def test_the_parser_does_not_know_the_printer() -> None:
-    """Nor anything that prints: what the parser reads, and what it says of mistakes, depends on the text alone."""
+    """Nor anything that prints: what the parser reads, and its messages, depend on the text alone."""
     printing = {"printer.py", "format.py", "prefix.py"}  # `prefix` formats the older form once it has read it
     found = [
         f"{path.name}:{line} imports {name}"
@@ -77,7 +88,7 @@ def test_the_parser_does_not_know_the_printer() -> None:
 
 
 def test_the_checker_knows_the_tree_and_not_how_it_was_parsed() -> None:
-    """So it neither raises nor catches syntax errors: what is wrong with a meaning is reported."""
+    """So it neither raises nor catches syntax errors: it reports what is wrong with a meaning."""
     found = [
         f"{path.name}:{line} imports {name}"
         for path in (ROOT / "dsl/semantics").rglob("*.py")
@@ -111,7 +122,9 @@ def test_the_kernels_see_only_arrays_and_each_other() -> None:
     for path in paths:
         names = [name for _, name in imports_of(path) if name.split(".")[0] not in STANDARD]
         assert [
-            name for name in names if not is_below(name, "numpy", "numba", "wayeb_py.kernels.cache", *kernels)
+            name
+            for name in names
+            if not is_below(name, "numpy", "numba", "llvmlite", "wayeb_py.kernels.cache", *kernels)
         ] == [], path
 
 
@@ -253,7 +266,7 @@ def test_only_the_clock_asks_the_machine_for_the_time(layer: str) -> None:
 
 
 @pytest.mark.parametrize("layer", ["dsl", "wayeb_py", "parallel", "tests", "benchmarks", "data"])
-def test_nobody_imports_a_layer_under_its_bare_name(layer: str) -> None:
+def test_no_file_imports_a_layer_under_its_bare_name(layer: str) -> None:
     bare = [
         f"{path.relative_to(ROOT)} imports {name}"
         for path in files_of(layer)

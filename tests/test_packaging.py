@@ -1,4 +1,4 @@
-"""What is installed: exactly the folders that hold code, under one name, and nothing generic."""
+"""The installation: exactly the folders that hold code, under one name, and nothing generic."""
 
 from __future__ import annotations
 

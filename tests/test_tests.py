@@ -1,4 +1,4 @@
-"""Rules that tests themselves keep: each asserts, none gives up in silence, and each is found where its code is."""
+"""Rules that tests themselves keep: each asserts, none gives up silently, and each lies where its code is."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ OF_TESTS = [(path, function) for path, function in FUNCTIONS if function.name.st
 
 
 def own_parts(node: ast.AST) -> Iterator[ast.AST]:
-    """What is in a function, but not in functions inside it."""
+    """The parts of a function, but not those of functions inside it."""
     for child in ast.iter_child_nodes(node):
         if not isinstance(child, Function | ast.Lambda):
             yield child
@@ -33,7 +33,7 @@ def own_parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def called(function: ast.FunctionDef) -> set[str]:
-    """The names of what it calls, without what they are of."""
+    """The names of the functions that it calls, without what stands before the point."""
     calls = [node.func for node in ast.walk(function) if isinstance(node, ast.Call)]
     return {ast.unparse(call).rpartition(".")[2] for call in calls}
 

@@ -1,1 +1,1 @@
-"""What serves the project and is no part of the product."""
+"""Programs that serve the project and are not part of the product."""

@@ -1,4 +1,4 @@
-"""The commands become a page of the documentation: every argument and option as `--help` tells it.
+"""The commands become a page of the documentation: every argument and option as `--help` prints it.
 
     python -m tools.commands_page            # writes docs/commands.md
 

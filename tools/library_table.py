@@ -2,7 +2,7 @@
 
     python -m tools.library_table            # writes the tables into docs/patterns.md; needs ../shared/data
 
-The files are read by the converters as they are published, patterns whose columns they lack are left out, and the
+The converters read the files as they are published, patterns whose columns they lack are left out, and the
 ports, the coast and the parks are given as `--places`. A test compares the page with what this would write, and others
 compare what is found with formulas that know nothing of automata.
 """

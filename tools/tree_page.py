@@ -19,7 +19,7 @@ from typing import Any
 ROOT = Path(__file__).parent.parent
 PAGE = "tree.md"
 TREES = ("dsl", "wayeb_py", "parallel", "benchmarks", "tools")
-# Links to other trees, and what is made and not written.
+# Links to other trees, and generated files.
 LEFT_OUT = {Path("wayeb_py/dsl"), Path("wayeb_py/parallel"), Path("benchmarks/data"), Path("benchmarks/records")}
 HEAD = """# The tree, one line a file
 

@@ -3,7 +3,7 @@
     patterns = wayeb_py.compile("patterns/fleet.sre")
     patterns.recognise(table)
 
-Names are loaded when they are used: importing the package, and reading or checking patterns, loads no compiled kernels.
+Names are loaded at their first use: importing the package, and reading or checking patterns, loads no compiled kernels.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The clocks of a process, passed in where something depends on them, so that a test supplies its own.
 
-`wall_s` is the time of day, which others set and which may jump; `steady_s` only grows, and is good for durations
+`wall_s` is the time of day, which the system may set forward and back; `steady_s` only grows, and is good for durations
 alone. The time of events is neither: it comes with the events.
 """
 

@@ -1,4 +1,4 @@
-"""What columns are commonly called: the words of this project, and how others spell them."""
+"""The usual names of columns: the words of this project, and how others spell them."""
 
 from __future__ import annotations
 

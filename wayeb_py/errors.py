@@ -1,16 +1,15 @@
 """What went wrong, in the user's words, with a place and, where one is likely right, a remedy.
 
 Four kinds: the pattern is at fault (`PatternError`: all diagnostics of its file at once), the events lack what the
-pattern needs (`EventsError`), a file or a row is at fault (`DataError`), or a limit was reached (`LimitError`). All
-of them hold their facts as attributes and are picklable, since they cross the boundary between a worker and the one
-who waits for it.
+pattern needs (`EventsError`), a file or a row is at fault (`DataError`), or a limit was reached (`LimitError`). All of
+them hold their facts as attributes and are picklable, since they cross the boundary between a worker and the process
+that waits for it.
 
 A diagnostic is rendered as plain text with carets; colour would be lost in a log.
 
-What comes from data and names becomes text that can be printed (`visible`): no line of a log and no terminal takes
-orders from it. A file name with a line end, a key with an escape code, a column that turns the direction of reading are
-shown as what they are, `\\n`, `\\x1b`, `\\u202e`. What is meant for programs (JSON, CSV, Parquet) is written and not
-shown, and stays exact.
+Text from data and names is made printable (`visible`): it gives no orders to a log or a terminal. A file name with a
+line end, a key with an escape code, a column that turns the direction of reading are shown as what they are, `\\n`,
+`\\x1b`, `\\u202e`. Output for programs (JSON, CSV, Parquet) is written and not shown, and stays exact.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ def visible(text: str) -> str:
 
 
 def visible_lines(text: str) -> str:
-    """The same of a text whose lines and tabs are ours."""
+    """The same for a text whose lines and tabs are ours."""
     return _ACTS_IN_LINES.sub(_written, text)
 
 
@@ -44,13 +43,13 @@ def _written(match: re.Match[str]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A stretch of a source's text: character offsets, the end exclusive."""
+    """A part of a source's text: character offsets, the end exclusive."""
 
     start: int
     end: int
 
     def to(self, other: Span) -> Span:
-        """The stretch from this one's start to the other's end."""
+        """The part from this one's start to the other's end."""
         return Span(self.start, other.end)
 
 
@@ -108,7 +107,7 @@ class Diagnostic:
     label: str = ""
     hint: str | None = None
     note: Note | None = None
-    of_arrival: bool = False  # it is so only where events are taken as they arrive: a file is put in order
+    of_arrival: bool = False  # it holds only where events are taken as they arrive: a file is put in order
 
     def render(self) -> str:
         """The diagnostic as text: sentence, place, source line, carets, hint."""
@@ -144,7 +143,7 @@ def _excerpt(source: SourceText, span: Span, label: str, arrow: str) -> list[str
 
 
 class WayebError(Exception):
-    """Every error that this package raises on purpose; `str()` of it is what a user should read."""
+    """Every error that this package raises on purpose; `str()` of it is the message for a user."""
 
 
 class PatternError(WayebError):
@@ -188,7 +187,7 @@ class DataError(WayebError):
 
 
 class UsageError(DataError):
-    """What the caller asked for cannot be meant: a name that no file declares, an output of no known kind."""
+    """The caller's request makes no sense: a name that no file declares, an output of no known kind."""
 
 
 class DamagedError(DataError):
@@ -196,7 +195,7 @@ class DamagedError(DataError):
 
 
 class PassingError(DataError):
-    """What is at fault may be gone the next time: a broker that does not answer, a folder that somebody else uses."""
+    """The cause may be gone the next time: a broker that does not answer, a folder in use by another process."""
 
 
 class LimitError(WayebError):

@@ -4,9 +4,9 @@
     def windy(speed, gust): return gust > 2 * speed
 
 A decorated function gets whole columns as numpy arrays (numbers as float64, text as arrays of str, booleans, times as
-seconds since 1970); with `scalar=True` it gets one event's values and is compiled. A missing operand never reaches
-it: the predicate is false there, the function's result missing. A .sre file can only call what the caller of
-`compile` hands over.
+seconds since 1970); with `scalar=True` it gets one event's values and is compiled. A missing operand never reaches it:
+the predicate is false there, the function's result missing. A .sre file can only call functions that the caller of
+`compile` passes in.
 """
 
 from __future__ import annotations

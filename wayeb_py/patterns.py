@@ -1,6 +1,7 @@
-"""Compiled patterns as users hold them: with what can be done with them, each a call into the layer that does it.
+"""Compiled patterns as users hold them, with everything that users do with them: each method calls the layer that does
+it.
 
-The engine and all that it is made of take `CompiledPatterns`, and know nothing of this.
+The engine and its parts take `CompiledPatterns`, and know nothing of this.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 class Patterns(CompiledPatterns):
     """The patterns of one or several files, compiled."""
 
-    # Reading and checking patterns loads no compiled kernels: what recognises is imported when something is to be.
+    # Reading and checking patterns loads no compiled kernels: the code that recognises is imported at its first use.
 
     def recognise(self, events: Any = None, workers: int = 1) -> Detections:
         """All detections and episodes in a table, whose events are put in the order of time first if they are not.
@@ -34,7 +35,7 @@ class Patterns(CompiledPatterns):
     def on(self, name: str, function: Listener) -> Patterns:
         """Calls a function with each detection of a pattern or a rule, as a row, in the order of decision.
 
-        Whoever recognises with these patterns calls it: `recognise` once all is found, a `Recogniser` at each batch.
+        Every recognition with these patterns calls it: `recognise` once all is found, a `Recogniser` at each batch.
         """
         known = (*self.names, *self.rule_names)
         if name not in known:
@@ -51,18 +52,20 @@ class Patterns(CompiledPatterns):
         return Recogniser(self, **options)
 
     def step(self, events: Any, state: bytes = b"") -> tuple[Detections, bytes]:
-        """The detections of a batch that goes on from a state, and the state after it; no state is the beginning.
+        """The detections of a batch that continues from a state, and the state after it; no state is the beginning.
 
-        What `Recogniser` does, without anything that lives between two batches: for a caller that keeps state itself.
+        What `Recogniser` does, without anything that lives between two batches: for a caller that keeps the state
+        itself.
         """
         recogniser = self.recogniser(saved=state or None)
         return recogniser.feed(events), recogniser.save()
 
     def explain(self, pattern: str | None = None, form: Literal["table", "dot", "mermaid"] = "table") -> str:
-        """What the patterns are compiled to, or one of them, to be printed: letters, symbols, automaton, cost."""
-        from wayeb_py.compiler.explain import explain  # for start-up time
+        """What the patterns and rules, or one of them, are compiled to, as text: letters, symbols, automaton, cost; of
+        a rule its tier, its plan, how long it keeps rows and why."""
+        from wayeb_py.explained.whole_file import explain_file  # for start-up time
 
-        return explain(self, pattern, form)
+        return explain_file(self, pattern, form)
 
     def _repr_html_(self) -> str:
         from wayeb_py.engine.rows.detections import html_table  # for start-up time

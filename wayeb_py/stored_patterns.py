@@ -3,12 +3,12 @@
     {"meaning": …, "limits": …, "longest": …, "automata": …, "functions": …, "files": …} \\n   file   file   …
 
 The meaning is JSON (`meaning_json`), knowledge is kept as the files were, byte by byte, and read by the same readers.
-The same meaning compiles to the same automata everywhere; what they were is kept as a digest and compared, so that a
-release which compiles otherwise is noticed and does not go on with a state that means something else.
+The same meaning compiles to the same automata everywhere. A digest of the automata is kept and compared, so that a
+release that compiles otherwise is noticed and does not continue with a state of another meaning.
 
-A user's functions are code, of which only their names and kinds are here: whoever opens patterns brings them along.
-*Not taken*: a pickle of everything, which whoever can write the file fills with code of his own; the automata as
-arrays, which saves a second at a start and has to be checked state by state.
+A user's functions are code; the text holds only their names and kinds, and the caller brings them along when it opens
+the patterns. *Not taken*: a pickle of everything, which could carry any code of its writer; the automata as arrays,
+which saves a second at a start and has to be checked state by state.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def open_stored(data: bytes, functions: Mapping[str, UserFunction]) -> Patterns:
 
 
 def functions_of(data: bytes) -> list[str]:
-    """The names of the functions that stored patterns want to be given."""
+    """The names of the functions that the caller must give to stored patterns."""
     try:
         return list(json.loads(data.partition(b"\n")[0])["functions"])
     except (ValueError, LookupError, TypeError) as error:
@@ -72,7 +72,7 @@ def _open(data: bytes, functions: Mapping[str, UserFunction]) -> tuple[Patterns,
     if {name: _signature(f) for name, f in functions.items()} != head["functions"]:
         raise DamagedError("the stored patterns call other functions than those that are stored with them")
     meaning = read_meaning(head["meaning"])
-    with tempfile.TemporaryDirectory(prefix="wayeb-places-") as folder:  # nobody else's to look into
+    with tempfile.TemporaryDirectory(prefix="wayeb-places-") as folder:  # private to this class
         paths: dict[str, Path] = {}
         begin = 0
         for number, (name, suffix, size) in enumerate(head["files"]):
@@ -86,7 +86,7 @@ def _open(data: bytes, functions: Mapping[str, UserFunction]) -> tuple[Patterns,
 
 
 class _StoredKnowledge(KnowledgeBase):
-    """Knowledge whose files are not where the pattern files say, but where they were brought to."""
+    """Knowledge whose files lie where they were unpacked, and not where the pattern files say."""
 
     def __init__(self, meaning: m.Meaning, paths: Mapping[str, Path]) -> None:
         super().__init__(meaning.knowledge, True, meaning.lookups)

@@ -6,7 +6,7 @@ Numbers of different places (tasks, shards, partitions) add up. Where several gr
 one group counts the events and the others only what they detect (`of_patterns`).
 
 *Not taken*: a record for each of these places, with the sums written out at each: a new number then has to be added in
-six files, and where it is forgotten the sum is wrong without a word.
+six files, and a sum that forgets it is silently wrong.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class Tally:
     rows: int = 0  # read, those set aside among them
     events: int = 0  # recognised
     detections: Counter[str] = field(default_factory=Counter)  # by pattern
-    episodes: int | None = 0  # None where nobody joins detections to episodes
+    episodes: int | None = 0  # None where the run joins no detections to episodes
     late: int = 0
-    late_for_clock: int = 0  # set aside for what looks at all entities; those that are late for their own among them
-    recognised_before: int = 0  # by the run whose state this one goes on from
+    late_for_clock: int = 0  # late for operators that look at all entities; those late for their own among them
+    recognised_before: int = 0  # by the run whose state this one continues
     duplicates: int = 0
     bad: Counter[str] = field(default_factory=Counter)  # rows that are no events, by reason
     unreadable: Counter[str] = field(default_factory=Counter)  # values, by column
@@ -42,7 +42,7 @@ class Tally:
 
     @property
     def set_aside(self) -> int:
-        """Rows and events that nobody recognised."""
+        """Rows and events that were not recognised."""
         return self.late + self.recognised_before + self.bad.total()
 
     @property

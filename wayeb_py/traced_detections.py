@@ -35,7 +35,7 @@ class TracedDetections(Detections):
     ) -> MapPage:
         """The detections on a map, written to a path if one is given; a notebook shows it.
 
-        `name` is the column with the entities' names, which is guessed otherwise.
+        `name` is the column with the entities' names; without it, the map guesses.
         """
         from wayeb_py.view.draw import draw_table, patterns_of_one_stream  # for start-up time
         from wayeb_py.view.notebook import MapPage  # for start-up time
@@ -53,7 +53,7 @@ class TracedDetections(Detections):
         from wayeb_py.run.whole_table import tables_by_stream  # for start-up time
         from wayeb_py.why.entity_words import words_of  # for start-up time
         from wayeb_py.why.explain import explain_event  # for start-up time
-        from wayeb_py.why.explain_pair import explain_pair_event  # for start-up time
+        from wayeb_py.why.pairs.explain import explain_pair_event  # for start-up time
 
         number = self._index(int(detection)) if isinstance(detection, Integral) else self._find(detection)
         row = self._table.slice(number, 1)
@@ -72,7 +72,8 @@ class TracedDetections(Detections):
         return explain_event(patterns, words, pattern, entity, row.column("ts"), int(seq), place)
 
     def _find(self, detection: Any) -> int:
-        """The number of a row, by what tells detections apart; pandas may change emitted values, as 1 to 1.0."""
+        """The number of a row, by the columns that identify detections; pandas may change emitted values, as 1 to
+        1.0."""
         wanted = detection.to_dict() if hasattr(detection, "to_dict") else detection
         if isinstance(wanted, Mapping) and wanted.keys() == set(self._table.column_names):
             # pandas has NaN where a place is missing

@@ -1,4 +1,5 @@
-"""The experiments by name: what each shows and how long it takes on two cores, so that a run can say what remains."""
+"""The experiments by name: what each shows and how long it takes on two cores, so that a run can say how much
+remains."""
 
 from __future__ import annotations
 
@@ -13,12 +14,12 @@ class CatalogueEntry:
     shows: str
     usual_s: int
     quick_s: int | None = None  # it may have no quick size
-    by_name: bool = False  # quickly only if it is named: all others together take three minutes
-    folder: str = ""  # below this one
+    by_name: bool = False  # quickly only if named: all others together take three minutes
+    folder: str = ""  # below `benchmarks/experiments`
 
     @property
     def module(self) -> str:
-        return ".".join(filter(None, ("benchmarks.experiments", self.folder, self.name)))
+        return ".".join(("benchmarks", "experiments", *filter(None, [self.folder]), self.name))
 
     def seconds(self, size: str) -> int | None:
         """None for the full size, which no one has timed."""
@@ -34,16 +35,32 @@ EXPERIMENTS = (
     CatalogueEntry("end_to_end", "six patterns from Parquet to a file, against reading alone and Polars", 80, 5),
     CatalogueEntry("many_patterns", "48 and 1,000 distinct patterns, against six", 80, 8),
     CatalogueEntry("scaling", "cost against patterns, entities, events, window, share detected", 150, 8),
-    CatalogueEntry("latency", "from an event offered to its detection out, in process", 30, 7),
-    CatalogueEntry("kernel_calls", "a call of a kernel, by the form of its arguments", 25, 12),
-    CatalogueEntry("start_up", "from the command to its first result", 15, 12),
-    CatalogueEntry("resident_memory", "memory of a long run", 40, 3),
+    CatalogueEntry("latency", "from an event offered to its detection out, in process", 30, 7, folder="process"),
+    CatalogueEntry("kernel_calls", "a call of a kernel, by the form of its arguments", 25, 12, folder="process"),
+    CatalogueEntry("start_up", "from the command to its first result", 15, 12, folder="process"),
+    CatalogueEntry("resident_memory", "memory of a long run", 40, 3, folder="process"),
     CatalogueEntry("places", "220 ports for each, against 220 patterns", 60, 7),
     CatalogueEntry("spatial", "inside and near, against shapely", 90, 7),
-    CatalogueEntry("pairs", "three patterns over 5,000 vessels' pairs, against joins and trees", 420, 30, by_name=True),
-    CatalogueEntry("pairs_growth", "cost of pairs against vessels, at sea and in one harbour", 240, 12, by_name=True),
-    CatalogueEntry("silence", "patterns that end in a silence, up to a million entities", 150, 4),
-    CatalogueEntry("tiers", "patterns that read others, against the same over columns", 40, 6, by_name=True),
+    CatalogueEntry(
+        "pairs",
+        "three patterns over 5,000 vessels' pairs, against joins and trees",
+        420,
+        30,
+        by_name=True,
+        folder="several",
+    ),
+    CatalogueEntry(
+        "pairs_growth",
+        "cost of pairs against vessels, at sea and in one harbour",
+        240,
+        12,
+        by_name=True,
+        folder="several",
+    ),
+    CatalogueEntry("silence", "patterns that end in a silence, up to a million entities", 150, 4, folder="several"),
+    CatalogueEntry(
+        "tiers", "patterns that read others, against the same over columns", 40, 6, by_name=True, folder="several"
+    ),
     CatalogueEntry(
         "railway", "the Train Benchmark's repairs, against DuckDB, SQLite, Polars, CLIPS", 300, 6, True, "rules"
     ),
@@ -107,5 +124,7 @@ EXPERIMENTS = (
         "kafka", "six patterns from a Kafka topic, with the broker's CPU", 120, 37, by_name=True, folder="spark"
     ),
     CatalogueEntry("map_page", "a map of 50,000 points answers", 40, 15),
-    CatalogueEntry("instructions", "instructions of the kernels by event, counted by valgrind: no noise", 80),
+    CatalogueEntry(
+        "instructions", "instructions of the kernels by event, counted by valgrind: no noise", 80, folder="process"
+    ),
 )

@@ -1,7 +1,7 @@
 """Time-ordered Parquet to a detections file, 20 million events of 11 columns, 8 of them needed, 2 threads.
 
-Compared with pyarrow merely reading those columns, which is what a pipeline can hope for, and with the same detections
-written as Polars expressions, which is what an analyst would otherwise do. Of several ways to read and to write
+Compared with pyarrow merely reading those columns, which bounds what a pipeline can reach, and with the same detections
+written as Polars expressions, which is what an analyst would otherwise write. Of several ways to read and to write
 expressions the fastest counts. Start-up is not counted: everything runs warm in this process, in turn.
 """
 
@@ -50,7 +50,7 @@ READERS: dict[str, Callable[[Path, list[str]], int]] = {
 
 
 def fastest(seconds: dict[str, float], kind: str) -> str:
-    """The one of several ways to do a thing that took the least time."""
+    """The fastest of several ways to do the same."""
     return min((name for name in seconds if name.startswith(kind)), key=seconds.__getitem__)
 
 

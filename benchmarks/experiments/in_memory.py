@@ -1,9 +1,9 @@
 """Six fleet patterns over arrays in memory, starts included, one core, against a numpy sum of the same columns.
 
-Analysis: a sum reads every byte once and does nothing with it, so it is what no recogniser can beat. Keys are dense
-already (0 to n-1, 32 bit), because numbering raw keys is a cost of its own. The rates from raw keys stand beside it and
-differ by kind: the fleet's own are integers of a narrow range, which can be looked up directly; the same vehicles are
-given integers scattered over 64 bits as well, and text.
+Analysis: a sum reads every byte once and does nothing with it, so no recogniser can beat it. Keys are dense already (0
+to n-1, 32 bit), because numbering raw keys is a cost of its own. The rates from raw keys stand beside it and differ by
+kind: the fleet's own are integers of a narrow range, which can be looked up directly; the same vehicles also get
+integers scattered over 64 bits, and text.
 """
 
 from __future__ import annotations

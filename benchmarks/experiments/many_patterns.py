@@ -1,7 +1,7 @@
 """48 and 1,000 distinct patterns against the six, from memory, one core; how long a thousand take to compile.
 
-Analysis: an engine that runs one automaton after another pays for each; what is bounded here is how far the work is
-shared. Answers are checked pattern by pattern against the formulas of `pattern_sets`, at full size.
+Analysis: an engine that runs one automaton after another pays for each; the bound says how far the work is shared.
+Answers are checked pattern by pattern against the formulas of `pattern_sets`, at full size.
 """
 
 from __future__ import annotations

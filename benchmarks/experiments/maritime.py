@@ -1,6 +1,6 @@
 """Six maritime patterns with real polygons, Parquet to a detections file, against pyarrow merely reading, 2 threads.
 
-The columns that are read are the eight that the patterns need. Three of the patterns are checked at full size against
+The experiment reads the eight columns that the patterns need. Three of the patterns are checked at full size against
 shapely and numpy, which know nothing of automata or of the index; the occurrences that the generator has recorded must
 all be found for the others as well.
 """

@@ -4,12 +4,12 @@
 
 Each peer runs in a process of its own (`benchmarks.peers`), one after the other: nothing of one is in another's memory.
 Its detections are compared with ours, as sets of (pattern, entity, time), before its times count; one that differs is
-reported as wrong. What a peer cannot say, or that it is not here, is a line of the table like any other.
+reported as wrong. A peer that cannot express something, or is not installed, gets a line of the table like any other.
 
-*seconds* is the median of warm passes, patterns compiled, from events in memory, in the form that the peer likes best,
-to detections in memory. *cold start* is a whole process, from its start to the six patterns' detections of 1,000 events
-in a file; the median of three. *lines* are those that the user writes: neither blank nor comment, nor what only serves
-the measurement.
+*seconds* is the median of warm passes, patterns compiled, from events in memory, in the peer's best form, to detections
+in memory. *cold start* is a whole process, from its start to the six patterns' detections of 1,000 events in a file;
+the median of three. *lines* are those that the user writes: neither blank nor comment, nor those that only serve the
+measurement.
 """
 
 from __future__ import annotations
@@ -54,13 +54,13 @@ MODULES = (
     "in_clips",
 )
 SMALL = {"quick": 20_000, "usual": 100_000, "full": 200_000}
-AT_ONCE = (OURS, "polars", "duckdb", "re")  # with these the quick size makes do, and with the six
-LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for those that are ready with it in time
+AT_ONCE = (OURS, "polars", "duckdb", "re")  # the quick size uses only these, and the six
+LARGE = {"quick": None, "usual": 2_000_000, "full": 10_000_000}  # for peers that finish it in time
 COLD_EVENTS = 1_000
 COLD_STARTS = {"quick": 1, "usual": 3, "full": 3}
 BUDGET_S = {"quick": 2.0, "usual": 10.0, "full": 20.0}
-IN_TIME = 3  # budgets, for a whole process that goes over the large file once: loading it is in that
-HOPELESS = 20  # budgets, by what it took for the small file: not even tried
+IN_TIME = 3  # budgets, for a whole process with one pass over the large file, loading included
+HOPELESS = 20  # budgets, by the time for the small file: not even tried
 PATIENCE_S = 900  # a peer that takes longer is reported as failed
 
 Detections = set[tuple[str, int, int]]
@@ -68,22 +68,22 @@ Detections = set[tuple[str, int, int]]
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a peer's process gave: seconds of each warm pass, processor seconds, and detections, by task."""
+    """The result of a peer's process: seconds of each warm pass, processor seconds, and detections, by task."""
 
     wall_s: float
     seconds: dict[str, list[float]]
     processor_s: dict[str, list[float]]
     detections: dict[str, Detections]
     versions: dict[str, str]
-    reading_s: float | None  # what reading alone takes, where it is within the clock
+    reading_s: float | None  # the time of reading alone, where the clock includes it
 
 
 class FailedError(Exception):
-    """A peer's process ended in an error; the text is the last that it said."""
+    """A peer's process ended in an error; the text is its last output."""
 
 
 class TooSlowError(FailedError):
-    """It was not ready in time."""
+    """The peer did not finish in time."""
 
 
 def forms() -> list[Form]:
@@ -93,12 +93,12 @@ def forms() -> list[Form]:
 def ask(
     form: Form, command: list[str], n_events: int, tasks: list[str], budget_s: float, patience_s: float = PATIENCE_S
 ) -> Answer:
-    """Runs a peer's process over the events and reads what it left."""
+    """Runs a peer's process over the events and reads its results."""
     with tempfile.TemporaryDirectory() as folder:
         words = [str(events_for(form, n_events)), folder, "--budget-s", str(budget_s), "--tasks"]
         words += [f"{task}={','.join(TASKS[task])}" for task in tasks]
         began = time.perf_counter()
-        # A session of its own: what it started ends with it, or a JVM would go on beside the next peer.
+        # A session of its own: its children end with it, or a JVM would run beside the next peer.
         pipe = subprocess.PIPE
         process = subprocess.Popen(
             [*command, *words], cwd=REPOSITORY, stdout=pipe, stderr=pipe, text=True, start_new_session=True
@@ -155,7 +155,7 @@ def read_detections(folder: Path, task: str) -> Detections:
 
 
 def difference(ours: Detections, theirs: Detections) -> str | None:
-    """What is wrong with their answer, with an example; None if nothing is."""
+    """How their answer is wrong, with an example; None if it is right."""
     absent, extra = ours - theirs, theirs - ours
     if not absent and not extra:
         return None
@@ -197,8 +197,8 @@ class Comparison:
             self.experiment.row(**row, said=f"failed: {fault}")
 
     def is_in_time(self, form: Form, command: list[str], answer: Answer, small: int, large: int) -> bool:
-        """Whether it may be asked about the large file. That is tried: an engine whose every job takes a second would
-        seem too slow by what it takes for the small one."""
+        """Whether the peer may try the large file. The trial decides: an engine whose every job takes a second would
+        seem too slow by its time for the small one."""
         by_small_s = statistics.median(answer.seconds["six"]) * large / small
         if form.name == OURS or by_small_s <= self.budget_s:
             return True
@@ -269,7 +269,7 @@ def main() -> None:
     with experiment.watched():
         again = ask(known[OURS], known[OURS].start(), n_most, ["six"], comparison.budget_s)
     first_s, last_s = (statistics.median(one.seconds["six"]) for one in (comparison.ours[n_most], again))
-    # All others are divided by the first: how far the machine has moved meanwhile is how far they are to be trusted.
+    # All others are divided by the first: how far the machine has moved meanwhile says how far to trust them.
     experiment.report("ours once more after all others, over the first time", last_s / first_s, "x")
     experiment.note("Peers of the JVM read the events as CSV, made from the Parquet file beforehand.")
     experiment.figure(

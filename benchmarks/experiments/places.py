@@ -1,9 +1,9 @@
 """One pattern for each of 220 ports over 5,000 vessels, against the same 220 written as separate patterns.
 
 analysis: the separate patterns measure every event against every port. `for each` asks an index for the ports within
-reach and steps those and the ones under way, so its cost does not grow with the number of ports that are far away.
-Whatever holds of a far port is stepped once for all of them: with as many ports as the World Port Index has, a pattern
-that begins far away costs what one costs that begins nearby.
+reach and steps those and the ones under way, so its cost does not grow with the number of ports that are far away. What
+holds of a far port is stepped once for all of them: with as many ports as the World Port Index has, a pattern that
+begins far away costs the same as one that begins nearby.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ points port from "ports.csv"
 
 
 def make_ports(dice: np.random.Generator, n_ports: int = N_PORTS) -> np.ndarray:
-    """[port, (lon, lat)] along a wavy coast of some 2,000 km, in no neighbour's harbour."""
+    """[port, (lon, lat)] along a wavy coast of some 2,000 km, none in another's harbour."""
     along = np.linspace(0, 1, n_ports)
     lon = -5 + 14 * along * n_ports / N_PORTS + dice.normal(0, 0.02, n_ports)
     lat = 46 + 4 * np.sin(7 * along * n_ports / N_PORTS) + dice.normal(0, 0.02, n_ports)

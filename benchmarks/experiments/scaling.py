@@ -33,7 +33,7 @@ SWING = "pattern Swing := (v > 0.5) ; (v <= 0.5) ; (v > 0.5)"
 
 @dataclass(frozen=True, slots=True)
 class ScalePoint:
-    """One setting: what it is run on, and how many detections there must be."""
+    """One setting: its input, and how many detections there must be."""
 
     varied: str
     at: float

@@ -1,11 +1,11 @@
 """`inside` over 300 areas and `near` a coast, one core, against shapely's STRtree asked for one position at a time.
 
-Analysis: the tree finds the areas whose boxes hold a position and then walks all their vertices; cells know for most
-positions what the answer is, and look at a few edges for the others. A fifth of the positions are within 1 km of a
-border, where it matters. They come in no order, which is the worst for both: events of real entities come from near
-where the last ones came from, and so the rate for positions in order stands beside it, as does the tree asked for all
-at once. Making the index is counted apart. For `near` the tree measures in degrees, which is another answer, so the
-distances are checked against haversines over densified edges and only the time is compared.
+Analysis: the tree finds the areas whose boxes hold a position and then walks all their vertices; cells know the answer
+for most positions, and look at a few edges for the others. A fifth of the positions are within 1 km of a border, where
+it matters. They come in no order, which is the worst for both: events of real entities come from near the last ones, so
+the rate for positions in order stands beside it, as does the tree asked for all at once. Making the index is counted
+apart. For `near` the tree measures in degrees, which is another answer, so the distances are checked against haversines
+over densified edges and only the time is compared.
 """
 
 from __future__ import annotations

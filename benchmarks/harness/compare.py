@@ -1,11 +1,11 @@
 """Two records, or two folders of them, become a list of what became slower or faster beyond the noise.
 
-Noise is what the repeats of both sides show: a change counts when they lie apart (all of one side above all of the
-other; with five of each, one pair in the other order is allowed, which chance does once in a hundred times) and the
-medians differ by more than the tolerance, which is wider where repeats are few. One repeat of a side decides nothing.
+The repeats of both sides show the noise. A change counts when they lie apart (all of one side above all of the other;
+with five of each, one pair in the other order is allowed, which chance does once in a hundred times) and the medians
+differ by more than the tolerance, which is wider where repeats are few. One repeat of a side decides nothing.
 Instruction counts have next to no noise, so there the tolerance alone decides. Times of two machines say nothing about
-the code between them: of those only counts are compared. Yardsticks, such as another engine, are shown and not
-judged. What else makes a comparison doubtful is said, and left to the reader.
+the code between them: between machines only counts are compared. Yardsticks, such as another engine, are shown and not
+judged. Other doubts about a comparison are printed, and left to the reader.
 """
 
 from __future__ import annotations

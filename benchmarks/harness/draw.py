@@ -102,7 +102,7 @@ def make_sheet(figure: Figure, record: Record) -> Any:
         )
         for axis in axes.flat[len(panels) :]:
             axis.remove()
-        labels = _distinct(rows, figure.series)  # of all panels: what looks alike is the same
+        labels = _distinct(rows, figure.series)  # of all panels: equal looks mean equal things
         named: dict[str, Any] = {}
         for number, (panel, axis) in enumerate(zip(panels, axes.flat, strict=False)):
             own = [row for row in rows if figure.panel is None or row.get(figure.panel) == panel]
@@ -182,7 +182,7 @@ def _draw_panel(axis: Any, figure: Figure, rows: list[dict[str, Value]], labels:
         least = min((place for place in places if place), default=1.0)
         # None at all has no place on a logarithmic axis: it stands at the left of a straight piece.
         axis.set_xscale("symlog", linthresh=least, linscale=0.5) if 0 in places else axis.set_xscale("log")
-        if len(ticks) <= MOST_TICKS:  # those that were measured say more than powers of ten
+        if len(ticks) <= MOST_TICKS:  # the measured values say more than powers of ten
             _name_ticks(axis, places, [say(place) for place in places])
             axis.tick_params(axis="x", which="minor", bottom=False, labelbottom=False)
     if figure.limit is not None:
@@ -205,7 +205,7 @@ def _name_ticks(axis: Any, places: Sequence[float], names: list[str]) -> None:
 
 
 def _say_limit(axis: Any, figure: Figure) -> None:
-    """What the line across is: beside the panel, where no bar covers it."""
+    """The caption of the line across: beside the panel, where no bar covers it."""
     words, lines = figure.limit_name.split(), [""]
     for word in words:
         if lines[-1] and len(lines[-1]) + len(word) > 14:

@@ -4,8 +4,8 @@ Two things are compared by running them in turn, warm, five times, and dividing 
 while is then busy for both. Only the ratio is judged; rates and seconds are printed for the reader.
 
 That helps only so far: two threads and one do not suffer alike when other processes want the cores. So the processor
-time that others used meanwhile is measured, said, and kept in the record with every single repeat; a ratio from a busy
-machine is not to be quoted.
+time of others is measured, printed, and kept in the record with every single repeat; a ratio from a busy machine is not
+to be quoted.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def repeat_in_turn(
 ) -> dict[str, list[float]]:
     """Runs all tasks once to warm up and then in turn, and returns the seconds of each repeat.
 
-    Each round begins with another task: in a fixed order, what runs after a given neighbour always does. `begins` is
-    told of every round.
+    Each round begins with another task: in a fixed order, a task would always run after the same neighbour. Calls
+    `begins` for every round.
     """
     seconds: dict[str, list[float]] = {name: [] for name in tasks}
     names = list(tasks)
@@ -87,7 +87,7 @@ class Experiment:
     ) -> dict[str, float]:
         """Each task's median over interleaved repeats; keeps all of them, and how busy others kept the machine.
 
-        The quick size makes do with fewer repeats.
+        The quick size uses fewer repeats.
         """
         repeats = min(repeats, QUICK_REPEATS) if self.size == "quick" else repeats
         with self.watched():
@@ -101,7 +101,7 @@ class Experiment:
         begin, all_s, own_s = time.perf_counter(), machine_cpu_s(), tree_cpu_s()
         yield
         wall_s, all_after_s = time.perf_counter() - begin, machine_cpu_s()
-        # Processor time is told in ticks: of a moment it says nothing.
+        # Processor time is counted in ticks: over a moment it says nothing.
         if all_s is not None and all_after_s is not None and wall_s > LEAST_WATCHED_S:
             others = max(0.0, all_after_s - all_s - (tree_cpu_s() - own_s)) / wall_s
             self.record.cores_used_by_others = max(others, self.record.cores_used_by_others or 0.0)
@@ -146,7 +146,7 @@ class Experiment:
         series: str | None = None,
         log: str = "",
     ) -> None:
-        """Bars of rows with their spread in `low` and `high`, and a line at what a bound asks for."""
+        """Bars of rows with their spread in `low` and `high`, and a line at the bound."""
         self.figure(
             Figure(
                 title, x, y, series, low="low", high="high", kind="bars", log=log, limit=limit, limit_name=limit_name
@@ -154,7 +154,7 @@ class Experiment:
         )
 
     def yardsticks(self, tasks: Iterable[str]) -> None:
-        """These tasks are not ours: where they become slower, it is not we who did."""
+        """Marks tasks that are not ours: where they become slower, our code is not the cause."""
         self.record.yardsticks += tasks
 
     def note(self, sentence: str) -> None:
@@ -189,7 +189,7 @@ class Experiment:
         self.bound(Bound(what, ratio, bound, sense, low=min(rounds), high=max(rounds)))
 
     def missing(self, why: str) -> NoReturn:
-        """Ends the process without a record: what the experiment needs is not here."""
+        """Ends the process without a record: something that the experiment needs is missing."""
         print(f"{self.name}: not run: {why}", flush=True)
         sys.exit(MISSING)
 
@@ -216,7 +216,7 @@ def _java_version() -> str:
 
 
 def start(name: str, sentence: str, seed: int = SEED) -> Experiment:
-    """An experiment of the size that the process's arguments ask for: `--quick`, `--full`, or the usual one.
+    """An experiment of the size that the process's arguments name: `--quick`, `--full`, or the usual one.
 
     The seed is that of its data: the fleet's, unless it has others.
     """

@@ -1,8 +1,8 @@
 """Processor seconds: those that all processes of the machine have used, and those of this process and what it started.
 
-What Spark does happens in a JVM and in Python workers below it, so the own part is that of a whole tree of processes,
-ended ones included. Both are told since the machine started; differences are what is meant. /proc tells them: where it
-is not there, the own part is that of this process and its ended children, and the machine's is not known.
+Spark works in a JVM and in Python workers below it, so the own part is that of a whole tree of processes, ended ones
+included. Both count from the start of the machine, and only differences matter. /proc holds them: without it, the own
+part is that of this process and its ended children, and the machine's is unknown.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ _CORES = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(ra
 
 
 def machine_cpu_s() -> float | None:
-    """What all processes have used, and what other machines on the same processors took; None where it is not told."""
+    """What all processes have used, and what other machines on the same processors took; None where the system does not
+    say."""
     try:
         fields = (PROC / "stat").read_text().split("\n", 1)[0].split()[1:]
     except OSError:
@@ -28,7 +29,7 @@ def machine_cpu_s() -> float | None:
 
 
 def adopt_orphans() -> None:
-    """What is started by processes that this one started stays below it when they end: their JVMs are not others'."""
+    """Descendants stay below this process when their parents end, so that their JVMs do not count as others'."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(36, 1, 0, 0, 0)  # PR_SET_CHILD_SUBREAPER; Linux has it
 
@@ -61,7 +62,7 @@ def _tree_cpu_s(pid: int) -> float | None:
 
 
 def keep_tree_on(n_cores: int) -> None:
-    """Keeps this process and those below it, and what they will start, on so many of the cores that it began with."""
+    """Keeps this process and its descendants, present and future, on so many of the cores that it began with."""
     if not hasattr(os, "sched_setaffinity"):
         return
     cores = set(sorted(_CORES)[:n_cores])

@@ -1,6 +1,7 @@
 """How far an experiment is and how long it will still take: one line that stays on a terminal, plain lines elsewhere.
 
-The line says at what time it should be ready rather than counting down: nothing must wake up beside what is measured.
+The line gives the time of day at which it should be ready instead of counting down: nothing must wake up beside the
+measurement.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from typing import Any
 
 
 def left_s(number: int, of: int, passed_s: float, phase_s: float, expected_s: float | None) -> float | None:
-    """Seconds from the beginning of a step to the end: what was expected of the experiment, or, beyond that, of its
-    phase as the steps so far went."""
+    """Seconds from the beginning of a step to the end: as expected of the experiment or, beyond that, at the pace of
+    the steps of its phase so far."""
     if expected_s is not None and passed_s < expected_s:
         return expected_s - passed_s
     return phase_s / (number - 1) * (of - number + 1) if number > 1 else None
@@ -30,7 +31,7 @@ class ExperimentProgress:
     _live: Any = None
 
     def step(self, number: int, of: int, what: str) -> None:
-        """Says that a step begins; the first one of a phase has number 1."""
+        """Notes that a step begins; the first one of a phase has number 1."""
         now = time.perf_counter()
         if number == 1:
             self.phase_began = now
@@ -48,7 +49,7 @@ class ExperimentProgress:
         from rich.text import Text
 
         if self._live is None:
-            # What is printed meanwhile goes above the line.
+            # Output meanwhile goes above the line.
             self._live = Live(auto_refresh=False, transient=True)
             self._live.start()
             atexit.register(self._live.stop)

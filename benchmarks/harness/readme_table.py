@@ -1,4 +1,4 @@
-"""Records that are quoted become README's table of numbers, each with its spread, its bound and how to repeat it.
+"""Published records become README's table of numbers, each with its spread, its bound and how to repeat it.
 
 `benchmarks/published` has one record of each experiment, as JSON under its name; `publish` copies it from the records
 of a run. Numbers are never typed: a test compares the section with what these records give. A line whose record, or
@@ -71,8 +71,7 @@ def number(what: str, unit: str) -> Measured:
 
 
 def side_by_side(large: bool) -> Measured:
-    """How many times our seconds every peer takes for the six: on the most events, or those that were too slow for
-    that, on fewer."""
+    """How many times our seconds every peer takes for the six: on the most events or, for slow peers, on fewer."""
 
     def measured(record: Record) -> str | None:
         by_events: dict[int, dict[str, Value]] = {}

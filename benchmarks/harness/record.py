@@ -1,6 +1,6 @@
 """What an experiment found, as a dated file that others can read, draw, compare and quote.
 
-A record is JSON, with its table beside it as CSV, and holds whatever is needed to draw its figure and to repeat it:
+A record is JSON, with its table beside it as CSV, and holds everything needed to draw its figure and to repeat it:
 machine, versions, commit, seed of the data, size, every single repeat. Reports and the README are made from records
 alone, never from a run.
 """
@@ -84,7 +84,7 @@ class Record:
     experiment: str
     sentence: str
     size: Size = "usual"
-    options: list[str] = field(default_factory=list)  # with which it was called
+    options: list[str] = field(default_factory=list)  # that it was called with
     date: str = ""
     commit: str = ""
     machine: dict[str, Any] = field(default_factory=dict)
@@ -113,7 +113,7 @@ class Record:
 
     @property
     def command(self) -> str:
-        """What repeats it."""
+        """The command that repeats it."""
         size = [] if self.size == "usual" or f"--{self.size}" in self.options else [f"--{self.size}"]
         return " ".join(["wayeb bench", self.experiment, *size, *self.options])
 
@@ -139,7 +139,7 @@ class Record:
 
 
 def record_file(folder: Path, record: Record) -> Path:
-    """Where `write` has put it."""
+    """Where `write` puts it."""
     return folder / f"{record.name}.json"
 
 
@@ -149,7 +149,7 @@ def figure_name(stem: str, number: int) -> str:
 
 
 def read_record(path: Path) -> Record:
-    """The record that was written; what older ones lack is empty."""
+    """The record of a file; fields that older ones lack are empty."""
     kept = json.loads(path.read_text())
     known = {name: kept[name] for name in Record.__dataclass_fields__ if name in kept}
     known.setdefault("sentence", "")
@@ -227,7 +227,7 @@ def describe_machine() -> dict[str, Any]:
 
 
 def _threads_a_core() -> int | None:
-    """How many of the cores that are counted share one: their list is as "0-1", "0,4" or "0"."""
+    """How many of the counted cores share one: their list is as "0-1", "0,4" or "0"."""
     try:
         siblings = Path("/sys/devices/system/cpu/cpu0/topology/thread_siblings_list").read_text().strip()
     except OSError:

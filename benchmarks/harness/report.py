@@ -1,6 +1,6 @@
 """The newest records become one HTML page: a figure, a table and the command that repeats it for each experiment.
 
-The page holds everything it shows, so that it can be sent to somebody.
+The page holds everything it shows, so that it can be sent as one file.
 """
 
 from __future__ import annotations

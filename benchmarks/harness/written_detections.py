@@ -1,4 +1,4 @@
-"""Detections that were written, by whatever wrote them, become one table that can be compared."""
+"""Written detections, whichever engine wrote them, become one table that can be compared."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from data.fleet import STATUSES, write_fleet
 from wayeb_py.parallel.wire.shards import shard_of
 
 FOLDER = BENCHMARKS / "data"
-SEED = 1  # of all that the fleet does
+SEED = 1  # of everything that the fleet does
 QUICK_EVENTS = 500_000  # for all quick experiments, so that they are made once
 SIX_PATTERNS = Path(__file__).parent / "six.sre"
 

@@ -6,8 +6,8 @@ so many neighbours follows from how far apart two points of a square are; so the
 for ten vessels and for a million. All vessels report every ten seconds or so, in seconds; of one second the events are
 in the order in which they were sent, which is not that of the keys. The same seed makes the same events.
 
-*Not taken*: the invented sea of `wayeb_py.simulate`, where most vessels are alone; `ports_sea`, where vessels
-report so rarely that two are seldom heard of within minutes.
+*Not taken*: the invented sea of `wayeb_py.simulate`, where most vessels are alone; `ports_sea`, where vessels report so
+rarely that two seldom do within minutes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ STREAM = """stream vessels {
 
 
 def side_m(n_vessels: int) -> float:
-    """The side of a square in which one of so many has as many others within reach as it should, on average."""
+    """The side of a square in which a vessel has, on average, the intended number of others within reach."""
     low, high = REACH_M, REACH_M * 1e6
 
     def expected(side: float) -> float:

@@ -2,9 +2,8 @@
 
 `forty_eight()` are eight variants of each of the six fleet patterns; `thousand()` are 667 sequences and iterations and
 333 with groups, unions, policies or complement. They are enumerated, not drawn: no two are the same, and none has the
-detections of another whatever the events (`a{3,}` and `a{3}` would), which the benchmark asks the engine to confirm.
-The last letter of the patterns that skip is rare, as it is for patterns that people look for; otherwise one would
-measure how fast detections are written.
+detections of another whatever the events (`a{3,}` and `a{3}` would), which the engine confirms. The last letter of the
+patterns that skip is rare, as in real patterns; otherwise the benchmark would measure how fast detections are written.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Half a year off a coast with 220 ports, as a coastal receiver hears it: some 18.6 million messages of 5,000 vessels.
 
 The coast and its ports are those of `places`. Some 140 vessels are in reach at a time, each of which reports every two
-minutes: it sails to a port nearby, lies there for some hours, and sails on, until it leaves for good and another
-vessel is heard instead. *Not taken*: the invented sea of `wayeb_py.providers`, which has 13 ports on 70 km of coast;
-with 220 of them there, every vessel would be near a third of the world's ports at once.
+minutes: it sails to a port nearby, lies there for some hours, and sails on, until it leaves for good and another vessel
+is heard instead. *Not taken*: the invented sea of `wayeb_py.simulate`, which has 13 ports on 70 km of coast; with 220
+of them there, every vessel would be near a third of the world's ports at once.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     python -m benchmarks.peers.in_NAME EVENTS OUT --tasks six=Route,SpeedSwing StopAndGo=StopAndGo --budget-s 10
 
-Events are in memory before the clock starts, in the form that the peer likes best; it stops when the detections are in
-memory. The first pass over the events warms up, compiles what there is to compile, and does not count; at least one
-more does, and up to five while the budget lasts. Without a budget there is only the first. Processor time is that of
-this process and all that it started. Nothing here needs more than pyarrow: it also runs in the environments of peers
-that cannot live beside ours.
+Events are in memory before the clock starts, in the peer's best form; it stops when the detections are in memory. The
+first pass over the events warms up, compiles what there is to compile, and does not count; at least one more does, and
+up to five while the budget lasts. Without a budget there is only the first. Processor time is that of this process and
+all that it started. Nothing here needs more than pyarrow: it also runs in the environments of peers that cannot live
+beside ours.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def answer(
 ) -> None:
     """The main program of a peer: `recognise` gives the detections of the named patterns.
 
-    `read` is for one that cannot but read its events within the clock: it reads them and does nothing else.
+    `read` is for a peer that can only read its events within the clock: it reads them and does nothing else.
     """
     parser = argparse.ArgumentParser()
     parser.add_argument("events", type=Path)

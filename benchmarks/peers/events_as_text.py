@@ -1,7 +1,7 @@
 """Events become one text: a character for the set of letters that hold at an event, vehicle after vehicle.
 
-What engines for text need to be told of events. `SEPARATOR` stands between vehicles and belongs to no letter, so that
-no match reaches from one into the next; one long text costs one call, a text for each vehicle thousands.
+Engines for text need events in this form. `SEPARATOR` stands between vehicles and belongs to no letter, so that no
+match reaches from one into the next; one long text costs one call, a text for each vehicle thousands.
 """
 
 from __future__ import annotations

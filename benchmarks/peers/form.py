@@ -1,4 +1,4 @@
-"""What the harness knows of a peer: how it is called, started, and what it cannot say."""
+"""What the harness knows of a peer: its name, its start, and what it cannot express."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SIX = (
     "MovingWithZeroSpeed",
     "MovingWithBadSignal",
 )
-# What is measured: patterns that are recognised together, by a name.
+# A task: patterns that are recognised together, by a name.
 TASKS: dict[str, tuple[str, ...]] = {
     "six": SIX,
     "StopAndGo": ("StopAndGo",),
@@ -32,7 +32,7 @@ _MARK = re.compile(r"lines: (\w+)")
 
 
 class MissingError(Exception):
-    """The peer cannot be run here; the text says why, and what would help."""
+    """The peer cannot run here; the text says why, and what would help."""
 
 
 def _python(module: str) -> Callable[[], list[str]]:
@@ -43,8 +43,8 @@ def _python(module: str) -> Callable[[], list[str]]:
 class Form:
     """A peer's own form of the patterns, and the process that runs it.
 
-    `start` makes ready what the process needs (an environment, compiled classes) and returns its command; it raises
-    `MissingError` where that cannot be had.
+    `start` prepares what the process needs (an environment, compiled classes) and returns its command; it raises
+    `MissingError` where that is not available.
     """
 
     name: str  # as `--only` has it
@@ -56,7 +56,7 @@ class Form:
     written: tuple[str, ...] = ()  # files with the user's own lines
     columns: str = "parquet"  # what the process reads: "parquet", or "csv", made from it beforehand
     make_ready: Callable[[], list[str]] | None = None
-    versions: Mapping[str, str] = field(default_factory=dict)  # of what cannot say it itself
+    versions: Mapping[str, str] = field(default_factory=dict)  # for engines that cannot report it themselves
     marks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # task: its marks, where they are several
 
     def start(self) -> list[str]:

@@ -1,10 +1,10 @@
 """CLIPS, by clipspy: forward-chaining rules (in_clips.clp) over one fact an event.
 
-The facts are asserted by CLIPS's own reader from files, which takes half of what a call from Python for each does and a
+CLIPS's own reader asserts the facts from files, which takes half the time of a call from Python for each and a
 twentieth of reading them from text in memory; the files are made before the clock starts. They are given vehicle by
 vehicle, each forgotten before the next, so that memory stays small. CLIPS has no iteration, complement, policy or
-window over events: all of these are automata that were built by hand and are stepped by rules, which is why it can say
-everything here.
+window over events: rules step automata for all of these that were built by hand, which is why it can express everything
+here.
 """
 
 from __future__ import annotations

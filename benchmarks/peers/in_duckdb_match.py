@@ -3,8 +3,8 @@
 DuckDB's main branch has had the clause since September 2026; no build on PyPI up to 2.0.0 has it, and neither its
 legacy parser nor a setting brings it. So the harness asks the installed DuckDB with a query of one line, and where it
 refuses, its own words are the row of the table. The queries follow the standard and those of `in_flink_sql.sql`, which
-give the right answers there; nobody has run them in DuckDB yet, and the harness compares what they find before their
-time counts. The extra patterns wait for a build to write them against.
+give the right answers there; they have not run in DuckDB, and the harness compares what they find before their time
+counts. The extra patterns wait for a build to write them against.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROBE = "SELECT * FROM (SELECT 1 AS x) MATCH_RECOGNIZE (ORDER BY x PATTERN (a) D
 
 
 def refusal(connection: Any) -> str | None:
-    """What this DuckDB says to MATCH_RECOGNIZE, in its first line; None where it takes it."""
+    """DuckDB's answer to MATCH_RECOGNIZE, in its first line; None where it accepts it."""
     try:
         connection.execute(PROBE)
     except Exception as error:

@@ -1,19 +1,19 @@
 """Esper: MATCH_RECOGNIZE in EPL (in_esper.epl), events sent as Java objects (java/InEsper.java).
 
-All ten patterns can be said: groups, alternation, references to earlier letters. What was found on the way:
+All ten patterns can be expressed: groups, alternation, references to earlier letters. Findings on the way:
 
 - `after match skip to next row` loses further ends of a start that has matched; `to current row` does not.
 - `partition by` inside MATCH_RECOGNIZE ends in a fault when starts overlap (8.9.0; it goes to a log, and detections are
   missing), so each pattern has a context that is partitioned by vehicle.
-- Complement is not there: `CalmTrip` is its automaton, multiplied out by hand as for Hyperscan. The window of `Towed`
-  is written into its letters, which also lets old starts go.
+- It has no complement: `CalmTrip` is its automaton, multiplied out by hand as for Hyperscan. The window of `Towed` is
+  written into its letters, which also lets old starts go.
 - One runtime takes a lock for each statement, so each of two threads has its own, with its share of the vehicles.
 """
 
 from __future__ import annotations
 
 from benchmarks.peers.form import HERE, SIX, Form, java_tool
-from benchmarks.peers.jvm import JAVA_OPTIONS, compiled, from_maven
+from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled, from_maven
 
 ARTEFACTS = ("com.espertech:esper-runtime:8.9.0", "com.espertech:esper-compiler:8.9.0")
 

@@ -4,16 +4,16 @@
 - A condition cannot ask for the time since the previous event, so a keyed map before the patterns adds it; the stream
   is then taken as keyed already, which saves a second exchange.
 - Events come in order, so that all but the window run in processing time: event time would buffer and sort them.
-- `Legs` cannot be said: there is alternation of conditions, but not of sequences.
+- `Legs` cannot be expressed: there is alternation of conditions, but not of sequences.
 - `CalmTrip` is a condition in Java that looks back through its match. The complement's automaton as repeated groups,
-  all of them `consecutive`, gave detections that are none.
+  all of them `consecutive`, gave false detections.
 """
 
 from __future__ import annotations
 
-from benchmarks.peers.flink_environment import OPENED, VERSION, flink_jars
 from benchmarks.peers.form import Form, java_tool
-from benchmarks.peers.jvm import JAVA_OPTIONS, compiled
+from benchmarks.peers.jvm.flink import OPENED, VERSION, flink_jars
+from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled
 
 
 def _start() -> list[str]:

@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.flink_environment import VERSION, flink_python
 from benchmarks.peers.form import HERE, SIX, Form, section
+from benchmarks.peers.jvm.flink import VERSION, flink_python
 
 N_THREADS = 2
 NO_GROUPS = "Flink's PATTERN has neither groups nor alternation"
@@ -91,7 +91,7 @@ def main() -> None:
 
     # lines: end
     def read(tables: Any) -> None:
-        # No event is such, and every column has to be read to know it.
+        # No event matches, and every column has to be read to find that out.
         never = (
             "ts < 0 AND status = '' AND ignition AND speed < 0 AND travelled < 0 AND satellites < 0 AND accelerating"
         )

@@ -2,7 +2,7 @@
 
 Its way of reporting is ours: an expression matches wherever some match ends. It has no look-around, so the complement
 and the intersection of `CalmTrip` were multiplied out by hand into the expression of their automaton. Windows of time
-have no form: the only start that it can report is the leftmost, and a window asks for the latest.
+have no form: the only start that it can report is the leftmost, and a window needs the latest.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def main() -> None:
     import hyperscan
 
     # lines: six
-    databases: dict[tuple[str, ...], Any] = {}  # compiled once: a pass that counts finds its own here
+    databases: dict[tuple[str, ...], Any] = {}  # compiled once: a pass that counts finds it here
 
     def recognise(events: pa.Table, names: tuple[str, ...]) -> pa.Table:
         encoded = encode(events, [FORWARD[name] for name in names])

@@ -1,8 +1,8 @@
 """Polars: the six patterns as `fleet_in_polars` has them, in its faster form; the others by the same means.
 
-The frame is sorted by vehicle once in each pass, and what came before is a plain shift or a value carried forward;
-rows of an earlier vehicle are told by their number, which is cheaper than shifting over groups. `Legs` is not there,
-for the reason that `in_duckdb` gives: a carried value is the last of its kind, not the state of an automaton.
+Each pass sorts the frame by vehicle once, and earlier values are a plain shift or a value carried forward; row numbers
+reveal rows of an earlier vehicle, which is cheaper than shifting over groups. `Legs` is missing, for the reason that
+`in_duckdb` gives: a carried value is the last of its kind, not the state of an automaton.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Python's `re` over events encoded as text (`events_as_text`).
 
-`finditer` gives matches that do not overlap and cannot be asked for every end. So the text is read backwards: a match
-begins at a detection's last event, which is all that it consumes; the rest is looked at ahead. That gives every
-end, and lazy iteration the latest start, which is what a window asks for. `re` knows no time: the window of `Towed` is
-checked afterwards, in Python. Complement becomes a negative look-ahead at every step, which works since what is
-forbidden cannot reach beyond the body.
+`finditer` gives matches that do not overlap and cannot be asked for every end. So it reads the text backwards: a match
+begins at a detection's last event, which is all that it consumes; look-ahead covers the rest. That gives every end, and
+lazy iteration the latest start, which a window needs. `re` knows no time: the window of `Towed` is checked afterwards,
+in Python. Complement becomes a negative look-ahead at every step, which works since the forbidden part cannot reach
+beyond the body.
 """
 
 from __future__ import annotations

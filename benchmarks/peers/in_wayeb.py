@@ -1,7 +1,7 @@
 """Ours: the patterns as benchmarks/inputs/peers.sre has them, over an Arrow table, with as many threads as the others.
 
 The table is as pyarrow reads it, text as text. Our own reader would bring the dictionaries of the file instead, and
-halve the time; somebody who has a table at hand has what is here.
+halve the time; this form is that of a user with a table at hand.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""The same patterns without automata, in numpy, Polars and Spark's window functions: what ours is compared with."""
+"""The same patterns without automata, in numpy, Polars and Spark's window functions: the yardsticks of ours."""

@@ -2,9 +2,9 @@
 
 The events of each entity are laid side by side with one empty place after each word, so that array index i stands both
 for an event and for the boundary before it. A formula takes the set of boundaries at which a match may have got so far
-(a Boolean array) to the set at which it may stand afterwards. Nothing here knows of automata, minterms or states; the
+(a Boolean array) to the set at which it may stand afterwards. Nothing here knows of automata, minterms or states. The
 price is a pass over all events for every letter of every pattern, and no complement in general: a pattern that has one
-gives the formula of an expression without it, which the one who writes the pattern derives by hand.
+brings the formula of an expression without it, derived by hand.
 """
 
 from __future__ import annotations

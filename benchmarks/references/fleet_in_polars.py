@@ -1,9 +1,9 @@
-"""The six patterns written as Polars expressions, with starts: what an analyst without an engine would do.
+"""The six patterns written as Polars expressions, with starts: the work of an analyst without an engine.
 
 Every formulation here gives the same table: pattern, entity, ts, seq, start_ts, start_seq. They differ in where the
 work is done, and the benchmarks take the fastest as the one to beat:
 
-- `shift_over_groups`: every letter is a Boolean column, and what came before is `shift(n).over("vehicle_id")`.
+- `shift_over_groups`: every letter is a Boolean column, and earlier events are `shift(n).over("vehicle_id")`.
 - `shift_after_sorting`: a stable sort by vehicle first, then plain shifts guarded by the place in the word; all letters
   are packed into one small integer, so that there is one shift for each step back instead of one for each letter.
 

@@ -1,10 +1,10 @@
-"""Events of pairs, found without our grid: an event and every other vessel that was heard of lately within reach of it.
+"""Events of pairs, found without our grid: an event and every other vessel within reach that reported lately.
 
 `docs/several.md` defines them. Here the definition is turned around: every event is its vessel's newest from its own
 place in the order until the vessel's next, and the events of pairs are those that fall into the time of another's
 newest event within reach. So they are a join, by position and by an interval of the order; each file beside this one
 computes it in another way. All begin with the same arrays, events in order and vessels numbered, and all answer with
-how many they found and a sum that tells who and when.
+how many they found and a checksum of who and when.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Heard:
         return math.degrees(math.asin(math.sin(math.radians(height)) / math.cos(farthest))) * (1 + 1e-9), height
 
     def table(self) -> pa.Table:
-        """The same for those who read tables; `n` is an event's place in the order."""
+        """The same for engines that read tables; `n` is an event's place in the order."""
         columns = {"n": np.arange(len(self)), "vessel": self.vessel, "t": self.ts, "lon": self.lon, "lat": self.lat}
         return pa.table(columns)
 

@@ -1,10 +1,10 @@
 """Events of pairs as joins of tables: DuckDB and Polars, on one core.
 
-A cell is as large as the reach, so an event asks nine of them. `range` joins by the cell and compares times, as one
-would write it: of a cell's events it looks at all, whenever they were. `buckets` also cuts time into pieces of some
-seconds and joins by those, which has to be worked out by hand; how long they are was tried (5, 10, 20 and 40 s). Both
-engines get the unit vectors by their own sines, and compare chords, which needs no more trigonometry for a candidate.
-Polars is asked by its streaming engine, which was the faster one.
+A cell is as large as the reach, so an event asks nine of them. `range` joins by the cell and compares times, as a user
+would write it: it looks at all events of a cell, whatever their time. `buckets` also cuts time into pieces of some
+seconds and joins by those, which takes work by hand; 5, 10, 20 and 40 s were tried. Both engines get the unit vectors
+by their own sines, and compare chords, which needs no more trigonometry for a candidate. Polars runs its streaming
+engine, which was the faster one.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class InPolars:
     """Polars over its own frame; buckets only, since without them it writes all events of a cell to memory."""
 
     def __init__(self, heard: Heard) -> None:
-        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks when it is first imported
+        os.environ.setdefault("POLARS_MAX_THREADS", "1")  # it looks at its first import
         import polars as pl
 
         frame = pl.from_arrow(heard.table())

@@ -6,9 +6,9 @@ newest just then. cKDTree has points in space, and measures chords. STRtree has 
 stretched to equal lengths, asks a little wider, and chords decide.
 
 MEOS has no notion of an event of a pair, but of when two moving points are within a distance of each other: so its
-tracks run over the order instead of the time, each position holds until the next, and an event counts if it falls
-into a span that MEOS has found. Its R-tree finds the tracks whose boxes meet. Freshness it is not asked for: on the
-slice that is measured every vessel reports.
+tracks run over the order instead of the time, each position holds until the next, and an event counts if it falls into
+a span that MEOS has found. Its R-tree finds the tracks whose boxes meet. It is not asked for freshness: on the measured
+slice every vessel reports.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Slices:
             yield asking, newest
 
     def then(self, asking: I64, newest: I64) -> tuple[I64, I64]:
-        """Of events and others' newest that are within reach, those that were so at the time."""
+        """The pairs of an event and another's newest within reach that held at that time."""
         ts, vessel = self.heard.ts, self.heard.vessel
         were = (newest < asking) & (asking < self._until[newest]) & (vessel[asking] != vessel[newest])
         were &= ts[asking] - ts[newest] <= self.heard.fresh_s

@@ -1,9 +1,9 @@
-"""The three pair patterns of the benchmarks over events of pairs that another found, as columns of numpy.
+"""The three pair patterns of the benchmarks over given events of pairs, as columns of numpy.
 
-An event of a pair is told by the newest events of both. Two that follow each other are of one word iff nothing of
-either vessel lies between them: then the numbers of both vessels' own events, added up, differ by one. Approach is
-computed by the definition, in the plane of the great circle: the velocities of both as vectors in space, along the
-circle and across it.
+The newest events of both identify an event of a pair. Two that follow each other are of one word iff nothing of either
+vessel lies between them: then the numbers of both vessels' own events, added up, differ by one. Approach is computed by
+the definition, in the plane of the great circle: the velocities of both as vectors in space, along the circle and
+across it.
 """
 
 from __future__ import annotations

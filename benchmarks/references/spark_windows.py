@@ -1,4 +1,4 @@
-"""The fleet patterns written with Spark's window functions: what a Spark user without an engine would do.
+"""The fleet patterns written with Spark's window functions: the work of a Spark user without an engine.
 
 Written as well as we could: all letters of an event are bits of one whole number, so that there is one `lag` for each
 step back and not one for each letter; there is one exchange and one sort, by vehicle and time; which patterns hit a row

@@ -3,8 +3,8 @@
     python -m benchmarks.references.spark_windows_process
     {"events": path, "patterns": 6, "out": path} ──▶ {"seconds": …, "cpu_s": …}
 
-A line on standard input asks for one run, from Parquet to Parquet, and is answered by a line when it is over; so runs
-can take turns with ours, and neither session is set up for the other.
+A line on standard input asks for one run, from Parquet to Parquet, and a line answers when it is over; so runs can take
+turns with ours, and neither session is set up for the other.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ PARTITIONS = {"spark.sql.shuffle.partitions": str(4 * N_THREADS)}
 
 @dataclass(frozen=True, slots=True)
 class Took:
-    """What a run took: of time, and of the processors."""
+    """What a run took: time, and processor seconds."""
 
     seconds: float
     cpu_s: float

@@ -2,10 +2,10 @@
 
     round 0: events 0 … n-1 at their times ──▶ round 1: offsets n … 2n-1, times + span ──▶ …
 
-A rate is times a run's length in events, and how many a run takes is known only afterwards; with rounds a small store
-is enough for all of them. Entities go on from round to round: to a recogniser each has one long history, in which it
-is somewhere else at the beginning of a round. *Not taken*: data as long as the fastest run needs, once for every number
-of partitions, which is gigabytes that are made, sorted and cut before anything is measured.
+A run's length in events is its rate times its seconds, and known only afterwards; with rounds a small store is enough
+for all of them. Entities continue from round to round: to a recogniser each has one long history, in which it is
+somewhere else at the beginning of a round. *Not taken*: data as long as the fastest run needs, once for every number of
+partitions: gigabytes that are made, sorted and cut before anything is measured.
 
 It begins after a tenth of the first round: generated traffic is denser while it sets out than it is later. And it
 begins with full buffers. From empty ones a recogniser that is too slow is seen only when its batches, each a
@@ -118,7 +118,7 @@ class EndlessLog(ReplayLog):
 
 
 def _later(batch: pa.RecordBatch, time: str, by_s: int) -> pa.RecordBatch:
-    """The events with their times moved on."""
+    """The events with their times shifted."""
     place = batch.schema.get_field_index(time)
     field = batch.schema.field(place)
     moved = pc.add(batch.column(place), pa.scalar(by_s, pa.duration("s")).cast(pa.duration(field.type.unit)))

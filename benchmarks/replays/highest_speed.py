@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 
 def find_highest(held: Callable[[float], bool], guess: float, precision: float, step: float = 2.0) -> float:
-    """The highest value that was seen to be held, when one higher by `precision` times at most was not.
+    """The highest value that a probe held, when one higher by at most `precision` times did not.
 
     From the guess it goes up, or down, by steps until one is held and one is not, and halves what lies between, on a
-    logarithmic scale. What is held is taken to grow no further: a disturbed probe is not asked again. If nothing down
-    to a hundredth of the guess is held, it is 0.
+    logarithmic scale. The search assumes that a stream that fails at one value fails above it: a disturbed probe is not
+    repeated. If nothing down to a hundredth of the guess is held, it is 0.
     """
     low = high = guess
     if held(guess):

@@ -1,8 +1,8 @@
 """Looks at the sources of a replay become its steady state: back-pressure, rates, and when each event was offered.
 
 The steady state is what lies between two plans of batches, the first of them after some whole batches in which Python
-workers start and code is loaded. Between two plans all is exact: the events that were taken, the time that passed, and
-the time in which a source's clock stood still (`wayeb_py.parallel.logs.pressure`).
+workers start and code is loaded. Between two plans everything is exact: the events taken, the time that passed, and the
+time in which a source's clock stopped (`wayeb_py.parallel.logs.pressure`).
 
 A detection's latency is from when its last event was offered (its source's clock reached its time) until its batch is
 in the sink. While a source waits, its next event is not offered yet: a high ratio hides a delay that latency does not
@@ -81,9 +81,9 @@ def steady(looks: Looks, log: EndlessLog, since_s: float) -> Steady:
 
 
 def offered_at_s(looks: Looks, partition: str, clock_s: F64) -> F64:
-    """When, by the wall's clock, a source's clock reached some times.
+    """When, by the wall clock, a source's clock reached some times.
 
-    From one look to the next a clock runs first and then stands. A look that was missed makes it seem to have run
+    From one look to the next a clock runs first and then stops. A look that was missed makes it seem to have run
     sooner, so an event may seem to have been offered earlier than it was, and never later.
     """
     at_s = np.array([look[partition].at_s for look in looks])
@@ -94,8 +94,8 @@ def offered_at_s(looks: Looks, partition: str, clock_s: F64) -> F64:
 
 
 def latency_s(found: pa.Table, out_at_s: float, looks: Looks, log: EndlessLog, since_s: float) -> F64:
-    """For each detection that came out at a time: since when its last event was offered, if that was in the steady
-    state. The data are in order of time, so an event is due at its own."""
+    """For each detection that came out at a time: how long before that its last event was offered, if that was in the
+    steady state. The data are in order of time, so an event is due at its own."""
     if log.speed == MAX:
         return np.zeros(0)
     micros = found.column("ts").cast(pa.timestamp("us", found.schema.field("ts").type.tz)).cast(pa.int64()).to_numpy()

@@ -4,15 +4,15 @@
                                             └─ looks at the gauge, every 20 ms ──▶ Steady, latency
 
 *Sources* (M) are partitions of the replay, each with a clock and a buffer of its own. A source needs no core to offer
-an event: its clock is arithmetic where batches are planned. What costs is reading, and that is done by the tasks.
-*Recognisers* (N) are the task slots of the session, `local[N]`, so at most N tasks recognise at a time:
+an event: its clock is arithmetic where batches are planned. Reading is what costs, and the tasks do that. *Recognisers*
+(N) are the task slots of the session, `local[N]`, so at most N tasks recognise at a time:
 
     source      M tasks, a partition each
     partition   M tasks that read, then 2 N shards that recognise, by entity
     pattern     max(2, N / M, rounded up) groups of patterns, each reads M partitions: a task a group and partition
 
-`steady_state` says what is counted of it, and from when. *Not taken*: a source that sleeps until an event is due; it
-could be late itself, and what would be measured is the sleep.
+`steady_state` says which numbers count, and from when. *Not taken*: a source that sleeps until an event is due; it
+could be late itself, and the measurement would be of the sleep.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 LIMIT = 0.1  # a recogniser keeps up while back-pressure is below this
-BUFFER_S = 10.0  # of a source, as it is unless `--buffer` says otherwise
+BUFFER_S = 10.0  # of a source, unless `--buffer` says otherwise
 BATCH_AT_MAX = 1_000_000  # events that all sources together may offer at the speed `max`
 WARM_BATCHES = 2
 WARM_BATCHES_QUICK = 1
@@ -66,7 +66,7 @@ QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """Events in a file, and what is looked for in them."""
+    """Events in a file, and the patterns to look for."""
 
     name: str
     events: Path
@@ -93,7 +93,7 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class Setup:
-    """What runs: each of so many sources replays its part at a speed, and so many recognise."""
+    """One run: each of so many sources replays its part at a speed, and so many recognise."""
 
     subject: Subject
     scheme: Scheme
@@ -108,7 +108,7 @@ class Setup:
         return EndlessLog(self.subject.store(self.sources), self.speed, capacity)
 
     def facts(self) -> dict[str, Value]:
-        """The columns of a table by which a run is known."""
+        """The columns of a table that identify a run."""
         return {
             "subject": self.subject.name,
             "scheme": self.scheme,
@@ -160,8 +160,8 @@ def recognisers(n: int, quick: bool) -> Iterator[SparkSession]:
 
 
 def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds: float) -> Replayed:
-    """One run whose steady state lasts so many seconds; stops the experiment where it finds anything else than one
-    process does in the same events."""
+    """One run whose steady state lasts so many seconds; stops the experiment where its detections differ from those of
+    one process in the same events."""
     log = setup.log()
     with tempfile.TemporaryDirectory(prefix="wayeb-replayed-") as name, experiment.watched():
         run = _Run(session, setup, log, Path(name), WARM_BATCHES_QUICK if experiment.size == "quick" else WARM_BATCHES)
@@ -189,7 +189,7 @@ def replay(experiment: Experiment, session: SparkSession, setup: Setup, seconds:
 
 @dataclass(slots=True)
 class _Run:
-    """A stream in a thread, and what can be seen of it meanwhile."""
+    """A stream in a thread, and what it shows meanwhile."""
 
     session: SparkSession
     setup: Setup
@@ -242,7 +242,7 @@ class _Run:
         self.looks.append(states)
 
     def found(self) -> pa.Table | None:
-        """What is in the sink."""
+        """The detections in the sink."""
         files = sorted((self.folder / "out").glob("*.parquet"))
         return pa.concat_tables([pq.read_table(file, columns=[DETECTION_ID]) for file in files]) if files else None
 
@@ -262,7 +262,7 @@ def found_ids(found: pa.Table | None) -> list[str]:
 
 
 def expected_ids(log: EndlessLog, subject: Subject, taken: Offsets) -> list[str]:
-    """What one process finds in the events from the earliest to these offsets."""
+    """The detections of one process in the events from the earliest to these offsets."""
     wanted = subject.wanted
     schema = log.schema(wanted)
     assert schema is not None

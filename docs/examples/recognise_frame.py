@@ -1,4 +1,4 @@
-"""A Spark job of one's own with a step that recognises patterns: data frame in, data frame out.
+"""A Spark job of your own with a step that recognises patterns: data frame in, data frame out.
 
     spark-submit --master spark://HOST:7077 --py-files wayeb_py.zip \\
         recognise_frame.py patterns/fleet/driving.sre /shared/events /shared/found

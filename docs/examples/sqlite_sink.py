@@ -1,4 +1,4 @@
-"""A sink of one's own: detections as rows of a table in SQLite, each exactly once.
+"""A sink of your own: detections as rows of a table in SQLite, each exactly once.
 
     FOUND_DB=found.db wayeb stream patterns.sre --source events --out python:docs/examples/sqlite_sink.py --checkpoint c
 

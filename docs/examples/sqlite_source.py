@@ -1,4 +1,4 @@
-r"""A source of one's own: the rows of a table in SQLite, in the order in which they were inserted.
+r"""A source of your own: the rows of a table in SQLite, in the order in which they were inserted.
 
     EVENTS_DB=events.db wayeb stream patterns.sre --source python:docs/examples/sqlite_source.py --out found \
         --checkpoint state

@@ -1,9 +1,11 @@
 """Trees become their meaning, or a list of everything that is wrong with them.
 
-The stages, in order: the declarations of all files are gathered by name; the stream blocks say what the events
-hold; the `let`s are put in an order in which each needs only earlier ones; everything is resolved, and once
-more if uses told the kinds of attributes that no `attr` line declares; patterns that ask for others, and rules, get
-their tiers; what the conditions of rules leave open is said; tests are checked last, since they need the kinds.
+The stages, in order. The declarations of all files are gathered by name. The stream blocks say what the events hold.
+The `let`s are put in an order in which each needs only earlier ones. Everything is resolved, and once more where uses
+reveal the kinds of attributes that no `attr` line declares. Patterns that ask for others, and rules, get their tiers.
+The checker reports what the conditions of rules leave open. Tests are checked last, since they need the kinds.
+
+What checks rules and facts is imported where a file has some, for start-up time.
 """
 
 from __future__ import annotations
@@ -14,14 +16,13 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.examples import check_test
 from wayeb_py.dsl.semantics.names import DeclaredNames, gather, order_lets
 from wayeb_py.dsl.semantics.patterns import resolve_all
-from wayeb_py.dsl.semantics.rules.checker import check_rules, resolve_rules, with_tiers_of_rules
-from wayeb_py.dsl.semantics.rules.examples import check_tests_of_rules
-from wayeb_py.dsl.semantics.rules.facts import read_facts, with_kinds
 from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
 from wayeb_py.dsl.semantics.streams import read_streams
 from wayeb_py.dsl.semantics.tiers import with_tiers
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.errors import Diagnostic, PatternError, Span
+from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
+
+_FactScopes = dict[str, tuple[m.Facts, Scope]]
 
 
 def check(
@@ -35,7 +36,8 @@ def check(
     errors: Iterable[Diagnostic] = (),
     sizes: Mapping[str, int] | None = None,
 ) -> m.Meaning:
-    """What the files mean together; raises PatternError with all that is wrong, `errors` found before included.
+    """What the files mean together; raises PatternError with everything that is wrong, the `errors` found before
+    included.
 
     `sizes` are the numbers of rows of streams, patterns and facts, by name, where they are known.
     """
@@ -61,29 +63,36 @@ def check(
         )
         _check_shadowing(gathered, attributes, report)
     ordered = order_lets(gathered, report)
-    facts = read_facts(gathered, scopes, report)
+    facts = _read_facts(gathered, scopes, report)
     before = dict(report.found)
     patterns = resolve_all(scopes, gathered, ordered)
-    rules = resolve_rules(scopes, facts, patterns, gathered, ordered)
+    rules = _resolve_rules(scopes, facts, patterns, gathered, ordered)
     all_kinds = {id(scope.kinds): scope.kinds for scope in (*scopes.values(), *(scope for _, scope in facts.values()))}
     if any(kinds.uses for kinds in all_kinds.values()):
-        # Uses told the kinds of columns that nothing declares: with them, everything is said again.
+        # Uses revealed the kinds of columns that nothing declares: with them, everything is resolved again.
         report.found = before
         for kinds in all_kinds.values():
             kinds.settle(report)
         patterns = resolve_all(scopes, gathered, ordered)
-        rules = resolve_rules(scopes, facts, patterns, gathered, ordered)
+        rules = _resolve_rules(scopes, facts, patterns, gathered, ordered)
     patterns = with_tiers(patterns, report)
-    rules = with_tiers_of_rules(rules, patterns)
-    check_rules(rules, scopes, facts, patterns, sizes or {})
-    of_rules = [(test, source) for test, source in gathered.tests if test.pattern in gathered.rules]
+    if rules:
+        from wayeb_py.dsl.semantics.rules.checker import check_rules, with_tiers_of_rules  # for start-up time
+
+        rules = with_tiers_of_rules(rules, patterns)
+        check_rules(rules, scopes, facts, patterns, sizes or {})
     examples = [
         example
         for test, source in gathered.tests
         if test.pattern not in gathered.rules
         if (example := check_test(test, source, gathered, scopes)) is not None
     ]
-    rule_examples = check_tests_of_rules(of_rules, rules, report)
+    rule_examples: list[m.RuleExample] = []
+    if rules:
+        from wayeb_py.dsl.semantics.rules.examples import check_tests_of_rules  # for start-up time
+
+        of_rules = [(test, source) for test, source in gathered.tests if test.pattern in gathered.rules]
+        rule_examples = check_tests_of_rules(of_rules, rules, report)
     if not gathered.patterns and not gathered.rules and not gathered.has_broken_pattern and not any(errors):
         _no_pattern(given, report)
     found = [*errors, *report.found.values()]
@@ -103,13 +112,43 @@ def check(
         lookups,
         tuple(others),
         tuple(rules),
-        tuple(with_kinds(one, scope) for one, scope in facts.values()),
+        _with_kinds(facts),
         tuple(rule_examples),
     )
 
 
+def _read_facts(gathered: DeclaredNames, scopes: Mapping[str | None, Scope], report: Diagnostics) -> _FactScopes:
+    if not gathered.facts:
+        return {}
+    from wayeb_py.dsl.semantics.rules.facts import read_facts  # for start-up time
+
+    return read_facts(gathered, scopes, report)
+
+
+def _with_kinds(facts: _FactScopes) -> tuple[m.Facts, ...]:
+    if not facts:
+        return ()
+    from wayeb_py.dsl.semantics.rules.facts import with_kinds  # for start-up time
+
+    return tuple(with_kinds(one, scope) for one, scope in facts.values())
+
+
+def _resolve_rules(
+    scopes: Mapping[str | None, Scope],
+    facts: _FactScopes,
+    patterns: Sequence[m.Pattern],
+    gathered: DeclaredNames,
+    ordered: Sequence[tuple[t.Let, SourceText]],
+) -> list[m.Rule]:
+    if not gathered.rules:
+        return []
+    from wayeb_py.dsl.semantics.rules.checker import resolve_rules  # for start-up time
+
+    return resolve_rules(scopes, facts, patterns, gathered, ordered)
+
+
 def _check_shadowing(gathered: DeclaredNames, attributes: Mapping[str, m.Attribute], report: Diagnostics) -> None:
-    """A name has one meaning: no `let` and no places are called like a column of the events."""
+    """A name has one meaning: no `let` and no places may have the name of a column of the events."""
     declared = [(let.name, let.name_span, source) for let, source in gathered.lets.values()]
     declared += [(known.name, known.span, known.source) for known in gathered.knowledge.values()]
     declared += [(lookup.name, lookup.span, lookup.source) for lookup in gathered.lookups.values()]

@@ -52,15 +52,16 @@ class Context:
         return Valued(m.Attribute(name, kind, attribute.unit, span=span), kind, unit)
 
     def whose(self) -> str:
-        """What a call about one event says first where there are several: one of them, for a hint."""
+        """The first argument that a hint proposes for a call about one event, where there are several entities to
+        choose from."""
         return "" if self.pair is None else f"{self.pair.meaning.variables[0]}, "
 
     def moved_time(self, node: t.Arithmetic, left: Valued, right: Valued) -> Result | None:
-        """A time that is moved by a length of time, where there are such: in rules."""
+        """A time moved by a length of time; only rules have such."""
         return None
 
     def want_kind(self, result: Valued, kind: m.Kind, span: Span) -> bool:
-        """Whether a value is of a kind, or may be; a use that tells the kind of a column is noted."""
+        """Whether a value is of a kind, or may be; a use that reveals the kind of a column is noted."""
         if result.kind is not None:
             return result.kind == kind
         key = column_key(result.value)

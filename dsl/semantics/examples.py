@@ -180,7 +180,7 @@ def check_lengths(test: t.Test, source: SourceText, report: Diagnostics) -> int:
 
 
 def _values(line: t.TestLine, attribute: str, source: SourceText, scopes: Sequence[Scope]) -> tuple[str | None, ...]:
-    """The values of an attribute, of whichever stream of the pattern has it."""
+    """The values of an attribute, from the stream of the pattern that has it."""
     scope = next((scope for scope in scopes if attribute in scope.attributes), scopes[0])
     known = scope.attributes.get(attribute)
     is_looked_up = attribute.partition(".")[0] in scope.lookups

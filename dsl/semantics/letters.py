@@ -1,8 +1,8 @@
 """Predicates and regexes: what may be an operand of `and`, and what may be a letter.
 
-A regex is made of letters, and a letter is a predicate in parentheses or by name. Most slips are about the difference:
-`;` where `and` belongs, a predicate without its parentheses, `!` for `not`. They are told apart here, where it is known
-what each operand is.
+A regex is made of letters, and a letter is a predicate in parentheses or by name. Most slips confuse the two: `;` where
+`and` belongs, a predicate without its parentheses, `!` for `not`. This file tells them apart, since it knows what each
+operand is.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def connective(c: Context, node: t.And | t.Or, parts: list[Result]) -> Result:
         if found is not None:
             operands.append(found)
         elif isinstance(part, Regexed):
-            return WRONG  # one regex is enough to tell that `and` is the wrong word
+            return WRONG  # one regex is enough to show that `and` is the wrong word
     if len(operands) < len(parts):
         return WRONG
     predicates = tuple(operand.predicate for operand in operands)

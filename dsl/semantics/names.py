@@ -15,7 +15,7 @@ from wayeb_py.errors import Note, SourceText, Span
 
 @dataclass(slots=True)
 class DeclaredNames:
-    """What is declared, by name; each with the file that declares it."""
+    """The declarations by name, each with the file that declares it."""
 
     streams: list[tuple[t.Stream, SourceText]] = field(default_factory=list)
     lets: dict[str, tuple[t.Let, SourceText]] = field(default_factory=dict)
@@ -175,7 +175,7 @@ def names_in(root: t.Expression) -> set[str]:
         if isinstance(item, t.Name):
             found.add(item.name)
         elif isinstance(item, t.Call):
-            found.add(item.function)  # `off(x > 3)` lacks a `;`, which is told by what `off` is
+            found.add(item.function)  # `off(x > 3)` lacks a `;`: what `off` is shows that
             waiting.extend(item.arguments)
         elif isinstance(item, t.Expression):
             waiting.extend(t.parts_of(item))

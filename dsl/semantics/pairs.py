@@ -99,7 +99,8 @@ _FLIPPED: dict[str, m.Comparator] = {">": "<", ">=": "<=", "<": ">", "<=": ">=",
 
 
 def warn_of_asymmetry(pattern: m.Pattern, each: t.EachPair, source: SourceText, report: Diagnostics) -> None:
-    """Warns where an unordered pair is asked something of a that is not asked of b: a has merely the smaller key."""
+    """Warns where a condition of an unordered pair asks something of a and not of b: a is only the one with the smaller
+    key."""
     pair = pattern.pair
     if pair is None or pair.ordered or pair.streams[0] != pair.streams[1]:
         return
@@ -130,7 +131,8 @@ def _swapped(part: Any) -> Any:
 
 
 def _canonical(regex: m.Regex) -> m.Regex:
-    """The regex in one of the ways in which it could be written: where order says nothing, by the text of the parts."""
+    """The regex in one of the ways in which it could be written: parts whose order says nothing are sorted by their
+    text."""
     return transform(regex, _sorted)
 
 

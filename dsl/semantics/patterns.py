@@ -1,8 +1,8 @@
 """Patterns become their meaning: the stream that each reads, its regex, its clauses, and what it emits.
 
 Every stream has a scope of its own, since `speed` may be in knots in one and in m/s in another; a `let` is resolved
-once for each stream whose patterns use it. What a `let` says of a pair is resolved in each pattern over pairs that uses
-it, where `a` and `b` mean something.
+once for each stream whose patterns use it. A `let` about a pair is resolved in each pattern over pairs that uses it,
+where `a` and `b` mean something.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wayeb_py.errors import SourceText
 
 Scopes = Mapping[str | None, Scope]
 
-# The columns that every detection has, and those that one of a pair or of a silence has besides.
+# The columns that every detection has, and those that a detection of a pair or of a silence has besides.
 DETECTION_COLUMNS = ("pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq")
 COLUMNS_OF_A_CLOCK = ("other", "decided_ts")
 
@@ -262,7 +262,7 @@ def clocks_of(pattern: m.Pattern) -> tuple[str | None, ...]:
 def warn_of_lateness(
     scopes: Scopes, streams: Iterable[str | None], place: Place, who: str, known: set[str | None]
 ) -> None:
-    """Warns of streams whose clock is used and whose events may not be late at all; once a stream."""
+    """Warns of streams whose clock a pattern uses although they allow no lateness at all; once a stream."""
     for name in dict.fromkeys(streams):
         scope = scopes[name]
         if scope.stream.lateness_s or name in known:

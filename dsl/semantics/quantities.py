@@ -1,8 +1,7 @@
 """Arithmetic and comparisons: kinds must agree, units are converted exactly, constants are worked out.
 
-A constant is converted to the unit of what it is compared with, never the other way round, so that the engine
-compares a column's own values with a constant. Two columns in different units need a factor, which is put on the
-right one.
+A constant is converted to the unit of what it is compared with, never the other way round, so that the engine compares
+a column's own values with a constant. Two columns in different units need a factor; the right one gets it.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ def number(value: Fraction) -> m.Constant:
 
 
 def as_value(c: Context, result: Result, node: t.Expression, what: str) -> Valued | None:
-    """The result as a value; None, and a report, if it is none."""
+    """The result as a value; None, and a report, if it is not one."""
     if isinstance(result, Valued):
         return result
     if isinstance(result, Wrong):
@@ -106,7 +105,7 @@ def _align_plain(
     )
     unit = cast(Unit, other.unit)
     if c.scope.stream_is_broken and not plain.is_constant:
-        return None  # the unit may be declared in the block that could not be read
+        return None  # the block that could not be read may declare the unit
     plain_text, other_text = text_at(c.source, plain_node.span), text_at(c.source, other_node.span)
     name = plain.value.name if isinstance(plain.value, m.Attribute) else None
     if other.strict:
@@ -197,7 +196,7 @@ def arithmetic(c: Context, node: t.Arithmetic, left_result: Result, right_result
     else:
         a, b = left.unit or _PLAIN, right.unit or _PLAIN
         product = a.times(b) if sign == "*" else a.per(b)
-        # Twice a speed is still compared in the speed's unit; for any other product nobody can tell which one is meant.
+        # Twice a speed is still compared in the speed's unit; for any other product the unit would be a guess.
         multiple = right.unit is None or (sign == "*" and left.unit is None)
         of_constant = any(side.unit is not None and side.is_constant for side in (left, right))
         unit, strict = product, left.strict or right.strict or not multiple or of_constant
@@ -346,7 +345,7 @@ def between(c: Context, node: t.Between, parts: list[Result]) -> Result:
             hint = f"did you mean `{texts[1]}..{texts[0]}`?"
         return c.error("this range holds no value", span, f"nothing is at least {texts[0]} and below {texts[1]}", hint)
     below = comparison(c, "<", value, high, (node.value, node.high))
-    # What is wrong with the upper end is mostly wrong with the lower one too, and is said once.
+    # A mistake in the upper end is mostly one in the lower end too, and is reported once.
     at_least = None if below is None else comparison(c, ">=", value, low, (node.value, node.low))
     if at_least is None or below is None:
         return WRONG

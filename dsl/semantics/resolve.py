@@ -1,7 +1,8 @@
-"""An expression of the tree becomes its meaning, bottom up: names are found, kinds and units checked, letters told.
+"""An expression of the tree becomes its meaning, bottom up: names are found, kinds and units checked, letters
+recognised.
 
 The walk keeps its own stack, since trees may be 500 levels high. Each kind of expression has one function, which gets
-the results of its parts. Where a use tells the kind of an attribute that no `attr` line declares, it is noted.
+the results of its parts. The walk notes every use that reveals the kind of an attribute that no `attr` line declares.
 """
 
 from __future__ import annotations
@@ -97,7 +98,7 @@ class Resolver(Context):
         parts = t.parts_of(node)
         if isinstance(node, t.Call):
             if node.function not in USAGE and node.function not in self.scope.functions:
-                return ()  # what an unknown function would make of its arguments, nobody knows
+                return ()  # an unknown function could make anything of its arguments
             ways = ways_to_call(node.function)
             if self.pair is not None:
                 parts = parts[len(entities_of(self.pair, node)) :]
@@ -157,19 +158,25 @@ class Resolver(Context):
             return Placed(m.Places(self.each[1], each=True), scope.knowledge[self.each[1]].shape)
         if self.pair is not None and name in self.pair.roles:
             return self.entity_alone(node)
-        if name in scope.lets:
-            return self.let(node)
-        if name in scope.broken:
-            return WRONG
-        if name in scope.knowledge:
-            return Placed(m.Places(name), scope.knowledge[name].shape)
+        if (declared := self.declared(node)) is not None:
+            return declared
         if name not in scope.attributes and (in_regex or scope.has_attr_lines):
             return self.unknown(node, in_regex)
         if self.pair is not None:
-            return self.nobody(node)
+            return self.without_entity(node)
         return self.attribute(scope, name, node.span)
 
-    def nobody(self, node: t.Name) -> Wrong:
+    def declared(self, node: t.Name) -> Result | None:
+        """What a name means that a declaration gives: a `let`, or places; None where no declaration has it."""
+        if node.name in self.scope.lets:
+            return self.let(node)
+        if node.name in self.scope.broken:
+            return WRONG
+        if node.name in self.scope.knowledge:
+            return Placed(m.Places(node.name), self.scope.knowledge[node.name].shape)
+        return None
+
+    def without_entity(self, node: t.Name) -> Wrong:
         """Reports an attribute in a pair that does not say whose it is."""
         assert self.pair is not None
         a, b = self.pair.meaning.variables
@@ -229,7 +236,7 @@ class Resolver(Context):
         return replace(result, height=height, size=size)
 
     def fits_a_pair(self, node: t.Name, result: Result) -> bool:
-        """Whether a `let` says nothing of one entity's event alone; a report if it does."""
+        """Whether a `let` is free of claims about one entity's event alone; a report if it is not."""
         meaning = getattr(result, "value", None) or getattr(result, "predicate", None) or getattr(result, "regex", None)
         bare = next((part for part in walk(meaning) if isinstance(part, m.Attribute) or needs(part, "position")), None)
         if bare is None or self.pair is None:
@@ -297,7 +304,7 @@ class Resolver(Context):
         return Valued(m.Of(role, found.value), found.kind, found.unit)
 
     def looked_up(self, node: t.Column) -> Result:
-        """An attribute that is joined to the event by its place and time."""
+        """An attribute that a lookup joins to the event by place and time."""
         stream = self.scope.stream
         if stream.position is None and not self.scope.stream_is_broken:
             return self.error(

@@ -46,7 +46,7 @@ class Diagnostics:
         self._add(Diagnostic("warning", message, source, span, label, hint, of_arrival=of_arrival))
 
     def suggest(self, word: str, candidates: Sequence[str]) -> str | None:
-        """The hint that names what is probably meant; a file full of unknown names gets only the first of them."""
+        """The hint that names the likely spelling; a file full of unknown names gets only the first of them."""
         key = (word, *candidates[:2])
         if key not in self.suggested and len(self.suggested) < MAX_SUGGESTIONS:
             self.suggested[key] = did_you_mean(word, candidates)
@@ -59,18 +59,18 @@ class Diagnostics:
 
 @dataclass(slots=True)
 class Kinds:
-    """The kinds of columns, as declared or as their uses tell."""
+    """The kinds of columns, as declared or as uses reveal them."""
 
     known: dict[ColumnKey, m.Kind | None] = field(default_factory=dict)
     uses: dict[ColumnKey, list[tuple[m.Kind, SourceText, Span]]] = field(default_factory=dict)
     alike: list[tuple[ColumnKey, ColumnKey]] = field(default_factory=list)
 
     def use(self, key: ColumnKey, kind: m.Kind, place: Place) -> None:
-        """Notes that a column is used as of this kind."""
+        """Notes that an expression uses a column as of this kind."""
         self.uses.setdefault(key, []).append((kind, *place))
 
     def settle(self, report: Diagnostics) -> None:
-        """Decides the kinds by the uses, and reports the columns that are used as of two kinds."""
+        """Decides the kinds by the uses, and reports the columns that have uses of two kinds."""
         for key, uses in self.uses.items():
             first_kind, first_source, first_span = uses[0]
             other = next((use for use in uses if use[0] != first_kind), None)
@@ -96,7 +96,7 @@ class Kinds:
 
 
 def column_key(value: m.Value) -> ColumnKey | None:
-    """What a value's kind is looked up by; None if it is no column."""
+    """The key that a value's kind is found by; None if it is not a column."""
     while isinstance(value, m.Previous | m.Of):
         value = value.operand
     if isinstance(value, m.Attribute):

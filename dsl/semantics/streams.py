@@ -1,4 +1,4 @@
-"""A stream block becomes what is known of its events: key, time, position, motion, attributes, and how disorder is
+"""A stream block becomes the facts about its events: key, time, position, motion, attributes, and how disorder is
 treated."""
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _LINE_NAMES: dict[type, str] = {
 def read_streams(
     gathered: DeclaredNames, report: Diagnostics, key: str | None, time: str | None, time_unit: str | None
 ) -> list[tuple[m.Stream, dict[str, m.Attribute]]]:
-    """The streams, each with the attributes that are known by name; what the caller gives wins over a single block."""
+    """The streams, each with the attributes that are known by name; what the caller gives overrides a single block."""
     blocks: dict[str, tuple[t.Stream, SourceText]] = {}
     for stream, source in gathered.streams:
         known = blocks.setdefault(stream.name, (stream, source))
-        # Files that are read together may each say the same.
+        # Files that are read together may repeat the same block.
         if known[0] is not stream and (known[1] == source or known[0] != stream):
             note = Note(known[1], known[0].name_span, "declared first here")
             report.error(
@@ -53,7 +53,7 @@ def _read_stream(
     attributes: dict[str, m.Attribute] = {}
     if stream is not None:
         lines = _lines(stream, source, report, attributes)
-        if stream.span != NOWHERE:  # the older form has no block to complain about
+        if stream.span != NOWHERE:  # the older form has no block to report
             _check_presence(stream, source, report, lines, key, time)
         _check_position(source, report, lines, attributes)
         _check_motion(source, report, lines, attributes)
@@ -77,7 +77,7 @@ def _read_stream(
     known = _roles(made)
     for name, attribute in attributes.items():
         role = known.get(name)
-        # The lines `time` and `position` tell the unit of their columns.
+        # The lines `time` and `position` give the unit of their columns.
         known[name] = attribute if role is None or attribute.unit is not None else _with_unit(attribute, role)
     return made, known
 
@@ -85,7 +85,7 @@ def _read_stream(
 def _check_motion(
     source: SourceText, report: Diagnostics, lines: dict[type, Any], attributes: dict[str, m.Attribute]
 ) -> None:
-    """Speed is a number in a unit of speed, course one in degrees: what is computed from them has units too."""
+    """Speed is a number in a unit of speed, course one in degrees: values computed from them have units too."""
     motion = lines.get(t.Motion)
     if motion is None:
         return

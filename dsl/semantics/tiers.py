@@ -1,7 +1,7 @@
-"""Patterns that ask what other patterns detect get tiers: each is recognised once those that it reads are.
+"""Patterns that ask what other patterns detect get tiers: the engine recognises each after those that it reads.
 
-The tier of a pattern is one more than the highest that it reads. A circle has no such order, and is an error that shows
-the way round.
+The tier of a pattern is one more than the highest that it reads. A circle has no such order, and becomes an error that
+shows the way round.
 """
 
 from __future__ import annotations

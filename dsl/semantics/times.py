@@ -17,7 +17,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def read_instant(text: str) -> Fraction | None:
-    """Seconds since 1970 UTC of an ISO 8601 date or time, exactly; None if it is none. Without a zone it is UTC."""
+    """Seconds since 1970 UTC of an ISO 8601 date or time, exactly; None if the text is neither. Without a zone it is
+    UTC."""
     match = _INSTANT.fullmatch(text)
     if match is None:
         return None
@@ -61,7 +62,7 @@ def is_zone(name: str) -> bool:
 
 
 def suggest_zone(name: str) -> str | None:
-    """The zone that is probably meant by an unknown one."""
+    """The zone that an unknown name probably means."""
     from zoneinfo import available_timezones
 
     zones = sorted(available_timezones())

@@ -20,7 +20,7 @@ class Valued:
     """A value of one event.
 
     A number without a unit takes that of an attribute it meets. `strict` marks the built-in lengths and times, which
-    refuse it: nobody can tell what 30 of them would be.
+    refuse it: 30 of them could mean anything.
     """
 
     value: m.Value
@@ -41,7 +41,7 @@ class Predicated:
     """A predicate; `lookups` are the places where it asks for the position, `unguarded` those of them that are negated
     without a guard for a missing position.
 
-    `placed` tells that it holds only of events with a position, `placed_unless` that its negation does.
+    `placed` says that the predicate holds only of events with a position, `placed_unless` that its negation does.
     """
 
     predicate: m.Predicate
@@ -74,7 +74,7 @@ class Placed:
 
 @dataclass(slots=True)
 class Wrong:
-    """Something that was reported already; whatever holds it is not reported again."""
+    """Something that has been reported; what holds it gets no second report."""
 
     height: int = 1
     size: int = 1

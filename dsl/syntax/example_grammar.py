@@ -1,4 +1,4 @@
-"""The grammar of `test` blocks: lines of values, `ends at`, and what is detected."""
+"""The grammar of `test` blocks: lines of values, `ends at`, and the expected detections."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors import examples as example_errors
 from wayeb_py.dsl.syntax.expressions import check_literal
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, COMMENT, NAME, TEXT, Token
+from wayeb_py.dsl.syntax.piece import Piece
 from wayeb_py.dsl.syntax.terminals import (
     COMMA,
     END,
     Lexical,
     Required,
+    Terminal,
     made,
     name_of,
     need_name,
@@ -28,7 +30,7 @@ from wayeb_py.dsl.syntax.terminals import (
 from wayeb_py.errors import Span
 
 _HEAD = rf"(?:{NAME.pattern}|{BACKQUOTED.pattern}):(?=\s|//|\}}|\Z)"
-_COLUMN_HEAD = Lexical("column", _HEAD)
+_COLUMN_HEAD = Lexical("column", rf"(?!detects\b){_HEAD}")
 _NO_ITEM = rf"detects\b|ends(?:\s|{COMMENT.pattern})+at\b(?!:)|{_HEAD}"
 _ITEM = Lexical(
     "item",
@@ -46,6 +48,21 @@ def _values(tokens: list[Any]) -> t.TestLine:
         ),
         span=Span(head.start, head.end - 1),
     )
+
+
+class _Column(Terminal):
+    """The name of a column and its values, read in a loop: a library has thousands of them."""
+
+    def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
+        found = _COLUMN_HEAD.read(piece, loc)
+        if found is None:
+            return None
+        tokens = []
+        while found is not None:
+            end, token = found
+            tokens.append(token)
+            found = _ITEM.read(piece, end)
+        return end, _values(tokens)
 
 
 def _detected(tokens: list[Any]) -> t.ExpectedDetection:
@@ -115,7 +132,6 @@ _ENDS = made(
     + Required(Lexical("time", r"[^\s{}/]+(?:[ \t]+(?:ms|s|min|h|d)\b)?"), example_errors.no_end),
     lambda x: t.Ends("".join(x[2].text.split()), span=x[0].span.to(x[2].span)),
 )
-_COLUMN = made(_COLUMN_HEAD + pp.ZeroOrMore(_ITEM), _values)
 
 
 def _test(tokens: list[Any]) -> t.Test:
@@ -143,7 +159,7 @@ TEST = made(
     word("test")
     + need_name("the pattern")
     + required("{", errors.no_brace)
-    + pp.ZeroOrMore(_DETECTS | _ENDS | _COLUMN)
+    + pp.ZeroOrMore(_Column("a column") | _DETECTS | _ENDS)
     + required("}", example_errors.bad_test_line)
     + Required(END, errors.after_declaration),
     _test,

@@ -4,8 +4,8 @@ One ladder serves predicates and regexes, loosest first:
 
     |   &   ;   !   or   and   not   comparisons and `in`   + -   * /   sign   iteration
 
-It stands in the declarations' grammar as one pyparsing token. pyparsing's own `infix_notation` was tried: it took
-ten times as long, and minutes for a nesting of 500. From the stack come the messages: what is open, and what was
+The declarations' grammar sees an expression as one pyparsing token. pyparsing's own `infix_notation` was tried: it took
+ten times as long, and minutes for a nesting of 500. The stack also supplies the messages: what is open, and what was
 expected.
 
 `+` and `*` are binary where a value follows and iterations elsewhere, so `off+ (x > 3)` is read as a sum; the
@@ -136,7 +136,7 @@ class _Reader:
     # Where an operand is expected.
 
     def read_operand(self, token: Token) -> bool:
-        """Takes a token where an operand is expected; True if one is expected still."""
+        """Takes a token where an operand is expected; True if one is still expected."""
         frame = self.frames[-1]
         if token.kind == "number":
             before = self.tokens[self.at - 1] if self.at else None
@@ -445,7 +445,7 @@ class _Reader:
         frame.items.append(frame.operands.pop())
 
     def close(self, token: Token) -> None:
-        """Ends the innermost bracket, and makes one operand of what it holds."""
+        """Ends the innermost bracket, and makes one operand of its content."""
         frame = self.frames[-1]
         wanted = "}" if frame.kind == "{" else ")"
         if frame.kind == "file":
@@ -486,7 +486,7 @@ def read_expression(text: str, start: int, end: int, in_rule: bool = False) -> t
 
 
 def read_quantity(text: str, start: int, end: int) -> tuple[t.Number, int]:
-    """The number with its unit that begins at start, and the offset of what follows it."""
+    """The number with its unit that begins at start, and the offset after it."""
     reader = _Reader(text, start, end)
     number = reader.read_number(reader.tokens[0])
     return number, reader.tokens[reader.at].start

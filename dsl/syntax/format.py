@@ -1,9 +1,8 @@
 """The text of a .sre file in its usual layout, with every comment.
 
-A declaration is printed from its tree, which gives the same tokens as its text has; comments go back between the
-tokens where they stood. In blocks they go back to the lines where they stood. Lines that grow too long are broken
-before an operator, outer ones first. Formatting the text token by token would need no printer, but could not align
-blocks.
+A declaration is printed from its tree, which gives the same tokens as its text; comments go back between the tokens
+where they stood. In blocks they go back to the lines where they stood. Lines that grow too long are broken before an
+operator, outer ones first. Formatting the text token by token would need no printer, but could not align blocks.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def _declaration(text: str, declaration: t.Declaration, width: int, comments: li
 
 
 def _line_starts(lines: list[str]) -> list[int]:
-    """Where lines begin once they are joined by blanks."""
+    """Where lines begin once blanks join them."""
     return [sum(len(line) + 1 for line in lines[:i]) for i in range(len(lines))]
 
 
@@ -184,7 +183,7 @@ def _with_comments(
 
 
 def _segment(printed: str, tokens: list[Token], continues: bool, starts: list[int] | None) -> list[str]:
-    """Some tokens as one line, or as those that begin at `starts`; what is too long for a line goes on in another."""
+    """Some tokens as one line, or as lines that begin at `starts`; a line that is too long continues on another."""
     if starts is None:
         piece = printed[tokens[0].start : tokens[-1].end]
         return _wrapped(_INDENT + piece if continues else piece, _INDENT)

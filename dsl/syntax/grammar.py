@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any, cast
 
 import pyparsing as pp
@@ -11,7 +12,6 @@ from wayeb_py.dsl.syntax.clauses import EMIT, WITHIN
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.example_grammar import TEST
 from wayeb_py.dsl.syntax.lexicon import RESERVED, Token
-from wayeb_py.dsl.syntax.rule_grammar import FACTS, RULE
 from wayeb_py.dsl.syntax.terminals import (
     END,
     EXPRESSION,
@@ -275,7 +275,7 @@ PATTERN = made(
     _pattern,
 )
 
-DECLARATION: dict[str, pp.ParserElement] = {
+_DECLARATIONS: dict[str, pp.ParserElement] = {
     "stream": STREAM,
     "points": _shape("points"),
     "lines": _shape("lines"),
@@ -283,11 +283,19 @@ DECLARATION: dict[str, pp.ParserElement] = {
     "lookup": LOOKUP,
     "let": LET,
     "pattern": PATTERN,
-    "facts": FACTS,
-    "rule": RULE,
     "test": TEST,
     "include": INCLUDE,
 }
-for _declaration in DECLARATION.values():
-    _declaration.parse_with_tabs()
-    _declaration.streamline()
+
+
+@cache
+def grammar_of(keyword: str) -> pp.ParserElement:
+    """The grammar of the declarations that begin with a keyword."""
+    declaration = _DECLARATIONS.get(keyword)
+    if declaration is None:
+        from wayeb_py.dsl.syntax.rule_grammar import DECLARATIONS_OF_RULES  # for start-up time
+
+        declaration = DECLARATIONS_OF_RULES[keyword]
+    declaration.parse_with_tabs()
+    declaration.streamline()
+    return declaration

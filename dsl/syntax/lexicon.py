@@ -63,8 +63,8 @@ class Token(NamedTuple):
 def tokens_of(text: str, start: int, end: int) -> list[Token]:
     """The tokens from start to end, comments and blanks left out, closed by one of kind `end`.
 
-    Nothing is read after a character that the language does not have: it is an error in any case, and a text of nothing
-    but opening quotes would take long.
+    Reading stops at a character that the language does not have: the text is wrong in any case, and one of nothing but
+    opening quotes would take long.
     """
     found: list[Token] = []
     skip, take = BLANK.match, TOKEN.match
@@ -92,7 +92,7 @@ def next_token(text: str, start: int, end: int) -> Token:
     """The first token from start on."""
     blank = BLANK.match(text, start, end)
     at = blank.end() if blank else start
-    # What is missing at the end is missing right after the last word, not after the blanks.
+    # What is missing at the end is marked right after the last word, not after the blanks.
     return tokens_of(text, at, min(end, at + 200))[0] if at < end else Token("end", "", start, start)
 
 

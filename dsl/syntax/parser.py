@@ -15,14 +15,14 @@ import pyparsing as pp
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as declaration_errors
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
-from wayeb_py.dsl.syntax.grammar import DECLARATION
+from wayeb_py.dsl.syntax.grammar import grammar_of
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, next_token
 from wayeb_py.dsl.syntax.piece import Piece
 from wayeb_py.dsl.tree_height import too_high
 from wayeb_py.dsl.wording import close_to
 from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
 
-# A keyword before a colon is a column of a test that lacks its backquotes.
+# A keyword before a colon is a column of a test without its backquotes.
 _KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{'|'.join(DECLARATIONS)})\b(?![ \t]*:(?!=))", re.MULTILINE)
 _ANY_NAME = f"(?:{NAME.pattern}|{BACKQUOTED.pattern})"
 _LOOKS_LIKE = re.compile(
@@ -59,11 +59,11 @@ def parse_source(source: SourceText) -> tuple[t.File, list[Diagnostic]]:
 
 
 def _cut(text: str) -> list[tuple[int, int, str]]:
-    """Where declarations begin and end, each with its keyword; an empty keyword for text that begins with none."""
+    """Where declarations begin and end, each with its keyword; the keyword is empty for text that begins with none."""
     starts = {match.start("keyword"): match["keyword"] for match in _KEYWORD.finditer(text)}
     for match in _LOOKS_LIKE.finditer(text):
         word = match["word"]
-        # Two names before `=` can also be a line of an expression in which something is missing.
+        # Two names before `=` can also be a line of an expression that lacks something.
         if word not in RESERVED and (not match["equals"] or close_to(word, DECLARATIONS)):
             starts.setdefault(match.start(), "")
     blank = BLANK.match(text)
@@ -81,7 +81,7 @@ def _parse_piece(text: str, start: int, end: int, keyword: str) -> t.Declaration
         wrong = declaration_errors.no_keyword if following.text == ":=" else declaration_errors.unknown_declaration
         raise wrong(first)
     try:
-        return cast(t.Declaration, DECLARATION[keyword].parse_string(Piece.cut(text, start, end))[0])
+        return cast(t.Declaration, grammar_of(keyword).parse_string(Piece.cut(text, start, end))[0])
     except pp.ParseException as error:
         token = next_token(text, start + error.loc, end)
         raise declaration_errors.after_declaration(Piece.cut(text, start, end), token) from None

@@ -1,4 +1,4 @@
-"""The text of one declaration, which knows where in its file it stands: spans need no shifting afterwards."""
+"""The text of one declaration, which knows where it stands in its file: spans need no shifting afterwards."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
 """How tightly each kind of expression binds: the ladder that the parser climbs and the printer descends.
 
-Both need the same numbers, and neither needs the other: a table beside them keeps a change of one from loading the
-other.
+Both need the same numbers, and neither needs the other: with the table beside them, neither has to import the other.
 """
 
 from __future__ import annotations

@@ -2,11 +2,11 @@
 
     ;(IsEventTypePredicate(A),+(GT(speed,5),TruePredicate())){partitionBy:mmsi}{window:100}{windowType:count}
 
-reads as `(type = "A") ; ((speed > 5) | any) within 100 events`, with `mmsi` as the key. Patterns are separated by
-`&`. Options stand in braces before or after a pattern; those before the first one hold for all. Such files know no
-names for patterns, unless an option `{name:…}` gives one, and have no stream block: the events of that engine hold
-their time in seconds in `timestamp`, and their position in `lon` and `lat`; the key is named by `partitionBy` or by
-the caller. `{order:n}` was for forecasts and means nothing here, and `{window:0}` is no window.
+reads as `(type = "A") ; ((speed > 5) | any) within 100 events`, with `mmsi` as the key. Patterns are separated by `&`.
+Options stand in braces before or after a pattern; those before the first one hold for all. Such files have no stream
+block, and no names for patterns unless an option `{name:…}` gives one. Their events hold the time in seconds in
+`timestamp` and the position in `lon` and `lat`; `partitionBy` or the caller names the key. `{order:n}` was for
+forecasts and means nothing here, and `{window:0}` is no window.
 
 Registers (`["x"]`, `GTAttr(speed,"x")`), which compare events of one match, and the exclusions `~(…)` of a file of
 declarations have no counterpart here: a message says so.
@@ -19,7 +19,6 @@ from dataclasses import dataclass, field
 
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
-from wayeb_py.dsl.syntax.format import format_text
 from wayeb_py.dsl.syntax.lexicon import BLANK
 from wayeb_py.dsl.syntax.prefix_heads import (
     BARE,
@@ -31,7 +30,6 @@ from wayeb_py.dsl.syntax.prefix_heads import (
     as_regex,
     negated,
 )
-from wayeb_py.dsl.syntax.printer import print_tree
 from wayeb_py.dsl.tree_height import MAX_HEIGHT, too_high
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
@@ -58,6 +56,9 @@ def is_prefix_form(text: str) -> bool:
 
 def convert_prefix(text: str, name: str = "<text>") -> str:
     """The patterns of a text in the older form, written in this language; raises PatternError with its errors."""
+    from wayeb_py.dsl.syntax.format import format_text  # for start-up time
+    from wayeb_py.dsl.syntax.printer import print_tree  # for start-up time
+
     file, errors = parse_prefix(SourceText(name, text))
     if errors:
         raise PatternError(errors)
@@ -286,7 +287,8 @@ class _Reader:
         return make(Arguments(call.words, span)), 5
 
     def write_rounds_once(self, call: _Call, span: Span) -> None:
-        """Refuses rounds inside rounds: each writes its formula thrice here, forty levels would fill any memory."""
+        """Refuses rounds inside rounds: each writes its formula three times here, and forty levels would fill any
+        memory."""
         if any(span.start < inner.start and inner.end < span.end for inner in self.rounds):
             raise PatternSyntaxError(
                 f"`{call.head}` over `*` cannot stand inside another such", call.span, "one is inside this one already"

@@ -1,8 +1,7 @@
 """A tree becomes text that parses to an equal tree.
 
-The text keeps the parentheses that the tree holds and adds those without which it would mean something else. The
-layout is the formatter's too: blocks are indented and aligned, everything else is one line; breaking long lines is
-`format.py`.
+The text keeps the parentheses that the tree holds, and adds those that its meaning needs. The formatter uses the same
+layout: blocks are indented and aligned, everything else is one line; `format.py` breaks long lines.
 """
 
 from __future__ import annotations
@@ -238,7 +237,7 @@ def _match(match: t.ExpectedMatch) -> str:
 def _column_head(attribute: str | None) -> str:
     if attribute is None:
         return "at:"
-    # A column that is called like a line of the block has to be told from it.
+    # A column with the name of a line of the block needs backquotes.
     return f"`{attribute}`:" if attribute in ("at", "detects") else f"{encode_name(attribute)}:"
 
 
@@ -268,7 +267,7 @@ def _words_of_line(line: t.Tree) -> list[str]:
 
 
 def stream_lines(lines: tuple[t.StreamLine, ...]) -> list[str]:
-    """The lines of a stream block: what they declare stands in one column, the types of attributes in another."""
+    """The lines of a stream block: what they declare is aligned in one column, the types of attributes in another."""
     words = [_words_of_line(line) for line in lines]
     keyword_width = max((len(w[0]) for w in words if len(w) > 1), default=0)
     name_width = max((len(w[1]) for w in words if w[0] == "attr"), default=0)

@@ -97,7 +97,7 @@ def _rule(tokens: list[Any]) -> t.Rule:
     )
 
 
-RULE = made(
+_RULE = made(
     word("rule")
     + need_name("rule")
     + required(":=", rule_errors.no_assignment)
@@ -143,7 +143,7 @@ def _facts(tokens: list[Any]) -> t.Facts:
     )
 
 
-FACTS = made(
+_FACTS = made(
     word("facts")
     + need_name("facts")
     + required("(", rule_errors.no_columns)
@@ -155,3 +155,5 @@ FACTS = made(
     + Required(END, errors.after_declaration),
     _facts,
 )
+
+DECLARATIONS_OF_RULES: dict[str, pp.ParserElement] = {"facts": _FACTS, "rule": _RULE}

@@ -1,7 +1,7 @@
 """The terminals that the grammar of declarations is made of: words, names, texts, quantities, expressions.
 
 A terminal that must match is wrapped in `Required`, which says in the user's words what is missing: pyparsing's own
-messages name its elements. Terminals read a `Piece`, the text of one declaration.
+messages would name its elements. Terminals read a `Piece`, the text of one declaration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT,
 from wayeb_py.dsl.syntax.piece import Piece
 
 
-class _Terminal(pp.Token):
+class Terminal(pp.Token):
     """A terminal that skips blanks and comments itself; see `read`."""
 
     def __init__(self, name: str) -> None:
@@ -44,7 +44,7 @@ class _Terminal(pp.Token):
         return found[0], pp.ParseResults([found[1]])
 
 
-class Lexical(_Terminal):
+class Lexical(Terminal):
     """A terminal of letters and signs that gives a `Token`; `refused` are words that it does not take."""
 
     def __init__(self, kind: str, pattern: str, refused: frozenset[str] = frozenset()) -> None:
@@ -60,7 +60,7 @@ class Lexical(_Terminal):
         return match.end(), Token(self.kind, match[0], piece.base + at, piece.base + match.end())
 
 
-class Required(_Terminal):
+class Required(Terminal):
     """A terminal that must match; otherwise its error ends the declaration."""
 
     def __init__(self, terminal: Lexical, error_at: ErrorAt) -> None:
@@ -74,7 +74,7 @@ class Required(_Terminal):
         return found
 
 
-class _Expression(_Terminal):
+class _Expression(Terminal):
     """An expression, read by the precedence loop; in a rule the words of its clauses end it."""
 
     def __init__(self, name: str, in_rule: bool = False) -> None:
@@ -86,7 +86,7 @@ class _Expression(_Terminal):
         return end - piece.base, node
 
 
-class Quantity(_Terminal):
+class Quantity(Terminal):
     """A number with its unit, or with the word `events` where that is allowed."""
 
     def __init__(self, what: str, events: bool = False, example: str | None = None) -> None:

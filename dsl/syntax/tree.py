@@ -1,9 +1,10 @@
 """The tree that mirrors the text of a .sre file, parentheses included, so that it prints as it was written.
 
-What declarations are made of is here, expressions are in `expression_tree.py` and names of this module too. What the
-text means is in `meaning.py`.
+Declarations are defined here; expressions are defined in `expression_tree.py`, and are names of this module too. What
+the text means is in `meaning.py`.
 
-Spans do not count for equality. `printer` gives the text of any of these, which parses to an equal tree.
+Two nodes that differ only in their spans are equal. `printer` gives the text of any of these, which parses to an equal
+tree.
 """
 
 from __future__ import annotations
@@ -105,7 +106,7 @@ class Knowledge(Declaration):
 
 @node
 class Lookup(Declaration):
-    """`lookup NAME from FILE by time 1 h, nearest 50 km`: a table of what changes with place and time."""
+    """`lookup NAME from FILE by time 1 h, nearest 50 km`: a table of values that change with place and time."""
 
     name: str
     path: str
@@ -319,7 +320,7 @@ class Include(Declaration):
 
 @node
 class Broken(Declaration):
-    """A declaration whose text could not be read: what is known of it, so that its name is not reported as unknown."""
+    """A declaration whose text could not be read: its keyword and name, so that the name is not reported as unknown."""
 
     keyword: str
     name: str | None

@@ -3,9 +3,9 @@
     from wayeb_py.parallel import recognise
     found = recognise(events, wayeb_py.compile("patterns/fleet/driving.sre"))
 
-Rows are packed into parcels by shard, which are shuffled and recognised as those of files are, and what is found
-becomes rows at the very end. Everything is lazy, as Spark's own transformations are. Events of one entity and time keep
-the order of the data frame's partitions and of the rows in them, which is what arrival means here.
+Rows are packed into parcels by shard, shuffled and recognised like those of files, and the detections become rows at
+the very end. Everything is lazy, as Spark's own transformations are. Events of one entity and time keep the order of
+the data frame's partitions and of the rows in them, which is what arrival means here.
 
 Values are of Spark's types: times of microseconds, numbers with a sign. `wayeb_py.parallel.batch.job` reads files
 itself, keeps every type exactly, and never makes rows.
@@ -54,12 +54,12 @@ def recognise(
     shards: int | None = None,
     heavy: Sequence[int | str] = (),
 ) -> DataFrame:
-    """The detections of the patterns, or the episodes, in a data frame of events; or the rows that are `aside`.
+    """The detections of the patterns, or the episodes, in a data frame of events; or the rows that were set `aside`.
 
     `partition`, which is `auto`, shuffles by entity into so many shards, with one of its own for each key in `heavy`;
-    `pattern` sends all events to every group of patterns; `source` relies on it that each entity's events are in one
-    partition of the data frame already. Rows without key or time and events that are too late are left out, and are
-    what `aside` gives: a reason, and the values as JSON.
+    `pattern` sends all events to every group of patterns; `source` relies on each entity's events lying in one
+    partition of the data frame already. Rows without key or time and events that are too late are left out; `aside`
+    gives them, with a reason, and the values as JSON.
     """
     schemes.require_known(scheme)
     if what not in get_args(Wish):
@@ -89,7 +89,7 @@ def recognise(
 
 
 def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
-    """The types in which Spark hands over the rows, text as we want it; EventsError where they do not serve."""
+    """The types in which Spark passes the rows, text as we want it; EventsError where they do not serve."""
     from pyspark.errors import PySparkException
     from pyspark.sql.pandas.types import to_arrow_schema
 
@@ -118,7 +118,7 @@ def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:
 
 
 def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: int) -> tuple[tuple[str, ...], ...]:
-    """Groups of about equal cost on the data frame's first rows, which are read for that."""
+    """Groups of about equal cost on the data frame's first rows, which are read for that purpose."""
     sample = taken.limit(COSTED_ROWS).toArrow()
     columns = [conform(sample.column(field.name).combine_chunks(), field.type) for field in schema]
     return equal_groups(patterns, measure_costs(patterns, pa.Table.from_arrays(columns, schema=schema)), n_groups)

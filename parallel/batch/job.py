@@ -2,8 +2,8 @@
 
     open all files ──▶ plan ──▶ scheme: parcels ──▶ part files below the output folder, or the driver's own writer
 
-A job says what is wrong with the input as a whole before it asks Spark for anything. The tasks write a folder; the
-driver writes a single file, in the order of time, from parcels that Spark keeps until the driver wants them.
+A job reports faults of the input as a whole before it asks Spark for anything. The tasks write a folder; the driver
+writes a single file, in the order of time, from parcels that Spark keeps until the driver takes them.
 """
 
 from __future__ import annotations
@@ -73,10 +73,10 @@ def run(
     on_progress: Callable[[Progress], None] | None = None,
     on_plan: Callable[[str], None] | None = None,
 ) -> Summary:
-    """Recognises the patterns in the events of the paths on Spark, and writes what they find to `out`.
+    """Recognises the patterns in the events of the paths on Spark, and writes the detections to `out`.
 
-    Without a session one is opened, on the master that is given or configured, and stopped at the end. `on_plan` is
-    told in one line what was chosen and why.
+    Without a session it opens one, on the given or configured master, and stops it at the end. It tells `on_plan` in
+    one line what it chose and why.
     """
     began_s = time.perf_counter()
     refuse_what_does_not_run(patterns)
@@ -116,7 +116,7 @@ def run(
 def _session(
     stack: ExitStack, master: str | None, workers: int | None, on_progress: Callable[[Progress], None] | None
 ) -> SparkSession:
-    """The session that is there, or one that ends with the stack."""
+    """The caller's session, or one that ends with the stack."""
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
@@ -168,7 +168,7 @@ class _Job:
                 summary = self._conclude(tally, _Others(frame, sent))
         except DataError as error:
             self.sink.discard()
-            if self.aside.n_bad:  # too many bad rows are best understood by looking at them
+            if self.aside.n_bad:  # to understand too many bad rows, a user looks at them
                 self.aside.commit()
             raise DataError(error.message, self._as_given(error.file), error.row, error.hint) from None
         finally:
@@ -181,7 +181,7 @@ class _Job:
         return summary
 
     def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], TaskTally]:
-        """Runs everything; what tasks count comes at once, of the rest where it is and how much."""
+        """Runs everything; gets the counts of tasks at once, and of the rest the place and the size."""
         from pyspark.sql import functions as f
 
         counted = f.when(f.col("kind") == "counts", f.col("payload"))
@@ -251,7 +251,7 @@ class _Job:
         return summary
 
     def _look_back(self, tally: TaskTally) -> list[str]:
-        """The notes of a run in one process. The driver reads the first events again, which tasks saw in parts."""
+        """The notes of a run in one process. The driver reads the first events again, which tasks saw only in parts."""
         if not is_worth_looking_back(self.patterns, tally.detections):
             return []
         first = FirstEvents()
@@ -276,13 +276,13 @@ class _Sent:
 
 @dataclass(frozen=True, slots=True)
 class _Others:
-    """The parcels that are no counts, kind by kind."""
+    """The parcels other than counts, kind by kind."""
 
     frame: DataFrame
     sent: dict[str, list[_Sent]]  # by kind, in the order of tasks
 
     def of(self, kind: str) -> Iterator[Parcel]:
-        """The parcels of a kind in the order of their tasks, so many at a time as Java's heap holds without trouble."""
+        """The parcels of a kind in the order of their tasks, as many at a time as Java's heap holds without trouble."""
         sent = self.sent.get(kind, [])
         if not sent:
             return

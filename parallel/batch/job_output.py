@@ -1,4 +1,4 @@
-"""What a batch job finds goes to one of two places: a folder that tasks write, or a file that the driver writes.
+"""The detections of a batch job go to one of two places: a folder that tasks write, or a file that the driver writes.
 
 FolderSink   tasks ──▶ parts below a hidden folder ──▶ the folder takes its name
 FileSink     parcels ──▶ the driver, sorted by time in bounded memory ──▶ the writers of a run in one process
@@ -28,7 +28,8 @@ from wayeb_py.run.summary import Summary
 def find_place(
     out: str | os.PathLike[str], by: Sequence[By], stem: str, csv_safe: bool = False
 ) -> tuple[OutputFile, OutputFolder | None]:
-    """The file that is meant, or the folder: one that is there, a name without an extension, any name for `by`."""
+    """The file or folder that the caller names: a folder is one that exists, a name without an extension, or any name
+    with `by`."""
     text = os.fspath(out)
     if by and (text == STDOUT or Path(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")

@@ -1,9 +1,9 @@
 """Part files become an output folder that appears whole or not at all.
 
-Tasks write below a hidden folder beside the output. Once all of them are done the parts that they report are moved to
-another one, which no task knows: an attempt that Spark has given up, and that still runs, cannot add to it. A manifest
-`_wayeb.json` is added, and the folder changes places with the output in one step of the file system; the old one, if it
-was one of ours, goes. A run that fails leaves the old output, or none; a rerun replaces it.
+Tasks write below a hidden folder beside the output. Once all of them are done, the parts that they report move to
+another folder, which no task knows: an attempt that Spark has given up, and that still runs, cannot add to it. The
+folder gets a manifest `_wayeb.json` and changes places with the output in one step of the file system; the old one, if
+it was one of ours, goes. A run that fails leaves the old output, or none; a rerun replaces it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 
 
 class OutputFolder:
-    """The folder of a run that has not ended yet."""
+    """The folder of an unfinished run."""
 
     def __init__(self, path: Path) -> None:
         # What a link leads to is replaced, and not the link.
@@ -87,7 +87,7 @@ class OutputFolder:
 
     def discard(self) -> None:
         """Leaves nothing behind; after `commit` there is nothing to discard."""
-        # Under another name first: tasks that are still being stopped then find no folder to write to.
+        # Under another name first: tasks that are still stopping then find no folder to write to.
         gone = self.staging.with_name(f"{self.staging.name}.gone.tmp")
         with contextlib.suppress(OSError):
             os.rename(self.staging, gone)

@@ -1,6 +1,6 @@
 """A scheme becomes a plan: which task reads what, where events are sent, which patterns run together.
 
-`scheme_choice` says which scheme suits the patterns and the input, unless the caller asks for one by name.
+`scheme_choice` picks the scheme that suits the patterns and the input, unless the caller names one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MOST_TASKS_A_WORKER = 16
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a job is done, and why so."""
+    """How a job runs, and why so."""
 
     scheme: Scheme
     why: str
@@ -40,7 +40,7 @@ class Plan:
         return len(self.groups) if self.scheme == "pattern" else 1
 
     def start(self, spark: SparkSession, job_context: schemes.JobContext) -> DataFrame:
-        """The parcels of the job; nothing is done until they are asked for."""
+        """The parcels of the job; nothing runs until they are asked for."""
         if self.scheme == "source":
             return schemes.source(spark, job_context, self.splits)
         if self.scheme == "pattern":
@@ -55,7 +55,7 @@ class Plan:
 def make_plan(
     patterns: Patterns, reader: EventReader, scheme: Literal["auto", "source", "partition", "pattern"], n_workers: int
 ) -> Plan:
-    """The plan for a scheme; `auto` is the one that the input's layout allows to be the cheapest."""
+    """The plan for a scheme; `auto` is the cheapest one that the input's layout allows."""
     layout = entity_splits(reader.files, reader.wanted.key.name)
     choice = (
         scheme_choice.choose(patterns, reader, layout, n_workers) if scheme == "auto" else _asked_for(patterns, scheme)

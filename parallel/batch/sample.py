@@ -1,7 +1,7 @@
-"""A few parts of the input become a sample: which entities there are how often, and what patterns cost on it.
+"""A few parts of the input become a sample: how often each entity occurs, and what patterns cost on it.
 
-The parts come from all over the time range that is asked for, because the beginning of a day is not like its
-middle; of a Parquet file a row group each, of a text file its first block.
+The parts come from all over the requested time range, because the beginning of a day is not like its middle: a row
+group each from Parquet files, the first block from text files.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def measure_costs(patterns: Patterns, sample: pa.Table) -> dict[str, float]:
 
 
 def recognition_s(patterns: Patterns, events: pa.Table) -> float:
-    """What all take together, the better of two goes: the first also makes tables and touches memory."""
+    """The time of all together, the better of two goes: the first also makes tables and touches memory."""
     best = float("inf")
     for _ in range(2):
         recogniser = Recogniser(patterns, order="arrival")

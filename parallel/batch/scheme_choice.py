@@ -1,4 +1,4 @@
-"""What is known about patterns and input becomes a choice of scheme, with the reason in one line.
+"""Facts about patterns and input become a choice of scheme, with the reason in one line.
 
     survey ──▶ Facts (counts, layout)  ──▶ decide ──▶ Choice
     measure ─▶ Costs (on a sample)     ──▶
@@ -6,7 +6,7 @@
 Facts are cheap: names, footers, sizes. Costs are measured on a sample of the very events with the very patterns: to
 read an event, to pack it for a shuffle, to recognise it, by pattern; and how much of all the heaviest entity has. They
 are measured only where the layout leaves a choice. `decide` is arithmetic: for each scheme, the seconds of the task
-that ends last. They are there to be compared: a whole run takes longer by what Spark needs for itself.
+that ends last. The numbers serve comparison only: a whole run takes longer by what Spark needs for itself.
 
 *Not taken*: a fixed rule by number of patterns (six spatial ones cost more than sixty comparisons); Spark's adaptive
 execution (it sees rows of bytes).
@@ -40,14 +40,14 @@ A_BYTE_IN_ROWS = 1 / 60  # of text, where no footer counts rows
 
 @dataclass(frozen=True, slots=True)
 class JobFacts:
-    """What is known of a job without reading an event."""
+    """Facts about a job that need no event."""
 
     n_patterns: int  # that differ
     n_files: int
     n_events: int  # by the footers, or guessed from the size
     n_workers: int
     n_even_splits: int  # pieces that can be read by themselves, up to one a worker
-    promise: str | None  # how it is known that each entity is in one split
+    promise: str | None  # what shows that each entity is in one split
     n_splits: int = 1  # by entity
     fullest: float = 1.0  # the share of the bytes that the fullest worker gets of those splits
 
@@ -80,7 +80,7 @@ def choose(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: i
 
 
 def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: int) -> JobFacts:
-    """What can be told from names, sizes and footers."""
+    """Facts from names, sizes and footers."""
     total = max(1, sum(split.n_bytes for split in layout.splits))
     packed = pack_splits(layout.splits, n_workers)
     rows = [
@@ -100,14 +100,14 @@ def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: i
 
 
 def settled(facts: JobFacts) -> SchemeChoice | None:
-    """The choice where costs cannot change it: read once, shuffled never, and all workers busy."""
+    """The choice where costs cannot change it: it reads once, shuffles never, and keeps all workers busy."""
     if facts.promise is not None and facts.fullest * facts.n_workers <= BALANCED:
         return SchemeChoice("source", f"{_describe(facts)}; nothing needs to be shuffled")
     return None
 
 
 def measure(patterns: Patterns, reader: EventReader) -> Costs | None:
-    """Costs on a sample of the events; None if there are none in it."""
+    """Costs on a sample of the events; None if the sample is empty."""
     began = time.perf_counter()
     sample = sample_events(reader)
     read_s = time.perf_counter() - began
@@ -139,7 +139,7 @@ def share_of_heaviest(keys: pa.ChunkedArray) -> float:
 
 def decide(facts: JobFacts, costs: Costs | None) -> SchemeChoice:
     """The scheme whose last task ends first; of schemes that take about as long, the one that reads least."""
-    if costs is None:  # the scheme that no input is wrong for
+    if costs is None:  # the scheme that suits every input
         return SchemeChoice("partition", f"{_describe(facts)}; no event in a sample")
     most_groups = _most_groups(facts, costs)
     seconds: dict[Scheme, float] = {}

@@ -4,7 +4,7 @@
     partition   tasks read, events are shuffled by entity as parcels, tasks recognise shards with all patterns
     pattern     a task reads everything and recognises a group of the patterns
 
-Which one is taken is the planner's business; here is how each is done.
+`scheme_choice` picks one; this file says how each works.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ Task = Callable[[int], Iterator[Parcel]]
 
 
 def require_known(scheme: str) -> None:
-    """Raises ValueError for a scheme that there is not."""
+    """Raises ValueError for an unknown scheme."""
     if scheme not in ("auto", *SCHEMES):
         raise ValueError(f"no scheme is called `{scheme}`; there are auto, {', '.join(SCHEMES)}")
 
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What goes with every task of a job: what to do, where it reports errors, and what it counts progress with."""
+    """What goes with every task of a job: its work, where it reports errors, and how it counts progress."""
 
     spec: Broadcast[JobSpec]
     errors: Errors
@@ -57,7 +57,7 @@ class JobContext:
         return cls(context.broadcast(spec), Errors(context), context.accumulator(0), context.accumulator(0))
 
     def reading(self, reader: EventReader, aside: AsideLog) -> Iterator[pa.RecordBatch]:
-        """The reader's events; what it leaves out is noted."""
+        """The reader's events; rows that it leaves out are noted."""
         blocks = reader.blocks()
         try:
             for block in blocks:
@@ -101,7 +101,7 @@ def pattern(spark: SparkSession, job_context: JobContext, everything: Split, n_g
 
 def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Split], routing: Routing) -> DataFrame:
     """Splits are read and cut by entity; each shard is recognised by itself."""
-    accounts = len(routing.targets)  # the place for what is no event: it passes the second stage untouched
+    accounts = len(routing.targets)  # the place for rows that are no events: they pass the second stage untouched
 
     def read(task: int) -> Iterator[Parcel]:
         spec = job_context.spec.value
@@ -118,7 +118,7 @@ def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Spl
 
 
 def shuffled(parcels: DataFrame, shared: Broadcast[JobSpec], errors: Errors | Raised, routing: Routing) -> DataFrame:
-    """Parcels of events become parcels of what is found in them, each shard's events in the order of arrival."""
+    """Parcels of events become parcels of detections, each shard's events in the order of arrival."""
     n_targets = len(routing.targets)
 
     def run(target: int, parcels: Iterator[Parcel]) -> Iterator[Parcel]:

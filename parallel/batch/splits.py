@@ -3,14 +3,14 @@
 Spark gets names and nothing else: turning a file's rows into Spark's and back costs more than recognising them. A
 Parquet file is cut where its row groups are; text files are read as wholes.
 
-Two ways to cut. `even_splits` follows the order of arrival, for tasks that hand events on. `entity_splits` keeps each
-entity in one split, for tasks that recognise where they read; whether it may be relied on is known from
+Two ways to cut. `even_splits` follows the order of arrival, for tasks that pass events on. `entity_splits` keeps each
+entity in one split, for tasks that recognise where they read. That is certain with
 
 - folders named by the key (`vehicle=17/`),
 - a folder that `wayeb data convert` made, which is partitioned by a hash of the key,
 - Parquet's statistics of the key, where row groups or files do not overlap,
 
-and otherwise it is only hoped for: each task then says which entities it saw, and the driver compares.
+and otherwise it is only a hope: each task then reports the entities that it saw, and the driver compares.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Split:
         return EventReader([open_file(file, wanted) for file in self.files], selection, threads)
 
     def file_with(self, key: Any, events: EventReader) -> EventFile:
-        """The first of its files that has the key, which one of them has; the others are read for that."""
+        """The first of its files that has the key; the others are read for that."""
         wanted = Wanted(events.wanted.columns[:2], events.wanted.time_unit)
         schema = pa.schema([events.schema.field(name) for name in wanted.names])
         for file in self.files[:-1]:
@@ -62,7 +62,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Splits that each entity is in one of, and how that is known; None: it is only hoped for."""
+    """Splits that keep each entity together, and what shows that; None where it is only a hope."""
 
     splits: tuple[Split, ...]
     promise: str | None
@@ -113,7 +113,7 @@ def entity_splits(files: Sequence[OpenedFile], key: str) -> Layout:
         return Layout(tuple(apart), f"the statistics of `{key}` do not overlap")
     by_folder: dict[Any, list[_Unit]] = {}
     for unit in _units(files, cut=False):
-        # `bucket=3/day=…/x.parquet`: the outermost folder is the first that the data was split by.
+        # `bucket=3/day=…/x.parquet`: the data was split by the outermost folder first.
         outermost = unit.file.partitions[:1] or unit.file.path
         by_folder.setdefault(outermost, []).append(unit)
     return Layout(tuple(_split(units) for units in by_folder.values()), None)
@@ -122,7 +122,8 @@ def entity_splits(files: Sequence[OpenedFile], key: str) -> Layout:
 def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
     """At most so many splits of about equal size, the largest first; small ones are put together.
 
-    What is put together is in the order of arrival again: an entity that was in two of them is then read in its order.
+    Files that are put together are in the order of arrival again: an entity that was in two of them is then read in its
+    order.
     """
     in_order = list(splits)
     bins: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(max(1, n_tasks))]
@@ -198,7 +199,7 @@ def _by_folder_of_key(files: Sequence[OpenedFile], key: str) -> list[Split] | No
     by_value: dict[str | None, list[_Unit]] = {}
     for unit, opened in zip(_units(files, cut=False), files, strict=True):
         named = dict(unit.file.partitions)
-        if key not in named or key in opened.types:  # a column of the file itself is what counts
+        if key not in named or key in opened.types:  # a column of the file itself takes precedence
             return None
         by_value.setdefault(named[key], []).append(unit)
     return [_split(units) for units in by_value.values()] if by_value else None
@@ -241,7 +242,7 @@ def _by_statistics(files: Sequence[OpenedFile], key: str) -> list[Split] | None:
 
 
 def _bounds(metadata: Any, groups: Iterable[int], key: str | None) -> tuple[Any, Any]:
-    """Least and greatest key in row groups; None where the file does not tell."""
+    """Least and greatest key in row groups; None where the file does not say."""
     if key is None or metadata is None:
         return None, None
     lows, highs = [], []

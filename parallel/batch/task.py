@@ -1,7 +1,7 @@
 """What a task does: events become detections, bad rows and counts, by the same rules as a run in one process.
 
-Events are recognised as they come, hoping that each entity's are in the order of time; if they are not, the task
-begins again with its own events sorted. Where a lateness is given they are taken in the order of arrival instead.
+A task recognises events as they come, hoping that each entity's are in the order of time; if they are not, it begins
+again with its own events sorted. With a lateness it takes them in the order of arrival instead.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class JobSpec:
     by: tuple[By, ...] = ()
 
     def patterns_of(self, group: int | None) -> Patterns:
-        """The patterns of a group, of which the first accounts for the events; no group is all of them."""
+        """The patterns of a group, of which the first accounts for the events; no group means all of them."""
         return open_patterns(self.patterns, () if group is None else self.groups[group], group in (None, 0))
 
     def wanted(self, group: int | None) -> Wanted:
@@ -86,7 +86,7 @@ class TaskTally(Tally):
 
 @dataclass(slots=True)
 class SetAside:
-    """What was left out of some events: by the reader, or by the recogniser."""
+    """Rows left out of some events: by the reader, or by the recogniser."""
 
     rows: list[AsideRow] = field(default_factory=list)
     unreadable: dict[str, Unreadable] = field(default_factory=dict)
@@ -99,7 +99,8 @@ class SetAside:
 
 
 class AsideLog:
-    """Notes what blocks of rows and a recogniser leave out, in pieces that fit a parcel; beyond some on disk."""
+    """Notes what blocks of rows and a recogniser leave out, in pieces that fit a parcel; keeps larger amounts on
+    disk."""
 
     def __init__(self) -> None:
         self.n_rows = 0
@@ -140,7 +141,8 @@ def recognise_events(
     aside: AsideLog,
     keys: list[pa.Array] | None = None,
 ) -> TaskTally:
-    """Recognises what `read` gives, once more from its start if it is in disorder; fills `keys` if it is given."""
+    """Recognises the events of `read`, once more from its start if they are in disorder; fills `keys` if it is
+    given."""
     stream = spec.patterns_of(group).meaning.stream
     assert stream.time is not None
     if stream.lateness_s is not None:
@@ -206,9 +208,9 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def finish(task: int, tally: TaskTally, output: TaskOutput, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
-    """Everything that a task has to tell, its tally last: the driver ignores a task without one.
+    """Everything that a task reports, its tally last: the driver ignores a task without one.
 
-    Of several tasks that see the same events with different patterns, one `accounts` for the events.
+    Where several tasks see the same events with different patterns, one `accounts` for the events.
     """
     yield from output.finish()
     tally.parts = output.parts if isinstance(output, PartOutput) else {}

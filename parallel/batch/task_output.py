@@ -1,8 +1,8 @@
 """Where the detections of a task go: back to the driver as parcels, or into part files of an output folder.
 
-Either is held until the task has recognised everything: events that turn out to be in disorder make it begin again,
-and a task that dies has written nothing that counts. Parts of an output folder have names of their own for each
-attempt; the driver keeps those that finished tasks report and nothing else.
+Either is held until the task has recognised everything: events in disorder make it begin again, and a task that dies
+has written nothing that counts. Parts of an output folder have names of their own for each attempt; the driver keeps
+those that finished tasks report and nothing else.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from wayeb_py.parallel.wire.spool import Spool
 By = Literal["pattern", "day"]
 
 PARCEL_ROWS = 1 << 16
-GATHERED_ROWS = 1 << 18  # for parts: of as many places as may be, and a file for each is no smaller than it must
+GATHERED_ROWS = 1 << 18  # of as many places as possible: a file of its own for each is only as small as necessary
 OPEN_PARTS = 64
 DAY_S = 86_400
 
 
 class TaskOutput(Protocol):
-    """Takes tables of one schema; may be told to forget them all; ends once."""
+    """Takes tables of one schema; can forget them all; ends once."""
 
     def write(self, table: pa.Table) -> None: ...
     def forget(self) -> None: ...
@@ -83,7 +83,8 @@ class ParcelOutput:
 class PartOutput:
     """Writes detections as Parquet parts below a folder, in `pattern=…/day=…` folders if asked.
 
-    They are gathered first: with more places than can be open at once each writing makes a file anew for most of them.
+    They are gathered first: with more places than can be open at once, each write would begin a new file for most of
+    them.
     """
 
     folder: Path
@@ -163,7 +164,7 @@ class PartOutput:
 
     @contextmanager
     def _abandoning(self) -> Iterator[None]:
-        """Lets go of all files if the disk is at fault: a writer would otherwise try once more when it is collected."""
+        """Closes all files if the disk is at fault: a writer would otherwise try once more when it is collected."""
         try:
             yield
         except OSError:
@@ -174,7 +175,7 @@ class PartOutput:
 
 
 def _parted(table: pa.Table, by: Sequence[By], time_unit: TimeUnit | None) -> Iterator[tuple[str, pa.Table]]:
-    """The rows of each folder; what the folder's name says is not in them again."""
+    """The rows of each folder, without the columns that the folder's name gives."""
     if not by:
         yield "", table
         return

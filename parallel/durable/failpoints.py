@@ -1,4 +1,4 @@
-"""Named places where a process can be caught, so that recovery is tested where it is hardest.
+"""Named places where a test can kill or hold a process, so that recovery is tested where it is hardest.
 
 `WAYEB_FAILPOINTS=FOLDER` names a folder of traps: files that are called after a place. The first process that comes to
 the place takes the trap, which becomes `PLACE@PID`, and dies there (SIGKILL: it flushes nothing, cleans nothing up). A
@@ -34,7 +34,7 @@ _reached: Counter[str] = Counter()
 
 
 def reach(point: str) -> None:
-    """Is caught here if there is a trap."""
+    """Dies or waits here if there is a trap."""
     folder = os.environ.get("WAYEB_FAILPOINTS")
     if folder is not None:
         _reached[point] += 1
@@ -43,7 +43,7 @@ def reach(point: str) -> None:
 
 
 def lay(folder: Path, name: str, text: str = "") -> None:
-    """Lays a trap, whole before anybody sees it."""
+    """Lays a trap, whole before any process sees it."""
     if name.rstrip("0123456789").rstrip(":") not in POINTS:
         raise ValueError(f"there is no place {name}; there are {', '.join(POINTS)}")
     folder.mkdir(parents=True, exist_ok=True)
@@ -55,7 +55,7 @@ def lay(folder: Path, name: str, text: str = "") -> None:
 def _perhaps_fall(folder: Path, name: str) -> None:
     taken = folder / f"{name}@{os.getpid()}"
     try:
-        (folder / name).rename(taken)  # which only one can
+        (folder / name).rename(taken)  # which only one process can do
         text = taken.read_text()
     except FileNotFoundError:
         return

@@ -1,4 +1,5 @@
-"""What a checkpoint keeps shows whether it is whole: a file by a checksum at its head, a JSON object by one at its end.
+"""The files of a checkpoint show whether they are whole: a file by a checksum at its head, a JSON object by one at its
+end.
 
     wayeb-sealed-1 \\n   sha-256 of all that follows   {"what": …, "stream": …, …} \\n   the content
     {"batch": 7, "starts": 2}  ──▶  {"batch": 7, "starts": 2, "crc": "5f1c0d2e"}
@@ -7,9 +8,9 @@ A file of bytes says whose and which it is, under one checksum with the rest: so
 it is, and also a file that was renamed, or that came from another checkpoint. JSON stays JSON that a person can read,
 and lines of it can be added to a file one by one.
 
-The checksums are there against damage by disks and by hands that slip. A person who can write the folder can make new
-ones, which is why nothing that is opened this way is ever run. *Not taken*: a checksum of the parsed object, which
-would have to be rendered again to be compared.
+The checksums guard against damage by disks and by slips of the hand. A person who can write the folder can make new
+ones, which is why nothing that is opened this way ever runs. *Not taken*: a checksum of the parsed object, which would
+have to be rendered again to be compared.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 from wayeb_py.errors import DamagedError
 from wayeb_py.files.output.whole_file import whole_file
 
-# What to do where a file of a checkpoint is damaged, and no copy of it is.
+# What to do where a file of a checkpoint is damaged and has no copy.
 CHOICE = (
     "restore the checkpoint from a copy, or begin anew: --restart beginning reads everything again, into an empty "
     "output folder; --restart now takes only what comes from now on"
@@ -36,7 +37,8 @@ _HEAD = len(_MAGIC) + 32
 
 
 def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes, before: Callable[[], None] = lambda: None) -> str:
-    """Puts a file in its place; its checksum. Calls `before` when all is written, and before it takes its name."""
+    """Puts a file in its place and returns its checksum. Calls `before` when all is written, and before the file takes
+    its name."""
     pieces = (_canonical(what), *content)
     digest = hashlib.sha256()
     for piece in pieces:
@@ -49,7 +51,7 @@ def put_sealed(path: Path, what: Mapping[str, Any], *content: bytes, before: Cal
 
 
 def is_sealed(data: bytes) -> bool:
-    """Whether the bytes begin like something sealed."""
+    """Whether the bytes begin like a sealed file."""
     return data[: len(_MAGIC)] == _MAGIC
 
 
@@ -59,7 +61,7 @@ def checksum_of(data: bytes) -> str:
 
 
 def open_sealed(path: Path, what: Mapping[str, Any], data: bytes | None = None) -> memoryview:
-    """The content of a file; DamagedError where it is not what was written, or is the file of something else."""
+    """The content of a file; DamagedError where it is not what was written, or belongs elsewhere."""
     content = memoryview(path.read_bytes() if data is None else data)
     if not is_sealed(bytes(content[:_HEAD])) or hashlib.sha256(content[_HEAD:]).digest() != content[_HEAD - 32 : _HEAD]:
         raise DamagedError("its checksum does not fit", str(path))

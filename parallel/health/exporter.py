@@ -1,7 +1,7 @@
 """Views of a stream for programs: Prometheus' text on a port of this machine, and lines of JSON in a file.
 
-prometheus_client renders the text and answers Prometheus in the version that it asks for. The port is on loopback
-only: what a stream counts is private to its machine, and a proxy can be put before it. Port 0 takes any that is free.
+prometheus_client renders the text and answers Prometheus in the version that it asks for. The port is on loopback only:
+the counts of a stream are private to its machine, and a proxy can be put before it. Port 0 takes any that is free.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""What ended a stream becomes one line, the last one: what happened, and what to do about it.
+"""What ended a stream becomes its last line: what happened, and what to do about it.
 
-Spark wraps an error of a task in text inside text, in two languages; the one that began it all is in there, and is what
-a person needs. All of the text goes to a file that the line names, for a reader who needs more.
+Spark wraps an error of a task in text inside text, in two languages; the original error is inside, and is what a person
+needs. All of the text goes to a file that the line names, for a reader who needs more.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.errors import DataError, PassingError, WayebError, visible
 from wayeb_py.parallel.health.log_lines import Form, LogLines
 
-# What Spark's text has in it, what happened, the remedy, and whether the fault may be gone at the next start; the first
-# that is found holds.
+# A fragment of Spark's text, what happened, the remedy, and whether the fault may be gone at the next start; the first
+# match holds.
 _KNOWN = (
     (
         r"No space left on device",
@@ -56,7 +56,7 @@ _KNOWN = (
         False,
     ),
     (
-        r"\(no cause message\)",  # the process that plans batches does not answer any more
+        r"\(no cause message\)",  # the process that plans batches does not answer
         "a process of Spark's ended without a word: it was killed, by the system if memory was short",
         "start the stream again: it goes on where it was",
         True,
@@ -77,8 +77,8 @@ _WRAPPERS = (
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """What ended a stream, what to do, and whether a second start may go well: what is `passing` is no fault of
-    patterns or data, and a user need change nothing."""
+    """What ended a stream, what to do, and whether a second start may succeed: a `passing` fault lies neither in the
+    patterns nor in the data, and a user need change nothing."""
 
     message: str
     hint: str | None = None
@@ -91,13 +91,13 @@ class Cause:
 
 
 def find_cause(error: BaseException) -> Cause:
-    """What began it all."""
+    """The original error."""
     if isinstance(error, WayebError):
         return _told(str(error), isinstance(error, PassingError))
     if isinstance(error, KeyboardInterrupt):
         return Cause("interrupted", "start it again: it goes on where it was", passing=True)
     text = _text(error)
-    # What was lost is the connection to the JVM: nothing else in the driver's thread keeps one.
+    # The connection to the JVM is what was lost: nothing else in the driver's thread keeps one.
     is_lost = isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)
     if is_lost or type(error).__name__ == "Py4JNetworkError":
         text += "\nPy4JNetworkError"
@@ -116,7 +116,7 @@ def find_cause(error: BaseException) -> Cause:
 
 
 def as_error(error: BaseException) -> DataError:
-    """What began it all as an error of ours, whose remedy says of what stays that it does."""
+    """The original error as an error of ours, whose remedy says which faults last."""
     cause = find_cause(error)
     if cause.passing:
         return PassingError(cause.message, hint=cause.hint or "start it again with the same --checkpoint: it goes on")
@@ -136,7 +136,7 @@ def _text(error: BaseException) -> str:
 
 
 def _told(text: str, passing: bool) -> Cause:
-    """The message, the place and the hint of an error of ours, from how it is shown."""
+    """The message, the place and the hint of an error of ours, taken from its text."""
     message, place, hint = "", None, None
     for line in text.splitlines():
         stripped = line.strip()
@@ -150,7 +150,7 @@ def _told(text: str, passing: bool) -> Cause:
 
 
 def _innermost(text: str) -> str | None:
-    """What the last error in a chain of them says that is not only a wrapper; its name says nothing to a user."""
+    """The message of the last error in a chain that is not only a wrapper; its name says nothing to a user."""
     found = None
     for line in text.splitlines():
         match = _ERROR_LINE.match(line.strip())
@@ -164,19 +164,19 @@ def _first_line(text: str) -> str:
 
 
 def keep_details(folder: Path, error: BaseException, clock: Clock = SYSTEM) -> Path | None:
-    """Writes everything that is known of an error to a file of its own; None where nothing can be written."""
+    """Writes everything known about an error to a file of its own; None where nothing can be written."""
     path = folder / f"died-{clock.utc():%Y%m%dT%H%M%S}.log"
     text = "".join(traceback.format_exception(error)) + "\n" + _text(error) + "\n"
     try:
         folder.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    except OSError:  # the disk may be what it died of
+    except OSError:  # the disk may be the cause
         return None
     return path
 
 
 def say_last(error: BaseException, folder: Path, form: Form = "text") -> Cause:
-    """Says why a stream died, in one line on standard error; what is not said is kept in a file below the folder."""
+    """Says why a stream died, in one line on standard error; keeps the details in a file below the folder."""
     is_whole = isinstance(error, WayebError) and error.__cause__ is None
     details = None if is_whole else keep_details(folder, error)
     cause = find_cause(error)

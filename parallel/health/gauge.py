@@ -1,8 +1,8 @@
 """What a log offers and what batches take become the time for which the log waited, in a small file.
 
-The gauge lives where batches are planned, a process of Spark's that no other can ask: so it writes what it knows to
-a file that `stream_view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock
-stands while the log's buffer is full; of any other log it sees when events arrived.
+The gauge lives where batches are planned, in a process of Spark's that no other can ask: so it writes its numbers to a
+file that `stream_view` reads. It tells a log with a clock of its own (a replay) what batches take, and the clock stops
+while the log's buffer is full; with any other log it sees when events arrived.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Gauge:
     def offered(self, taken: Offsets, frozen: Offsets | None = None) -> Offsets:
         """How far the log goes now; everything below `taken` is in batches that were planned before.
 
-        A log that is `frozen` ends there from the start, and whatever its clock says.
+        A `frozen` log ends there from the start, whatever its clock says.
         """
         if frozen is not None:
             self._log_clock = None
@@ -66,7 +66,7 @@ class Gauge:
         return offered
 
     def planned(self, end: Offsets) -> None:
-        """A batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends there."""
         if self._log_clock is not None:
             for partition, offset in end.items():
                 self._log_clock.take(partition, offset)
@@ -80,7 +80,7 @@ class Gauge:
 
 
 def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeOptions:
-    """The gauge of a log whose checkpoint is in this folder; nothing is left of an earlier run's."""
+    """The gauge of a log whose checkpoint is in this folder; removes what an earlier run left."""
     file = folder / FOLDER / FILE
     file.parent.mkdir(parents=True, exist_ok=True)
     file.unlink(missing_ok=True)
@@ -88,6 +88,6 @@ def gauge_of(log: Log, folder: Path, capacity: Capacity) -> GaugeOptions:
 
 
 def has_ended(log: Log, gauge: GaugeOptions) -> bool:
-    """Whether batches have taken everything that there will ever be; only a log that ends, a replay, comes to that."""
+    """Whether batches have taken everything that there will ever be; only a log that ends, a replay, gets there."""
     ends = log.ends()
     return ends is not None and offsets_taken(read_states(gauge.file)) == ends

@@ -1,7 +1,7 @@
 """A view of a stream becomes a line: of JSON for a program, of words for a person who reads a log.
 
-A program that reads JSON reads nothing else, so what others write to the same place (Spark's JVM, a client of Kafka's,
-an error that no code foresaw) becomes JSON as well, a line at a time.
+A program that reads JSON reads nothing else, so everything that is written to the same place (by Spark's JVM, by a
+Kafka client, in an unforeseen error) becomes JSON as well, a line at a time.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _as_json(clock: Clock, event: str, message: str, level: str, facts: dict[str
 
 @contextmanager
 def only_json(descriptor: int = 2) -> Iterator[None]:
-    """Makes JSON of every line that is written to standard error meanwhile, by whomever; what is JSON stays."""
+    """Makes JSON of every line on standard error meanwhile, whichever library writes it; lines that are JSON stay."""
     sys.stderr.flush()
     real, (reading, writing) = os.dup(descriptor), os.pipe()
     os.dup2(writing, descriptor)
@@ -67,7 +67,7 @@ def only_json(descriptor: int = 2) -> Iterator[None]:
     finally:
         sys.stderr.flush()
         os.dup2(real, descriptor)
-        translator.join(JOIN_S)  # a process that we started may live on, and hold the other end
+        translator.join(JOIN_S)  # a process that we started may outlive us, and hold the other end
 
 
 def _translate(reading: int, writing: int) -> None:

@@ -1,7 +1,7 @@
 """A view of a running stream becomes metrics, by names that say what and in which unit; `exporter` serves them.
 
-Counters end in `_total` and only grow, over restarts too; everything else is a gauge. What batches count under a name
-that is not known here is a counter of that name, so that nothing that is counted stays unseen.
+Counters end in `_total` and only grow, over restarts too; everything else is a gauge. A count under an unknown name
+becomes a counter of that name, so that every count is visible.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MOST_REASONS, OTHER = 50, "other reasons"
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A name without the prefix, what it is, the label by which there are several (none if empty), and its meaning."""
+    """A name without the prefix, its kind, the label that distinguishes its series (none if empty), and its meaning."""
 
     name: str
     kind: Literal["counter", "gauge"]
@@ -29,7 +29,7 @@ class Metric:
     help: str
 
 
-# Sums, by the name under which they are counted.
+# Sums, by the name under which batches count them.
 COUNTERS = {
     "rows": Metric("rows_total", "counter", "source", "Rows read, events or not."),
     "events": Metric("events_total", "counter", "source", "Events recognised."),

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 EVERY_S = 1.0
 LEAST_OFTEN_S = 10.0
-LONG_BATCH_S = 30.0  # after which a report tells of a batch that is not done yet
+LONG_BATCH_S = 30.0  # after which a report mentions an unfinished batch
 IDLE_S = 60.0
-TELL_AGAIN_S = 3600.0  # of a fault of the report itself that lasts
+TELL_AGAIN_S = 3600.0  # of a lasting fault of the report itself
 
 
 @dataclass(frozen=True, slots=True)
 class Reporting:
-    """Who wants to see a stream, as the command line says."""
+    """The forms in which a stream is shown, as the command line says."""
 
     title: str = "wayeb stream"
     quiet: bool = False
@@ -57,7 +57,7 @@ class Report:
         self._every_s = every_s
         self._batch = health.totals.batch
         self._timed = -1
-        self._told_fault: tuple[str, float] | None = None  # what could not be done, and when it was said
+        self._told_fault: tuple[str, float] | None = None  # what failed, and when that was reported
         self._query: StreamingQuery | None = None
         self._written_s = 0.0
         self._told_s = self.health.clock.steady_s()
@@ -110,7 +110,8 @@ class Report:
         self._tell(self.health.look())
 
     def _try(self, act: Callable[[], None]) -> None:
-        """Does what may fail for a moment (a full disk, a closed pipe); no reason for the stream or for us to end."""
+        """Does what may fail for a moment (a full disk, a closed pipe); neither the stream nor the report ends for
+        it."""
         try:
             act()
         except Exception as error:
@@ -121,7 +122,7 @@ class Report:
                     self.lines.tell("report", f"how the stream goes on cannot be told as it should: {error}", "warning")
 
     def _time_batches(self) -> None:
-        """Takes over how long batches took, which Spark knows."""
+        """Takes the durations of batches, which Spark knows."""
         query = self._query
         if query is None:
             return

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 FINE, HIGH = 0.1, 0.5  # below the first all is well, above the second the recogniser is too slow
 SHOWN_PATTERNS = 12
 SHOWN_SOURCES = 8
-ECHOED = 5  # columns for what the terminal writes itself: `^C`, and once more
+ECHOED = 5  # columns for the terminal's own `^C`, and once more
 LEAST_WIDTH = 20
 
 
@@ -30,8 +30,8 @@ class Screen:
         self._live.start()
 
     def show(self, view: StreamView) -> None:
-        """Draws a view, not quite as wide as the terminal: at its last column the `^C` that a terminal writes would go
-        to a line of its own, and the picture could not be taken back whole."""
+        """Draws a view, not quite as wide as the terminal: a `^C` at its last column would start a line of its own, and
+        the picture could not be erased whole."""
         from rich.constrain import Constrain
 
         width = max(LEAST_WIDTH, self._live.console.width - ECHOED)
@@ -66,7 +66,7 @@ def _table(*rows: tuple[str, str], head: str | None = None) -> RenderableType:
 
 
 def _plain(name: str) -> str:
-    """A name, which may come from data, as nothing but its letters."""
+    """A name, which may come from data, as plain letters."""
     from rich.markup import escape
 
     return escape(visible(name))

@@ -4,7 +4,7 @@
     log (how far it goes now) ──────────────────────┼──▶ View ──▶ screen · log lines · Prometheus · NDJSON
     totals (what batches counted) ──────────────────┘
 
-Looking changes nothing: states that another process wrote are carried on to the present time (`pressure.pass_time`), so
+Looking changes nothing: states that another process wrote are projected to the present time (`pressure.pass_time`), so
 the ratio moves also in the middle of a long batch. Ratios and rates are over the last half minute; sums are since the
 stream was first started.
 """
@@ -105,17 +105,17 @@ class Health:
     log: Log
     folder: Path  # beside the checkpoint, `gauge.FOLDER`
     capacity: Capacity
-    frozen: bool = False  # what is there at the start is read, and nothing else; no clock decides
+    frozen: bool = False  # the stream reads the log as it is at the start, and nothing else; no clock decides
     window_s: float = WINDOW_S
     clock: Clock = SYSTEM
-    latest: Callable[[], Offsets] | None = None  # how far a live log goes, if it may be asked besides the planning
+    latest: Callable[[], Offsets] | None = None  # how far a live log goes, where that can be asked apart from planning
     totals: Totals = field(init=False)
     last_batch_s: float | None = None
     _carried: dict[str, tuple[float, float]] = field(init=False)  # waited and watched before this start
     _looks: deque[_Look] = field(default_factory=deque)
     _busy_s: dict[str, float] = field(default_factory=dict)  # when there was last something to do
     _began_s: float = field(init=False)
-    _arrived: tuple[float, Offsets] = (0.0, {})  # when the log was last asked, and what it said
+    _arrived: tuple[float, Offsets] = (0.0, {})  # when the log last answered, and its answer
     _lock: threading.RLock = field(default_factory=threading.RLock)
 
     def __post_init__(self) -> None:
@@ -125,14 +125,14 @@ class Health:
         self._began_s = self.clock.steady_s()
 
     def started(self) -> None:
-        """The stream has been started, perhaps again."""
+        """Notes that the stream has started, perhaps again."""
         with self._lock:
             self.totals.starts += 1
             self.totals.add("restarts", "", 1 if self.totals.starts > 1 else 0)
             save_totals(self.folder, self.totals)
 
     def count(self, number: int, counts: Sequence[Mapping[str, Any]]) -> None:
-        """A batch is in the sink."""
+        """Notes that a batch is in the sink."""
         with self._lock:
             if self.totals.count(number, counts):
                 for source, state in self._states().items():
@@ -142,19 +142,20 @@ class Health:
                 save_totals(self.folder, self.totals)
 
     def timed(self, batch_s: float) -> None:
-        """A batch took so long, all of it."""
+        """Notes how long a whole batch took."""
         with self._lock:
             self.last_batch_s = batch_s
             self.totals.add("batch_s", "", batch_s)
 
     def ask_log(self) -> None:
-        """Asks a live log how far it goes, so that the middle of a long batch is seen; it may take its time."""
+        """Asks a live log how far it goes, so that the middle of a long batch is visible; the answer may take its
+        time."""
         if self.latest is not None:
             with contextlib.suppress(WayebError):  # the task that reads the log says so
                 self._arrived = self.clock.steady_s(), self.latest()
 
     def close(self) -> None:
-        """Keeps what was counted."""
+        """Keeps the counts."""
         with self._lock:
             save_totals(self.folder, self.totals)
 
@@ -208,7 +209,7 @@ class Health:
         return None if self.frozen else self.log.clock
 
     def _states(self, now_s: float | None = None) -> dict[str, SourceState]:
-        """The sources as they were written last, carried on to a time."""
+        """The sources as they were last written, projected to a time."""
         states = read_states(self.folder / FILE)
         if now_s is None or not states:
             return states

@@ -1,8 +1,8 @@
-"""What batches counted becomes totals that go on over restarts, each batch counted once.
+"""The counts of batches become totals that continue over restarts, each batch counted once.
 
-The totals lie beside the checkpoint with the number of the last batch in them, and are written after the batch is in
-the sink and before Spark knows that it is done. A batch that is repeated after a crash has the number that is there
-already, or the next one: it is counted once either way.
+The totals lie beside the checkpoint with the number of the last batch in them; the driver writes them after the batch
+is in the sink and before Spark knows that it is done. A batch that is repeated after a crash has the number that is
+there already, or the next one: it is counted once either way.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from wayeb_py.parallel.durable.sealed_files import seal, unseal
 
 FILE = "totals.json"
 
-# What a count says of a partition or group is a level, where the last one holds, or else it is added up.
+# A count of a partition or group is either a level, where the last one holds, or a sum.
 _LEVELS = ("entities", "state_bytes")
-# What is set aside is counted by reason, and no stream reads an input that a run has read before.
+# Rows set aside are counted by reason, and no stream reads an input that a run has read before.
 _NOT_COUNTED = ("partition", "group", "start", "first_s", "set_aside", "recognised_before")
 _GREATEST = ("end", "last_s", "most_rows")  # a range may be read in pieces
 

@@ -1,7 +1,7 @@
 """Lists the event files of a watched folder by name, without opening them or asking for their sizes and times.
 
-A stream looks several times a second for months. So a look lists names and asks the system for no file's facts; names
-of temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside are passed over.
+A stream looks several times a second for months. So a look lists names and asks the system for no file's facts; it
+skips names of temporary files, of bookkeeping (`_…`, `.…`) and of rows set aside.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TEMPORARY = (".tmp", ".temp", ".part", ".partial", ".crdownload", ".inprogress"
 
 
 def event_files(folder: str, below: str, seen: Container[str]) -> Iterator[tuple[str, os.DirEntry[str]]]:
-    """The event files of a folder and those in it, by their paths below the topmost; nothing but names is read."""
+    """The event files of a folder and its sub-folders, by their paths below the topmost; reads nothing but names."""
     with suppress(FileNotFoundError), os.scandir(folder) as entries:
         for entry in entries:
             path = below + entry.name
@@ -40,7 +40,7 @@ def _is_folder(entry: os.DirEntry[str]) -> bool:
 
 
 def facts_of(path: str) -> os.stat_result:
-    """The facts of a file, or of a link that leads to none."""
+    """The facts of a file, or of a link that leads nowhere."""
     try:
         return os.stat(path)
     except OSError:

@@ -4,12 +4,13 @@
     NDJSON, CSV        whole lines, a few megabytes a range; lines that are added later are ranges of their own
     …, compressed      the whole file is one range, once nothing has been added to it for a while
 
-A range has a mark, a digest of a few kilobytes at its file's beginning and before its end: a stream does not read on in
-a file that another has replaced, whatever its size. (*Not taken*: the inode, which a copy of a folder does not keep.)
+A range has a mark, a digest of a few kilobytes at its file's beginning and before its end: a stream does not continue
+in a file that another has replaced, whatever its size. (*Not taken*: the inode, which a copy of a folder does not
+keep.)
 
 A file that cannot be read becomes a range too: one bad row, with the reason. The journal holds the verdict, so a range
-is the same when it is read again. Only if the file changes the log looks anew, and its rows are then ranges like any
-others. What `file_rows` finds out when it reads rows depends on the file alone as well.
+is the same when it is read again. The log looks again only if the file changes, and its rows are then ranges like any
+others. What `file_rows` finds in the rows also depends on the file alone.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from wayeb_py.files.formats.lines import LineBlock, is_wide, last_row_end, long_
 from wayeb_py.files.formats.ndjson import read_objects
 from wayeb_py.files.formats.unreadable import DECODING_ERRORS, unreadable_file
 
-RANGE_BYTES = 8 << 20  # of text: reading goes on in the middle of a range by skipping its first lines
+RANGE_BYTES = 8 << 20  # of text: reading resumes in the middle of a range by skipping its first lines
 QUIET_S = 2.0  # a compressed file, or a last line that is an object without a line end, is whole after so long
 HALF_LINE_S = 30.0  # any other last line without its end: a number cut short looks like a number
 MARKED_BYTES = 4 << 10
@@ -63,7 +64,7 @@ class FileRange:
     first_line: int
     n_bytes: int  # of the file up to the range's end
     fault: str | None = None  # why the file cannot be read: it counts as one bad row
-    mark: str = ""  # tells the file from another; journals of older releases have none
+    mark: str = ""  # identifies the file; journals of older releases have none
     mtime_ns: int = 0  # of the file when it was looked at; one that still has it needs no second look
     next_line: int = 0  # the first one after the range, where it is text; 0 where it was not noted
 
@@ -86,14 +87,14 @@ class FileLook:
     quiet_s: float  # for how long no writer has added to it
 
     def faulty(self, fault: str, start: int | None = None, at: int = 0, line: int = 1) -> FileRange:
-        """One bad row in the place of the file, or of what follows a byte of it."""
+        """One bad row in place of the file, or of the rest of it after a byte."""
         start = self.start if start is None else start
         n_bytes, mtime_ns = self.stat.st_size, self.stat.st_mtime_ns
         return FileRange(self.partition, self.path, start, at, 1, line, n_bytes, fault, mtime_ns=mtime_ns)
 
 
 def look_at(look: FileLook) -> list[FileRange]:
-    """The ranges of a file that are there and not known yet.
+    """The ranges of a file that are there and new to the log.
 
     Raises StillGrowing, Unfinished, or DataError where the file is not the one that was known.
     """
@@ -143,7 +144,7 @@ def _look_anew(look: FileLook) -> list[FileRange]:
 
 
 def name_fault(path: str) -> str | None:
-    """Why a file of this name cannot be kept account of; its name would end lines, or is no text."""
+    """Why the journal cannot hold a file of this name; it would end lines, or is no text."""
     if any(character < " " or "\x7f" <= character <= "\x9f" for character in path):
         return "cannot be read: its name has a control character"
     return None if path.isascii() or _is_text(path) else "cannot be read: its name is not UTF-8"
@@ -199,7 +200,7 @@ def refuse_other(file: EventFile, file_range: FileRange, n_bytes: int) -> None:
 
 
 def _mark(path: str, n_bytes: int) -> str:
-    """What tells the first bytes of a file from those of another: a digest of where they begin and end."""
+    """An identifier of the first bytes of a file: a digest of where they begin and end."""
     with open(path, "rb") as source:
         begin = source.read(min(MARKED_BYTES, n_bytes))
         source.seek(max(0, n_bytes - MARKED_BYTES))
@@ -266,13 +267,13 @@ def _n_lines(file: EventFile, file_range: FileRange) -> int:
 
 
 def merge(ranges: Sequence[FileRange], file: EventFile) -> FileRange | None:
-    """Pieces of a file that follow each other as one; None if reading them as one would give other rows."""
+    """Consecutive ranges of a file as one; None if reading them as one would give other rows."""
     first, last = ranges[0], ranges[-1]
     whole = replace(last, start=first.start, first_byte=first.first_byte, first_line=first.first_line,
                     n_rows=sum(file_range.n_rows for file_range in ranges))  # fmt: skip
     starts, _ = rows_of(read_bytes(file.path, whole), file.format)
     bounds = np.searchsorted(starts, [file_range.n_bytes - first.first_byte for file_range in ranges])
-    # A line that was taken without its end goes on in the next range, and a quote may reach into it.
+    # A line that was taken without its end continues in the next range, and a quote may reach into it.
     return whole if bounds.tolist() == [file_range.end - first.start for file_range in ranges] else None
 
 
@@ -297,7 +298,7 @@ def rows_of(data: bytes, file_format: str) -> tuple[npt.NDArray[np.int64], npt.N
         ends = np.append(ends, len(data))
     starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])[: len(ends)]
     is_row = (ends - starts > 1) | (octets[starts] != 0x0A) if len(ends) else np.ones(0, dtype=np.bool_)
-    # Only what begins with white space can be empty; that is rare in rows.
+    # Only lines that begin with white space can be empty; that is rare in rows.
     for row in np.flatnonzero(is_row & np.isin(octets[starts], np.frombuffer(b" \t\r\n", np.uint8))).tolist():
         is_row[row] = bool(data[starts[row] : ends[row]].strip(b"\r\n" if file_format == "csv" else None))
     return starts[is_row], ends[is_row]
@@ -311,7 +312,7 @@ def unpacked(file: EventFile) -> Iterator[LineBlock]:
 
 
 def arrow_batches(file: EventFile) -> Iterator[pa.RecordBatch]:
-    """The record batches of an Arrow file or stream, whichever it is."""
+    """The record batches of an Arrow file or stream."""
     with open(file.path, "rb") as head:
         is_stream = not head.read(6).startswith(b"ARROW1")
     with pa.memory_map(file.path) as source:

@@ -1,17 +1,16 @@
 """The rows of a range of a file become events and bad rows; reading the range again gives the same.
 
-Rows that cannot be what the patterns need go aside: a line that is no JSON by itself, and all rows of a file in which
-a column has a type that cannot serve. A column that a file lacks is missing in its rows; a column that no pattern wants
-is not looked at.
+Rows that cannot be what the patterns need go aside: a line that is no JSON by itself, and all rows of a file in which a
+column has an unusable type. A column that a file lacks is missing in its rows; unwanted columns are not looked at.
 
-What is damaged goes aside as one bad row with the reason, and nothing of it is an event:
+A damaged part goes aside as one bad row with the reason, and nothing of it is an event:
 
     a header, two columns of one name, a key that is a list      the file, at its first row
     a Parquet row group, an Arrow record batch                   its rows, at the first of them; the others are read
     a row group too large to be held                             its rows from the first thousands that cannot be read
 
 So a range that begins or ends inside a damaged part sees the same rows as one that covers it. Errors of the system (a
-disk that fails, a file that may not be read) are not the file's: they stop the stream, which resumes once they are
+disk that fails, a file without permission) are not the file's: they stop the stream, which resumes once they are
 mended.
 """
 
@@ -53,7 +52,7 @@ from wayeb_py.parallel.logs.file_ranges import FileRange, arrow_batches, read_by
 BATCH_ROWS = 1 << 20
 LARGE_ROWS = 1 << 21
 
-Part = tuple[int, Callable[[], Iterable[pa.RecordBatch]]]  # how many rows it has, and what loads them
+Part = tuple[int, Callable[[], Iterable[pa.RecordBatch]]]  # how many rows it has, and the call that loads them
 
 
 def read_range(
@@ -79,7 +78,7 @@ def read_range(
 
 
 def bad_file(file: EventFile, row: int | None, fault: str) -> Block:
-    """A file, or what follows a row of it, as one bad row; the reason is one of few, by which rows are counted."""
+    """A file, or the rest of it after a row, as one bad row; the reason is one of few, by which rows are counted."""
     reason, _, detail = fault.partition(": ")
     return Block(n_rows=1, aside=[AsideRow(file.path, row, reason, {"fault": detail or reason})])
 
@@ -95,7 +94,7 @@ def _read_text(file_range: FileRange, file: EventFile, first: int, end: int, sel
     except DataError as error:
         if is_of_the_system(error):
             raise
-        # What is added to such a file later is as little use, and the file's first row said so.
+        # Rows that are added to such a file later are as useless, and the file's first row said so.
         if first == 0 and file_range.first_line <= 2:
             yield bad_file(file, error.row, error.message)
         return
@@ -144,7 +143,7 @@ def _read_typed(file_range: FileRange, file: EventFile, first: int, end: int, se
 
 
 def _read_part(part: Part, row: int, file: EventFile, first: int, end: int, selection: Selection) -> Iterator[Block]:
-    """The rows of a row group or a record batch that begins at `row`, as far as they are asked for."""
+    """The requested rows of a row group or a record batch that begins at `row`."""
     n_rows, load = part
     constants = _constants(file, selection.schema)
     at, stop = row, min(end, row + n_rows)
@@ -169,7 +168,7 @@ def _read_part(part: Part, row: int, file: EventFile, first: int, end: int, sele
 
 
 def _parts(file: EventFile, wanted: Wanted) -> Iterator[Part]:
-    """Row groups or record batches; raises DataError where a column of the file can be nothing to anybody."""
+    """Row groups or record batches; raises DataError where a column of the file is unusable."""
     try:
         if file.format != "parquet":
             for batch in arrow_batches(file):
@@ -190,7 +189,7 @@ def _parts(file: EventFile, wanted: Wanted) -> Iterator[Part]:
 
 
 def _present(schema: pa.Schema, wanted: Wanted, file: EventFile) -> list[str]:
-    """The wanted columns of a file; raises DataError where one is there twice, or its values are no single ones."""
+    """The wanted columns of a file; raises DataError where one is there twice, or its values are not single ones."""
     names = [name for name in wanted.names if name in schema.names]
     for name in names:
         if schema.names.count(name) > 1:
@@ -246,7 +245,7 @@ def _settle(
 def _settle_each(
     batch: pa.RecordBatch, first_row: int, file: EventFile, selection: Selection, constants: dict[str, pa.Scalar]
 ) -> Block:
-    """The same row by row, so that a value that cannot be taken over does not decide about its neighbours."""
+    """The same row by row, so that one unusable value does not decide about its neighbours."""
     if batch.num_rows == 1:
         reason = "a value cannot be taken over"
         return Block(n_rows=1, aside=[AsideRow(file.path, first_row, reason, row_values(batch, 0))])
@@ -261,7 +260,7 @@ def _settle_each(
 
 
 def _require(column: WantedColumn, arrow_type: pa.DataType, selection: Selection) -> None:
-    """Raises EventsError if a column of this type can be nothing to the patterns as they are bound.
+    """Raises EventsError if a column of this type is unusable for the patterns as they are bound.
 
     Its message becomes the reason of rows set aside, by which they are counted for ever: it names no file.
     """
@@ -292,5 +291,5 @@ def _take_what_fits(
 
 
 def _constants(file: EventFile, schema: pa.Schema) -> dict[str, pa.Scalar]:
-    """What the names of a file's folders say of all its rows."""
+    """The columns that the names of a file's folders add to all its rows."""
     return {name: pa.scalar(value, pa.string()) for name, value in file.partitions if name in schema.names}

@@ -3,19 +3,19 @@
     folder/*.parquet, *.ndjson, …        one partition ""
     folder/part=0/…, folder/part=1/…     a partition for each sub-folder; their writer keeps entities together
 
-A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows: so an
+A journal beside the checkpoint lists the files in the order in which they were first seen, with their rows. So an
 offset means the same row after a restart, and a name that would sort before others but comes later goes to the end.
-Files must appear whole, best by renaming; those with the names of temporary files are passed over. NDJSON and CSV may
-also grow: whole lines at the end are a new range of the same file. A file that shrank, changed, or vanished before it
-was read stops the stream; one that cannot be read is one bad row, and the stream goes on.
+Files must appear whole, best by renaming; names of temporary files are skipped. NDJSON and CSV may also grow: whole
+lines at the end are a new range of the same file. A file that shrank, changed, or vanished before it was read stops the
+stream; an unreadable one becomes one bad row, and the stream continues.
 
-The order is that of appearance. A compressed file can only be read once no writer adds to it, so what appears after it
-waits for it, for a while. Its times say that it is quiet, or, where those lie ahead of our clock, that the log has seen
-no change.
+The order is that of appearance. A compressed file can only be read once its writer is done, so files that appear after
+it wait for it, for a while. Its times show that it is quiet, or, where those lie ahead of our clock, the log's own
+looks do.
 
 A stream lives for months, and looks several times a second. A look lists names, and asks for the facts of a file only
-when it is new, has another inode, or has not been asked about for a while; the journal loses files that are committed
-and gone, and ranges of a growing file are joined: what is kept is as much as what is in the folder.
+when it is new, has another inode, or has not been asked about for a while; the journal drops files that are committed
+and gone, and joins ranges of a growing file: it is as large as the content of the folder.
 
 *Not taken*: Spark's file source, which orders by modification time and forgets the names of old files.
 """
@@ -64,19 +64,19 @@ COMPACTED_RANGES = 4096  # fewer are not worth the trouble
 DONE_EVERY_S = 60.0
 # A file that has been quiet for so long is asked about again after a sixtieth of that, at most this.
 GROWING_S, WHOLE_S = 60.0, 600.0
-UNFINISHED_S = 60.0  # a file that cannot be read for so long is no longer being written: it is at fault
-HELD_S = 60.0  # a compressed file that is added to for so long does not hold up those behind it any more
+UNFINISHED_S = 60.0  # a file that stays unreadable for so long is no longer being written: it is at fault
+HELD_S = 60.0  # a compressed file that still grows after so long does not hold up the others any more
 
 
 @dataclass(slots=True)
 class _Waited:
-    """A file of which something is there that cannot be taken yet."""
+    """A file with content that cannot be taken yet."""
 
     look: int  # at which it appeared
     since_s: float
     facts: tuple[int, int]  # size, and time of modification
     same_since_s: float
-    holds: bool = False  # whether others wait for it
+    holds: bool = False  # whether other files wait for it
 
 
 _journals: dict[Path, Journal] = {}  # a task would otherwise read all of it for a single range
@@ -84,13 +84,13 @@ _loading = threading.Lock()
 
 
 class FolderLog(Log):
-    """The files of a folder as a log; `journal` is a file of our own that the driver writes and all read."""
+    """The files of a folder as a log; `journal` is a file of our own that the driver writes and all processes read."""
 
     def __init__(self, folder: str | os.PathLike[str], journal: str | os.PathLike[str], clock: Clock = SYSTEM) -> None:
         self.folder, self.journal, self._clock = Path(folder).absolute(), Path(journal).absolute(), clock
-        self._waited: dict[str, _Waited] = {}  # by path: files of which something is there and not taken
+        self._waited: dict[str, _Waited] = {}  # by path: files with content that is not taken
         self._look = 0
-        self._seen: dict[str, tuple[int, float]] = {}  # by path: inode, and when its facts are asked for again
+        self._seen: dict[str, tuple[int, float]] = {}  # by path: inode, and when its facts are due again
         self._n_compacted = 0
         self._done_written_s = -DONE_EVERY_S
 
@@ -124,7 +124,7 @@ class FolderLog(Log):
             raise error
 
     def _sampled(self, paths: Sequence[str], wanted: Wanted) -> list[OpenedFile]:
-        """Some of the files, opened; those that cannot be read are passed over, unless none can."""
+        """Some of the files, opened; unreadable ones are skipped, unless all are."""
         opened: list[OpenedFile] = []
         faults: list[DataError | EventsError] = []
         there = (path for path in paths if (self.folder / path).exists())
@@ -139,13 +139,13 @@ class FolderLog(Log):
                 break
         if not opened and faults:
             first = faults[0]
-            if isinstance(first, EventsError):  # what the patterns ask for is nowhere
+            if isinstance(first, EventsError):  # no file has what the patterns ask for
                 raise first
             raise NoEventsError(first.message, first.file, first.row, first.hint)
         return opened
 
     def _joined_schema(self, files: Sequence[OpenedFile], wanted: Wanted) -> pa.Schema:
-        """The types of the files; one that does not go with those before it decides nothing."""
+        """The types of the files; one that does not fit those before it decides nothing."""
         fitting: list[OpenedFile] = []
         faults: list[DataError | EventsError] = []
         for opened in files:
@@ -167,7 +167,7 @@ class FolderLog(Log):
         return dict.fromkeys(self.latest(), 0)
 
     def latest(self) -> Offsets:
-        """Looks at the folder, and writes down what is new."""
+        """Looks at the folder, and writes new ranges down."""
         known = self._load()
         found = self._find_new(known)
         if found:
@@ -207,7 +207,7 @@ class FolderLog(Log):
         )
 
     def forget(self, before: Offsets) -> None:
-        """Notes which files may be removed; the journal gives up those that were, if it has become long."""
+        """Notes which files may be removed; a journal that has become long drops the removed ones."""
         now_s = self._clock.steady_s()
         if now_s - self._done_written_s >= DONE_EVERY_S:
             self._done_written_s = now_s
@@ -217,35 +217,35 @@ class FolderLog(Log):
             self._n_compacted = self._load().n_ranges
 
     def _note_done(self, before: Offsets) -> None:
-        """The names of the files that are there and that the stream does not need any more."""
+        """The names of the files that are there and that the stream has finished with."""
         last = self._load().last
         known = ((path, last[path]) for path in self._seen if path in last)
         done = sorted(
             path
             for path, file_range in known
             if file_range.end <= before.get(file_range.partition, 0)
-            and name_fault(path) is None  # a name may not look like two
+            and name_fault(path) is None  # one name must not look like two
         )
         names = "".join(f"{path}\n" for path in done)
         write_whole(self.journal.with_name(f"{self.journal.stem}-done.txt"), names.encode())
 
     def _compact(self, before: Offsets) -> None:
-        """Writes the journal anew without what no task can ask for: what is committed, and gone from the folder.
+        """Writes the journal anew without entries that no task can ask for: committed, and gone from the folder.
 
-        A range that is read again from an older state could not be read without its file either.
+        Reading such a range again from an older state would need its file too.
         """
         kept: list[FileRange] = []
         for partition, ranges in self._load().ranges.items():
             # A partition without any file may be a disk that is not mounted: its files will come back.
             is_there = any(file_range.path in self._seen for file_range in ranges)
             done = before.get(partition, 0) if is_there else 0
-            # The last range tells where the partition ends.
+            # The last range shows where the partition ends.
             there = [file_range for file_range in ranges[:-1] if file_range.end > done or file_range.path in self._seen]
             kept += [*self._joined(there, done), ranges[-1]]
         write_whole(self.journal, render_journal(kept, is_new=True).encode())
 
     def _joined(self, ranges: list[FileRange], done: int) -> list[FileRange]:
-        """Pieces of a growing file, often a line each, as few larger ones."""
+        """Ranges of a growing file, often a line each, joined into few larger ones."""
         groups: list[list[FileRange]] = []
         for file_range in ranges:
             before = groups[-1] if groups else []
@@ -266,7 +266,7 @@ class FolderLog(Log):
         for group in groups:
             try:
                 whole = merge(group, self._file(group[0].path)) if len(group) > 1 else None
-            except (OSError, DataError):  # it has just gone, or changed: the task that reads it says so
+            except (OSError, DataError):  # it has just gone, or changed: the task that reads it reports that
                 whole = None
             joined += group if whole is None else [whole]
         return joined
@@ -274,7 +274,7 @@ class FolderLog(Log):
     # The journal.
 
     def _load(self) -> Journal:
-        """The journal, with what has been added to it since this process last looked."""
+        """The journal, with everything added since this process last looked."""
         try:
             with _loading, open(self.journal, "rb") as file:
                 journal_id = file.readline()
@@ -283,7 +283,7 @@ class FolderLog(Log):
                     known = _journals[self.journal] = Journal(journal_id)
                 file.seek(known.n_bytes)
                 content = file.read()
-                known.add(content[: content.rfind(b"\n") + 1])  # half a line is of a writer that died
+                known.add(content[: content.rfind(b"\n") + 1])  # half a line comes from a writer that died
         except FileNotFoundError:
             return Journal(b"")
         except (ValueError, TypeError):
@@ -294,8 +294,8 @@ class FolderLog(Log):
         return known
 
     def refuse_lost(self, taken: Offsets) -> None:
-        """Raises DataError where the journal ends before what was read: in which order files came is not known."""
-        _journals.pop(self.journal, None)  # this process may remember what has gone since
+        """Raises DataError where the journal ends before what was read: the order of the files is then lost."""
+        _journals.pop(self.journal, None)  # this process may remember entries that have gone since
         ranges = self._load().ranges
         for partition, offset in sorted(taken.items()):
             end = ranges[partition][-1].end if partition in ranges else 0
@@ -308,7 +308,7 @@ class FolderLog(Log):
                 )
 
     def _write(self, found: list[FileRange]) -> None:
-        """Adds ranges to the journal, on the disk before anybody hears of their offsets."""
+        """Adds ranges to the journal, on the disk before any process learns their offsets."""
         known = self._load()
         make_folder(self.journal.parent)
         with open(self.journal, "ab") as file:
@@ -325,7 +325,7 @@ class FolderLog(Log):
         self._look += 1
         ends = {partition: ranges[-1].end for partition, ranges in known.ranges.items()}
         found: list[FileRange] = []
-        held: set[str] = set()  # partitions in which something has to come first that is not whole yet
+        held: set[str] = set()  # partitions in which an unfinished file has to come first
         for path, inode, stat in self._due():
             file, partition = self._file(path), _partition_of(path)
             if partition in held:
@@ -358,11 +358,11 @@ class FolderLog(Log):
                 )
             elif stat.st_size:
                 self._wait_for(path, stat)
-        # A file that was read to its end may go: only `read` knows whether a task still asks for it.
+        # A finished file may go: only `read` knows whether a task still asks for it.
         return found
 
     def _wait_for(self, path: str, stat: os.stat_result) -> _Waited:
-        """Keeps in mind since when a file is there, and since when it is as it is."""
+        """Remembers since when a file is there, and since when it is unchanged."""
         facts, now_s = (stat.st_size, stat.st_mtime_ns), self._clock.steady_s()
         waited = self._waited.get(path)
         if waited is None:
@@ -372,7 +372,7 @@ class FolderLog(Log):
         return waited
 
     def _quiet_s(self, path: str, stat: os.stat_result) -> float:
-        """For how long no writer has added to the file: by its times, or as long as the log has seen it so."""
+        """For how long no writer has added to the file: by its times, or as long as the log has seen it unchanged."""
         # A time that is set may lie ahead of our clock. The time of the last change of any kind cannot be set.
         by_clock_s = self._clock.wall_s() - min(stat.st_mtime, stat.st_ctime)
         waited = self._waited.get(path)
@@ -380,8 +380,8 @@ class FolderLog(Log):
         return max(by_clock_s, self._clock.steady_s() - waited.same_since_s if waited is not None and is_same else 0.0)
 
     def _give_up(self, look: FileLook, reason: Unfinished) -> list[FileRange]:
-        """Nothing, as long as a writer may be at work; then one bad row in the file's place."""
-        if look.known is not None:  # a row says so already, or the file is only out of reach for now
+        """None, as long as a writer may be at work; then one bad row in the file's place."""
+        if look.known is not None:  # a row says so already, or the file is only out of reach at present
             return []
         waited = self._wait_for(look.path, look.stat)
         waited.holds = False
@@ -390,7 +390,7 @@ class FolderLog(Log):
         return [look.faulty(str(reason))]
 
     def settle(self) -> None:
-        """Waits for files that are there and may be added to, as far as others wait for them: not for long."""
+        """Waits, not for long, for unfinished files that hold up others."""
         until_s = self._clock.steady_s() + HELD_S
         self.latest()
         while any(waited.holds for waited in self._waited.values()) and self._clock.steady_s() < until_s:
@@ -398,7 +398,7 @@ class FolderLog(Log):
             self.latest()
 
     def _due(self) -> list[tuple[str, int, os.stat_result]]:
-        """Path below the folder, inode and facts of the event files that have to be looked at, in their order."""
+        """Path below the folder, inode and facts of the event files that need a look, in their order."""
         if not self.folder.is_dir():
             raise DataError("the folder to read from does not exist", str(self.folder))
         now_s = self._clock.steady_s()

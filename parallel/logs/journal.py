@@ -1,7 +1,7 @@
 """The journal of a folder: a line of JSON for each range of a file, in the order in which they were first seen.
 
-Its first line is a name of its own, by which readers notice that it was written anew. Each line has a checksum; half
-a line at the end is of a writer that died, and tells nothing.
+Its first line is a unique name, by which readers notice that the journal was written anew. Each line has a checksum;
+half a line at the end comes from a writer that died, and is ignored.
 """
 
 from __future__ import annotations
@@ -36,6 +36,6 @@ class Journal:
 
 
 def render_journal(ranges: list[FileRange], is_new: bool) -> str:
-    """Pieces as lines of a journal; a new one begins with a name of its own, by which readers notice it."""
+    """Ranges as lines of a journal; a new journal begins with a unique name, by which readers notice it."""
     facts = [{"journal": secrets.token_hex(8)}] if is_new else []
     return "".join(seal(json.dumps(line)) + "\n" for line in [*facts, *map(asdict, ranges)])

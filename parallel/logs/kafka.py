@@ -1,12 +1,12 @@
 """A Kafka topic as a log: its partitions are the source's partitions, its offsets the log's, its messages JSON objects.
 
-Messages are read as the lines of an NDJSON file are (`files.ndjson`), by the same types and with the same faults: a
+Messages are read like the lines of an NDJSON file (`files.ndjson`), by the same types and with the same faults: a
 message that is no JSON object, is empty, or has no time or key is set aside with its partition and offset, and never
-stops the stream. Offsets may have gaps, from compaction and from transactions: a range ends where the position
-reaches its end, not when so many messages were read. Only committed messages count.
+stops the stream. Offsets may have gaps, from compaction and from transactions: a range ends where the position reaches
+its end, not when so many messages were read. Only committed messages count.
 
 A stream commits nothing to Kafka: it keeps its offsets itself, beside the state that belongs to them. Where the topic
-no longer holds what a range asks for, reading stops and says so; with `lost=skip` it goes on, and the gap is set
+no longer holds what a range asks for, reading stops with an error; with `lost=skip` it continues, and the gap is set
 aside.
 
 *Not taken*: a consumer group, whose rebalancing would move entities away from their state; Spark's connector, which
@@ -43,11 +43,11 @@ SHOWN_CHARACTERS = 60
 CAREFUL_MESSAGES = 256  # a block with a fault is halved down to this before its messages are read one by one
 _WAIT_S = 0.1
 
-# The client waits a second, by default, when its queue was full. What it has fetched beyond the range is thrown away,
-# so the queue is small; one that holds a few fetches is no slower.
+# By default the client waits a second when its queue was full. Messages that it has fetched beyond the range are thrown
+# away, so the queue is small; one that holds a few fetches is no slower.
 _FETCHING = {
     "fetch_queue_backoff_ms": 1,
-    "fetch_wait_max_ms": 50,  # at most so long the broker waits before it says that there is nothing more
+    "fetch_wait_max_ms": 50,  # how long the broker waits at most before it reports the end
     "queued_max_messages_kbytes": 4 << 10,
     "enable_partition_eof": True,
     "auto_offset_reset": "error",
@@ -68,13 +68,13 @@ class Messages:
 
 @dataclass(frozen=True, slots=True)
 class KafkaLog(Log):
-    """The log that a topic is."""
+    """A topic as a log."""
 
     topic: KafkaTopic
 
     @classmethod
     def open(cls, url: str) -> KafkaLog:
-        """The log of the topic that a URL names; whether it is there is asked when it is needed."""
+        """The log of the topic that a URL names; whether the topic exists is asked at its first use."""
         return cls(KafkaTopic.parse(url))
 
     @property
@@ -82,13 +82,14 @@ class KafkaLog(Log):
         return self.topic.url
 
     def identity(self) -> dict[str, str]:
-        """The cluster, and the topic as long as it is not made anew, as far as the brokers tell."""
+        """The ids of the cluster and of the topic, as far as the brokers give them; a topic that is made anew has
+        another."""
         return self.topic.identity(_client(self.topic, os.getpid()))
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types of the wanted columns, from the first messages of each partition; None while there are none.
 
-        Where those lack a column, the last messages are asked too: it may be younger than the topic.
+        Where those lack a column, the last messages are sampled too: it may be younger than the topic.
         """
         earliest, latest = self.earliest(), self.latest()
         share = max(1, SAMPLE_MESSAGES // max(1, len(latest)))
@@ -160,14 +161,14 @@ class KafkaLog(Log):
                 yield parse_messages(piece, place, selection)
 
     def place(self, partition: str) -> str:
-        """What an aside row calls its file; its row is the offset."""
+        """The file that a row set aside names; its row is the offset."""
         return f"{self.name}#{partition}"
 
     def forget(self, before: Offsets) -> None:
         """The topic's own retention decides what is kept."""
 
     def _messages(self, offsets: OffsetRange) -> Iterator[Messages | AsideRow]:
-        """The messages of a range, and in their place what has gone before it could be read."""
+        """The messages of a range, and gaps in place of messages that vanished before they could be read."""
         if offsets.start >= offsets.end:
             return
         consumer = self.topic.consumer(**_FETCHING, queued_min_messages=min(offsets.end - offsets.start, 1_000_000))
@@ -190,7 +191,7 @@ def _watermarks(client: Consumer, partition: TopicPartition, timeout_s: float) -
 
 @dataclass(slots=True)
 class _Sample:
-    """What messages say of their columns."""
+    """The columns and types that messages show."""
 
     file: EventFile
     columns: tuple[str, ...]
@@ -232,7 +233,7 @@ class _Reading:
             yield _gathered(offsets, values)
 
     def _take(self, arrived: list[Message], values: list[bytes | None], offsets: list[int]) -> Iterator[AsideRow]:
-        """Adds the messages of the range to those at hand; what was lost between them, if something was."""
+        """Adds the messages of the range to those at hand; returns the gap between them, if there is one."""
         end = self._offsets.end
         if arrived and all(message.error() is None for message in arrived):
             first, last = arrived[0].offset(), arrived[-1].offset()
@@ -266,7 +267,7 @@ class _Reading:
             self._consumer.assign([TopicPartition(self._topic.name, int(self._offsets.partition), offset)])
 
     def _heed(self, error: Any, message: Any) -> AsideRow | None:
-        """Goes on, if it can, after what the client says between messages; what was lost, if something was."""
+        """Continues, if it can, after what the client reports between messages; returns the gap, if there is one."""
         from confluent_kafka import KafkaError
 
         code = error.code()
@@ -289,7 +290,7 @@ class _Reading:
         return None
 
     def _skip_lost(self) -> AsideRow | None:
-        """Goes on where the partition begins now, if that was allowed."""
+        """Continues where the partition begins now, if that was allowed."""
         earliest = self._log.earliest().get(self._offsets.partition, 0)
         start, first = self._position, min(earliest, self._offsets.end)
         place = self._log.place(self._offsets.partition)
@@ -326,7 +327,7 @@ def _gathered(offsets: list[int], values: list[bytes | None]) -> Messages:
 
 
 def parse_messages(messages: Messages, place: str, selection: Selection) -> Block:
-    """The events of some messages, and those that are none."""
+    """The events of some messages, and the messages that are none."""
     block = Block()
     _parse_part(messages, 0, len(messages.values), place, selection, block)
     return block
@@ -355,7 +356,7 @@ def _read_lines(values: list[bytes | None], selection: Selection) -> Block | Non
     except TypeError:  # a message without a value
         return None
     # No object has a line end between } and {: if every line end has, each line is one object or more, and Arrow's
-    # count tells.
+    # count decides.
     octets = np.frombuffer(data, dtype=np.uint8)
     ends = np.flatnonzero(octets == ord("\n"))
     if data[:1] != b"{" or data[-1:] != b"}" or len(ends) != len(values) - 1:

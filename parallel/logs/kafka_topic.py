@@ -4,10 +4,10 @@
 
 Options with a dot in their name are settings of librdkafka (`security.protocol=SSL`); `config=FILE` reads such settings
 from a file of `name=value` lines, so that a password need not be on a command line. Messages never show settings.
-Settings that the stream's own promises rest on can be named only as they are.
+Settings that the stream's own promises rest on can only be given the value that they have.
 
-Clients retry by themselves; what they cannot reach for `timeout` seconds becomes one message, with what their threads
-said meanwhile: a question that a broker refuses to hear looks like one without an answer.
+Clients retry by themselves; a broker out of reach for `timeout` seconds becomes one message, with what the client's
+threads said meanwhile: a question that a broker refuses to hear looks like one without an answer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _TOPIC = r"[A-Za-z0-9._-]{1,249}"
 _SERVER = r"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(:\d{1,5})?"
 _RETRY_S = 0.2
 
-# What each setting has to be, and what would happen otherwise.
+# The required value of each setting, and what would happen otherwise.
 _OURS = {
     "auto.offset.reset": ("error", "?lost=skip goes on after what retention removed, and says so"),
     "enable.partition.eof": ("true", "it would not be known where a partition ends"),
@@ -50,7 +50,7 @@ _SAME = {"1": "true", "t": "true", "0": "false", "f": "false", "-1": "all"}
 
 Answer = TypeVar("Answer")
 
-_said: dict[KafkaTopic, Any] = {}  # by topic: the last error of a client's thread, since a question was answered
+_said: dict[KafkaTopic, Any] = {}  # by topic: the last error of a client's thread since the last answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ class KafkaTopic:
     servers: str
     name: str
     timeout_s: float = 30.0
-    lost: Literal["stop", "skip"] = "stop"  # what to do where retention was faster than we
+    lost: Literal["stop", "skip"] = "stop"  # what to do where retention was faster than the stream
     absent: Literal["stop", "missing"] = "stop"  # what to do with an attribute that no message of the sample has
     settings: tuple[tuple[str, str], ...] = ()
     clock: Clock = field(default=SYSTEM, compare=False, repr=False)
@@ -94,19 +94,19 @@ class KafkaTopic:
         """The settings of a client; `more` has underscores where librdkafka has dots."""
         ours = {name.replace("_", "."): value for name, value in more.items()}
         fixed = {name: value for name, value in ours.items() if name in _OURS}
-        # We say what goes wrong, once; a thread of the client's stays silent.
+        # We report errors, once; the client's own threads stay silent.
         quiet = {"log_level": 0, "error_cb": self._heed}
         return {**ours, **dict(self.settings), **fixed, **quiet, "bootstrap.servers": self.servers}
 
     def _heed(self, error: Any) -> None:
-        """Keeps what a client's thread says is wrong; that all brokers are down is only what follows from it."""
+        """Keeps the error that a client's thread reports; "all brokers are down" only follows from it."""
         from confluent_kafka import KafkaError
 
         if error.code() != KafkaError._ALL_BROKERS_DOWN and not (_is_refusal(_said.get(self)) and is_passing(error)):
             _said[self] = error
 
     def heard(self) -> None:
-        """A broker has answered: what was wrong before explains nothing that comes."""
+        """Notes that a broker has answered: earlier errors explain nothing that follows."""
         _said.pop(self, None)
 
     def consumer(self, **more: Any) -> Consumer:
@@ -129,7 +129,7 @@ class KafkaTopic:
         return sorted(found.partitions)
 
     def identity(self, client: Any) -> dict[str, str]:
-        """The ids of the cluster and of the topic; without those that the brokers do not tell."""
+        """The ids of the cluster and of the topic; without those that the brokers do not give."""
         from confluent_kafka import KafkaException, TopicCollection
         from confluent_kafka.admin import AdminClient
 
@@ -139,7 +139,7 @@ class KafkaTopic:
         try:
             described = admin.describe_topics(TopicCollection([self.name]))[self.name]
             topic_id = described.result(timeout=self.timeout_s).topic_id
-        except (KafkaException, TimeoutError):  # older brokers do not know the question, and some may not be asked
+        except (KafkaException, TimeoutError):  # older brokers do not know the question, and some refuse it
             return found
         return found if topic_id is None else found | {f"the id of topic {self.name}": str(topic_id)}
 
@@ -168,7 +168,7 @@ class KafkaTopic:
         return found is not None and found.error is None and all(p.leader >= 0 for p in found.partitions.values())
 
     def missing(self, client: Any) -> DataError:
-        """The error for a topic that is not there, with the likeliest of those that are."""
+        """The error for a missing topic, with the likeliest of the existing ones."""
         known = self.ask(lambda timeout_s: client.list_topics(timeout=timeout_s), client).topics
         folded = {name.casefold(): name for name in known}
         close = difflib.get_close_matches(self.name.casefold(), folded, n=1)
@@ -180,7 +180,7 @@ class KafkaTopic:
         return DataError(f"there is no topic `{self.name}`", self.url, hint=hint)
 
     def ask(self, question: Callable[[float], Answer], client: Any) -> Answer:
-        """What a broker answers, asked again while none can be reached; raises DataError when that takes too long."""
+        """A broker's answer, asked again while none can be reached; raises DataError when that takes too long."""
         from confluent_kafka import KafkaException
 
         deadline = self.clock.steady_s() + self.timeout_s
@@ -191,7 +191,7 @@ class KafkaTopic:
                 return answer
             except KafkaException as error:
                 cause = error.args[0]
-                client.poll(0)  # or the client's threads would not be heard
+                client.poll(0)  # otherwise the client's threads would not be heard
                 if not is_passing(cause) or self.clock.steady_s() + _RETRY_S >= deadline:
                     raise self.error(cause) from error
                 self.clock.sleep(_RETRY_S)
@@ -253,7 +253,7 @@ def is_passing(error: Any) -> bool:
 
 
 def _is_refusal(error: Any) -> bool:
-    """Whether an error says that a broker is there, and does not want us or is not what we want."""
+    """Whether an error says that a broker is there, and refuses us or is not what we want."""
     from confluent_kafka import KafkaError
 
     refusals = (KafkaError._AUTHENTICATION, KafkaError._SSL, KafkaError.SASL_AUTHENTICATION_FAILED)
@@ -261,7 +261,7 @@ def _is_refusal(error: Any) -> bool:
 
 
 def _refuse_unsafe(settings: tuple[tuple[str, str], ...], places: list[str], url: str) -> None:
-    """Raises DataError if a setting would take from the stream what it promises."""
+    """Raises DataError if a setting would break a promise of the stream."""
     for name, value in settings:
         known = _ALIASES.get(name, name)
         if known == "bootstrap.servers":

@@ -1,14 +1,14 @@
 """A stream's source as a log: partitions of events that have offsets, and can be read again from any of them.
 
-A stream keeps no buffer of what it reads: the state after an offset is a function of the log up to it, so a task that
-dies in the middle of a range reads the range once more, from the state of its start.
+A stream keeps no buffer of its input: the state after an offset is a function of the log up to it, so a task that dies
+in the middle of a range reads the range once more, from the state of its start.
 
 All events of an entity are in one partition, in the order of their arrival: the writer of the log guarantees it. A log
 of one partition always keeps that promise.
 
-A source of one's own is a subclass of `Log`: six methods it must have, the others have an answer that fits a log which
-is filled from elsewhere and never ends. *Not taken*: asking a log what it is (`isinstance`, `hasattr`), which left a
-source of one's own without what ours could do.
+A user's own source is a subclass of `Log`: it must have six methods; the others have an answer that fits a log which is
+filled from elsewhere and never ends. *Not taken*: asking a log what it is (`isinstance`, `hasattr`), which would deny a
+user's own source what ours can do.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ class OffsetRange:
 
 
 class NoEventsError(DataError):
-    """There is something to read, but nothing in it is an event, so it tells no types; better may come."""
+    """There is something to read, but no event in it, so the types stay unknown; events may come."""
 
 
 class LogClock(Protocol):
-    """The clock of a log that offers its events by a timetable, and stands still while its buffer is full."""
+    """The clock of a log that offers its events by a timetable, and stops while its buffer is full."""
 
     @property
     def capacity(self) -> Capacity:
@@ -49,19 +49,19 @@ class LogClock(Protocol):
 
     @property
     def states(self) -> Mapping[str, SourceState]:
-        """The partitions by this copy of the clock; none before it has been started."""
+        """The partitions by this copy of the clock; none before it has started."""
 
     def offer(self, now_s: float, taken: Mapping[str, int]) -> Offsets:
         """How far the log goes at a time, with so much taken from it; the first call starts the clock."""
 
     def take(self, partition: str, offset: int) -> None:
-        """A batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends there."""
 
     def at(self, state: SourceState, partition: str, now_s: float) -> SourceState:
         """A state that another process wrote, seen at a later time."""
 
     def due(self) -> Offsets:
-        """How far the log would go by now if its clock had never stood still."""
+        """How far the log would go by now if its clock had never stopped."""
 
     def behind_s(self, states: Mapping[str, SourceState], newest_s: float) -> float | None:
         """How far an event's time is behind the timetable; None where the timetable has no times."""
@@ -75,13 +75,13 @@ class Log(Protocol):
 
     @property
     def name(self) -> str:
-        """What is read, such as `kafka://host:9092/positions`: a checkpoint belongs to the log of this name, wherever
-        the brokers are at the time."""
+        """The name of the source, such as `kafka://host:9092/positions`: a checkpoint belongs to the log of this name,
+        wherever the brokers are at the time."""
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        """The types of the wanted columns, from a sample of what is there; None while nothing is.
+        """The types of the wanted columns, from a sample; None while the log is empty.
 
-        Raises NoEventsError where something is there, and no event is among it.
+        Raises NoEventsError where the log is not empty, but holds no event.
         """
 
     def earliest(self) -> Offsets:
@@ -91,12 +91,12 @@ class Log(Protocol):
         """Where each partition ends now; partitions may come, and never go."""
 
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        """The events of a range in the order of their offsets, and what could not be read among them."""
+        """The events of a range in the order of their offsets, and the unreadable rows among them."""
 
     def forget(self, before: Offsets) -> None:
-        """The stream will not ask again for what is below these offsets."""
+        """Notes that the stream will not ask again for events below these offsets."""
 
-    # What a log need not have.
+    # What a log may leave out.
 
     def ends(self) -> Offsets | None:
         """Where each partition ends for good; None where more may come."""
@@ -108,13 +108,14 @@ class Log(Protocol):
         return None
 
     def identity(self) -> dict[str, str]:
-        """What tells this log from another of its name: facts that stay the same as long as offsets mean the same."""
+        """What distinguishes this log from another of its name: facts that stay the same as long as offsets mean the
+        same."""
         return {}
 
     def settle(self) -> None:
-        """Waits for what is in the log already and can only be read in a moment."""
+        """Waits for content that is in the log already and can be read in a moment."""
         return
 
     def refuse_lost(self, taken: Offsets) -> None:
-        """Raises DataError where the checkpoint has lost what the log's offsets mean; looks at nothing else."""
+        """Raises DataError where the checkpoint has lost the meaning of the log's offsets; looks at nothing else."""
         return

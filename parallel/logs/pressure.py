@@ -6,13 +6,13 @@ the buffer is full cannot be offered: the source waits until the recogniser take
     the time in which it waited / the time in which it was watched        0 … 1
 
 and that of several sources is the mean of theirs. A replayed data set has a timetable of its own, and its clock really
-stands still while it waits (`logs.replay`); then the ratio is 1 - (events taken / events due by the wall clock).
-Others fill a live log (Kafka, a folder) and do not wait for us: its timetable is when the gauge saw events arrive,
-and it waits while more of them are there than the buffer holds.
+stops while it waits (`logs.replay`); then the ratio is 1 - (events taken / events due by the wall clock). Others fill a
+live log (Kafka, a folder) and do not wait for us: its timetable is when the gauge saw events arrive, and it waits while
+more of them are there than the buffer holds.
 
-An event is *taken* when a micro-batch is planned that holds it: one batch is being recognised while the buffer fills
-for the next. So a buffer that holds what arrives during a batch never makes its source wait, and no source waits for
-a recogniser that keeps up. *Not taken*: the share of samples in which there is a backlog (between two batches there
+An event is *taken* when a micro-batch that holds it is planned: one batch is being recognised while the buffer fills
+for the next. So a buffer that holds what arrives during a batch never makes its source wait, and no source waits for a
+recogniser that keeps up. *Not taken*: the share of samples in which there is a backlog (between two batches there
 always is one, with no load at all), and arithmetic on the durations of batches (that is the rate in other words).
 
 Everything here is a function of the times it is given: it reads no clock.
@@ -88,7 +88,7 @@ class SourceState:
     """A source partition at a time of the wall clock: what it has offered, what was taken, how long it has waited."""
 
     at_s: float
-    clock_s: float  # its own; behind the wall clock by as long as it has stood still
+    clock_s: float  # its own; behind the wall clock by as long as it has stopped
     taken: int
     offered: int
     watched_s: float = 0.0
@@ -106,7 +106,7 @@ class SourceState:
 
 
 def pass_time(state: SourceState, now_s: float, timetable: Timetable, capacity: Capacity, stands: bool) -> SourceState:
-    """The source at a later time at which nothing more has been taken; its clock `stands` still while it waits.
+    """The source at a later time, with nothing more taken; its clock `stands` still while it waits.
 
     Exact however long the step: the moment at which the buffer is full and a further event is due is in the timetable.
     """
@@ -135,7 +135,7 @@ def take(state: SourceState, taken: int) -> SourceState:
 class Arrivals:
     """The timetable of a live log: when events were seen to have arrived, evenly between two looks at the log.
 
-    Looks whose events are all taken are forgotten: what is kept grows with the backlog's age, and is thinned.
+    Looks whose events are all taken are forgotten: the rest grows with the backlog's age, and is thinned.
     """
 
     MOST_LOOKS = 4096
@@ -144,7 +144,7 @@ class Arrivals:
         self._at_s, self._arrived = [at_s], [arrived]
 
     def look(self, at_s: float, arrived: int) -> None:
-        """The log was seen to end at this offset at this time."""
+        """Notes that the log ended at this offset at this time."""
         if at_s < self._at_s[-1]:
             return
         self._at_s.append(at_s)
@@ -154,7 +154,7 @@ class Arrivals:
             self._arrived = [*self._arrived[:-1:2], self._arrived[-1]]
 
     def forget(self, taken: int) -> None:
-        """What is below this offset has been taken."""
+        """Notes that everything below this offset has been taken."""
         done = min(bisect_right(self._arrived, taken), len(self._arrived)) - 1
         if done > 0:
             del self._at_s[:done], self._arrived[:done]
@@ -192,7 +192,7 @@ class LivePressure:
         self.states: dict[str, SourceState] = {}
 
     def look(self, now_s: float, arrived: Mapping[str, int], taken: Mapping[str, int]) -> None:
-        """The log ends there now, and this was taken when it was last looked at."""
+        """Notes that the log ends there, and what was taken at the last look."""
         for partition, end in arrived.items():
             start = taken.get(partition, 0)
             if partition not in self.states:
@@ -205,13 +205,13 @@ class LivePressure:
             arrivals.forget(start)
 
     def take(self, taken: Mapping[str, int]) -> None:
-        """A batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends there."""
         for partition, offset in taken.items():
             if partition in self.states:
                 self.states[partition] = take(self.states[partition], offset)
 
 
-# The states travel from the process that plans batches to the one that shows them as a small file.
+# The states travel as a small file, from the process that plans batches to the one that shows them.
 
 
 def write_states(path: Path, states: Mapping[str, SourceState]) -> None:
@@ -221,7 +221,7 @@ def write_states(path: Path, states: Mapping[str, SourceState]) -> None:
 
 
 def read_states(path: Path) -> dict[str, SourceState]:
-    """The states that were written last; none if there are none yet."""
+    """The states as last written; none if there are none yet."""
     try:
         content = json.loads(path.read_text())
     except FileNotFoundError:
@@ -230,5 +230,5 @@ def read_states(path: Path) -> dict[str, SourceState]:
 
 
 def offsets_taken(states: Mapping[str, SourceState]) -> dict[str, int]:
-    """Up to where each partition has been taken."""
+    """The offset up to which each partition has been taken."""
     return {partition: state.taken for partition, state in states.items()}

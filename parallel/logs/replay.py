@@ -1,9 +1,9 @@
 """A data set becomes a live stream: events are offered when their own time has come, sped up by any factor.
 
-The log has a clock. It stands still while the buffer between source and recogniser is full, so a recogniser that is
-too slow makes the replay late, and the time it stood still over the time that passed is the back-pressure ratio
-(`pressure`). After a restart the clock goes on from the offsets of the checkpoint. At the speed `max` everything is due
-at once, and the source waits whenever the recogniser has not taken what fits.
+The log has a clock. It stops while the buffer between source and recogniser is full, so a recogniser that is too slow
+makes the replay late, and the time it stopped over the time that passed is the back-pressure ratio (`pressure`). After
+a restart the clock continues from the offsets of the checkpoint. At the speed `max` everything is due at once, and the
+source waits whenever the recogniser has not taken what fits.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Schedule:
     def n_due(self, clock_s: float) -> int:
         if self._speed == MAX:
             return len(self._due_s)
-        # Division and multiplication round: the array is asked near the place, `due_s` decides.
+        # Division and multiplication round: the array gives the neighbourhood, `due_s` decides.
         offset = int(np.searchsorted(self._due_s, self._began_s + clock_s * self._speed, side="right"))
         while offset and self.due_s(offset - 1) > clock_s:
             offset -= 1
@@ -95,11 +95,11 @@ class ReplayLog(Log):
         self.states: dict[str, SourceState] = {}  # of the copy whose clock runs
 
     def __getstate__(self) -> dict[str, object]:
-        # A clock belongs to one process, and a process maps the schedules that it needs from the disk.
+        # A clock belongs to one process; each process maps the schedules that it needs from the disk.
         return self.__dict__ | {"_schedules": {}, "states": {}}
 
     def identity(self) -> dict[str, str]:
-        """The data set, its files with their sizes and times: its store may have been lost, and made of another."""
+        """The data set, its files with their sizes and times: its store may have been lost, and made from another."""
         return {"the data set": self._digest}
 
     # The clock.
@@ -119,8 +119,8 @@ class ReplayLog(Log):
     def start(self, now_s: float, taken: Mapping[str, int]) -> None:
         """Sets the clocks to where everything below these offsets has been offered and taken.
 
-        All are set to the one that is furthest behind: partitions that stood still may have drifted apart, and events
-        of one time belong together as far as possible.
+        All take the clock of the one that is furthest behind: partitions that stopped may have drifted apart, and
+        events of one time belong together as far as possible.
         """
         clocks = [self.schedule(partition).due_s(taken.get(partition, 0)) for partition in self._ends]
         clock_s = min((clock for clock in clocks if clock < math.inf), default=0.0)
@@ -129,7 +129,7 @@ class ReplayLog(Log):
             self.states[partition] = SourceState(now_s, clock_s, offset, offset)
 
     def offer(self, now_s: float, taken: Mapping[str, int]) -> Offsets:
-        """What is offered now that the recogniser has taken this much."""
+        """The offsets that the log offers, now that the recogniser has taken this much."""
         if not self.states:
             self.start(now_s, taken)
         for partition, offset in taken.items():
@@ -139,7 +139,7 @@ class ReplayLog(Log):
         return {partition: state.offered for partition, state in self.states.items()}
 
     def take(self, partition: str, offset: int) -> None:
-        """A batch has been planned that ends there."""
+        """Notes that a batch has been planned that ends there."""
         self.states[partition] = take(self.states[partition], offset)
 
     def at(self, state: SourceState, partition: str, now_s: float) -> SourceState:
@@ -147,14 +147,14 @@ class ReplayLog(Log):
         return pass_time(state, now_s, self.schedule(partition), self.capacity, stands=True)
 
     def due(self) -> Offsets:
-        """What would have been offered by now if the clock had never stood still."""
+        """What would have been offered by now if the clock had never stopped."""
         self.latest()
         return {p: self.schedule(p).n_due(state.clock_s + state.waited_s) for p, state in self.states.items()}
 
     def behind_s(self, states: Mapping[str, SourceState], newest_s: float) -> float | None:
         """How far an event's time is behind the time that the replay has reached on its schedule, in the data's time.
 
-        A schedule whose events are all over is not followed any further; at the speed `max` there is none.
+        A schedule ends with its last event; at the speed `max` there is none.
         """
         if self.speed == MAX or not states:
             return None

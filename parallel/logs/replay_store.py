@@ -3,10 +3,10 @@
     files ──▶ rows with `__due` (the greatest time so far in its file) ──▶ cut by entity ──▶ merged by `__due`
           ──▶ FOLDER/0.arrow, 0.due.npy; 1.arrow …; replay.json
 
-An event is due when its own time comes, or, where a file is not in the order of time, as soon as what stands before it
-is: disorder and late events are replayed as they are. Files are merged by it, so a data set cut by day, or by entity,
-is one stream. Which event has which offset depends on the files, the key, the time and the number of partitions, and
-on nothing else: after a restart offsets mean the same, and if the files have changed, that is said.
+An event is due when its own time comes or, where a file is not in the order of time, as soon as the events before it
+are: disorder and late events are replayed as they are. Files are merged by it, so a data set cut by day, or by entity,
+is one stream. Which event has which offset depends on the files, the key, the time and the number of partitions, and on
+nothing else: after a restart offsets mean the same, and changed files are reported.
 
 A row that is no event keeps its place: a row whose `__note` says what is wrong with it.
 
@@ -44,13 +44,13 @@ from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.wire.shards import cut_by_shard
 
 DUE, NOTE = "__due", "__note"
-STORED_ROWS = 1 << 14  # a batch of the stored file, but the last one: where an offset is follows by division
+STORED_ROWS = 1 << 14  # a batch of the stored file, but the last one: division gives the place of an offset
 RECORD = "replay.json"
 
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What is in a store: the number of rows of each partition, and when the first event of all is due."""
+    """The content of a store: the number of rows of each partition, and when the first event of all is due."""
 
     name: str
     rows: tuple[int, ...]
@@ -62,7 +62,7 @@ class Stored:
 
     @property
     def digest(self) -> str:
-        """Tells the data set from others."""
+        """Identifies the data set."""
         return hashlib.sha256(json.dumps(self.data).encode()).hexdigest()[:16]
 
     def is_whole(self, folder: Path) -> bool:
@@ -72,7 +72,7 @@ class Stored:
 
 
 def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder: Path, partitions: int = 1) -> Stored:
-    """Stores the events of the paths, or finds that they are stored there already."""
+    """Stores the events of the paths, or finds that they are already stored there."""
     files = find_files(paths)
     if any(file.path == STDIN for file in files):
         raise DataError("standard input cannot be replayed: a restart could not read it again")
@@ -105,8 +105,8 @@ def store_events(paths: Sequence[str | os.PathLike[str]], wanted: Wanted, folder
 
 
 def read_store(folder: Path) -> Stored | None:
-    """What is stored in a folder, if anything is; a record that is damaged tells nothing, and the data set is stored
-    once more: the checkpoint knows which it was."""
+    """What a folder stores, if anything; a damaged record counts as none, and the data set is stored once more: the
+    checkpoint knows which it was."""
     try:
         fields = unseal((folder / RECORD).read_bytes(), must=False)
         return Stored(rows=tuple(fields.pop("rows")), **fields)
@@ -158,7 +158,7 @@ def _stored_schema(files: list[EventFile], wanted: Wanted) -> pa.Schema:
 
 
 def _due_rows(files: list[EventFile], wanted: Wanted, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of all files, one file after the other, with when they are due and what is wrong with them."""
+    """The rows of all files, one file after the other, with when they are due and their faults."""
     events_schema = pa.schema(list(schema)[:-2])
     for file in files:
         due_s = -np.inf
@@ -206,7 +206,7 @@ def _nothing(schema: pa.Schema, count: int) -> pa.RecordBatch:
 
 
 def _write_partition(spilled: Path, schema: pa.Schema, target: Path) -> F64:
-    """Writes the rows in the order in which they are due, in batches of one size; when each is due."""
+    """Writes the rows in the order in which they are due, in batches of one size; returns when each is due."""
     due: list[F64] = []
     with ExitStack() as stack:
         source = stack.enter_context(pa.OSFile(str(spilled)))

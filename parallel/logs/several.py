@@ -1,8 +1,8 @@
 """Several logs become one: their partitions side by side, each under the number of its log.
 
 All events of an entity are in one partition, as in any log; which of the logs has it does not matter. Where an entity
-may come from several of them, the stream has to be repartitioned by entity (`spread`), and a lateness says how
-long one source may lag behind another.
+may come from several of them, the stream has to be repartitioned by entity (`spread`), and a lateness says how late one
+source may be against another.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ class SeveralLogs(Log):
         return " + ".join(log.name for log in self.logs)
 
     def identity(self) -> dict[str, str]:
-        """What tells each of the logs from others of its name."""
+        """What distinguishes each of the logs from others of its name."""
         facts = [(number, log.identity()) for number, log in enumerate(self.logs)]
         return {f"{what} (source {number})": value for number, own in facts for what, value in own.items()}
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
-        """The types that hold the events of all logs; those that are empty as yet are read in the others' types."""
+        """The types that hold the events of all logs; empty logs are read in the others' types."""
         schemas: list[tuple[str, pa.Schema]] = []
         without_events: list[NoEventsError] = []
         for log in self.logs:
@@ -91,7 +91,7 @@ def _own(number: int, offsets: Offsets) -> Offsets:
 
 
 def _common_type(name: str, schemas: Sequence[tuple[str, pa.Schema]]) -> pa.DataType:
-    """The type of a column that can hold what each log has there."""
+    """The type of a column that can hold the values of each log."""
     types = [schema.field(name).type for _, schema in schemas]
     if all(type_ == types[0] for type_ in types):
         return types[0]

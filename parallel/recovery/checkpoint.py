@@ -1,4 +1,4 @@
-"""A checkpoint folder: what a stream is, so that a restart goes on with the same one, or says why it cannot.
+"""A checkpoint folder: what a stream is, so that a restart continues the same one, or says why it cannot.
 
     stream.json   source, key and time, scheme, where reading began, versions of patterns      lock    one run at a time
     spark/        Spark's own: offsets and commits of batches                                 stop    asks a run to end
@@ -6,8 +6,8 @@
     snapshots/    states by group, partition and point        eras/   patterns by version     files.ndjson, aside/, …
     before/       what a restart without state gives up, until its own stream has begun
 
-Patterns and knowledge may change between two runs: that begins a version. What decides which events there are and to
-whom they belong (source, key, time, scheme, groups) may not.
+Patterns and knowledge may change between two runs: that begins a version. The facts that decide which events there are
+and to whom they belong (source, key, time, scheme, groups) may not.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from wayeb_py.patterns import Patterns
 
 VERSION = 2  # of this file and of the offsets below spark/
 _STORED_NAMES = {"pattern_versions": "eras"}  # where the file has another name than we do
-Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from now on
+Restart = Literal["beginning", "now"]  # without any state: everything again, or only what comes from here on
 _CHOICE = (
     "go on with what it was started with, name another --checkpoint, or begin anew with this one: --restart beginning "
     "(reads everything again) or --restart now (only what comes from now on); either gives up its state"
@@ -56,11 +56,11 @@ class Manifest:
     spread: dict[str, Any] = field(default_factory=dict)  # scheme, shards, groups: what the state is divided by
     origin: Offsets = field(default_factory=dict)  # where reading began
     pattern_versions: list[dict[str, Any]] = field(default_factory=list)  # digest, fingerprints by name, which release
-    identity: dict[str, str] = field(default_factory=dict)  # what tells the source from others of its name
+    identity: dict[str, str] = field(default_factory=dict)  # what distinguishes the source from others of its name
     version: int = VERSION
 
     def to_json(self) -> dict[str, Any]:
-        """What is written: every name as it is here, but `eras`, which older releases read as well."""
+        """The written form: every name as it is here, but `eras`, which older releases read as well."""
         facts = asdict(self)
         return {_STORED_NAMES.get(name, name): value for name, value in facts.items()}
 
@@ -72,11 +72,11 @@ class Manifest:
 
 
 class Checkpoint:
-    """The folder, held by one run at a time; a `restart` gives up what was kept there, once its stream has begun."""
+    """The folder, held by one run at a time; a `restart` discards what it holds once the new stream has begun."""
 
     def __init__(self, folder: str | os.PathLike[str], restart: Restart | None = None) -> None:
         self.folder, self.restart = Path(folder).absolute(), restart
-        self.was_mended = False  # whether the manifest was read from its copy
+        self.was_mended = False  # whether the manifest came from its copy
         with telling_faults(self.folder):
             make_folder(self.folder)
             self._lock = os.open(self.folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
@@ -99,7 +99,7 @@ class Checkpoint:
 
     @property
     def stop_file(self) -> Path:
-        """While it is there no further batch is planned."""
+        """While it exists no further batch is planned."""
         return self.folder / "stop"
 
     @property
@@ -107,7 +107,7 @@ class Checkpoint:
         return self.folder / "files.ndjson"
 
     def read(self) -> Manifest | None:
-        """The manifest of the stream that is kept here; None if none is."""
+        """The manifest of the stream in this folder; None if there is none."""
         path = self.folder / "stream.json"
         damage: Exception | None = None
         try:
@@ -144,7 +144,7 @@ class Checkpoint:
         return self.folder / "before"
 
     def _put_away(self) -> None:
-        """Moves everything but what was set aside out of the way; the manifest first: half a checkpoint is none."""
+        """Moves everything but rows set aside out of the way; the manifest first: half a checkpoint is none."""
         self._before.mkdir()
         for entry in sorted(self.folder.iterdir(), key=lambda entry: entry.name != "stream.json"):
             if entry.name not in ("aside", "lock", "before"):
@@ -204,7 +204,7 @@ def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
 
 
 def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Schema) -> str:
-    """Tells one version from another: patterns, how they are run, and the files of their knowledge."""
+    """Identifies a version: patterns, how they run, and the files of their knowledge."""
     digest = hashlib.sha256()
     stream = patterns.meaning.stream
     facts = (
@@ -227,7 +227,7 @@ def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Sc
 
 
 def changes(before: dict[str, Any], patterns: Patterns) -> str | None:
-    """What is different from the patterns of a version, in words; None if only knowledge or settings are."""
+    """How the patterns differ from those of a version, in words; None if only knowledge or settings differ."""
     known: dict[str, str] = before["patterns"]
     now = {p.name: p.fingerprint for p in patterns.compiled}
     words = {

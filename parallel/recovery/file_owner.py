@@ -1,9 +1,9 @@
 """Whether another user could have written a file: asked before a stream runs code from it.
 
 A user's functions can only be kept as a pickle, and opening a pickle runs what is in it. So the file, its folder and
-all folders above them must belong to us or to root, and no other may write there; above the folder itself, a folder
-that anybody may write to is good enough if only owners may rename what is theirs (`/tmp`). What access control lists
-allow beyond the mode is not seen here.
+all folders above them must belong to us or to root, and no other user may write there; above the folder itself, a
+folder that every user may write to is good enough if only owners may rename their files (`/tmp`). What access control
+lists allow beyond the mode is not seen here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wayeb_py.errors import DataError
 def require_private(path: Path) -> None:
     """Raises DataError where another user than root could have put something else in the path's place."""
     given, path = path.absolute(), Path(os.path.realpath(path))
-    for place in (path, *path.parents, *given.parents):  # who can exchange a link on the way decides where it leads
+    for place in (path, *path.parents, *given.parents):  # exchanging a link on the way decides where it leads
         facts = place.lstat()
         who = None
         if facts.st_uid not in (os.geteuid(), 0):

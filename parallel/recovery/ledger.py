@@ -2,12 +2,12 @@
 
     spark/metadata · spark/offsets/N · spark/commits/N-1 ──▶ a line of batches.ndjson, on the disk ──▶ batch N runs
 
-Spark's files are not on the disk when a batch writes its output (it never forces them there). A line of ours is, so
-after a power cut Spark's files are made again from it, and after its loss it is made again from Spark's files. The
-first line holds the manifest, as `stream.json` does, for the same reason.
+Spark's files are not on the disk when a batch writes its output (it never forces them there). A line of ours is: after
+a power cut Spark's files are made again from it, and if it is lost, it is made again from Spark's files. The first line
+holds the manifest, as `stream.json` does, for the same reason.
 
-*Not taken*: forcing Spark's files themselves to the disk at every batch, which is four times the waiting for the disk,
-and leaves nothing to make them from again when one is damaged.
+*Not taken*: forcing Spark's files themselves to the disk at every batch, which waits four times as long for the disk,
+and leaves nothing to restore a damaged one from.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from wayeb_py.parallel.durable.sealed_files import seal, unseal
 from wayeb_py.parallel.recovery.spark_log import SparkFile, SparkLog
 
 FILE = "batches.ndjson"
-KEPT = 4  # batches that a ledger which is written anew begins with
-MOST = 1000  # after which it is written anew
+KEPT = 4  # batches at the beginning of a rewritten ledger
+MOST = 1000  # after which it is rewritten
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +41,11 @@ class LedgerEntry:
 
 @dataclass(frozen=True, slots=True)
 class LedgerContent:
-    """What is legible of a ledger."""
+    """The legible part of a ledger."""
 
     manifest: dict[str, Any] | None = None
     entries: tuple[LedgerEntry, ...] = ()
-    is_whole: bool = False  # nothing was illegible but the end of the last line
+    is_whole: bool = False  # everything was legible but the end of the last line
 
 
 class Ledger:
@@ -58,18 +58,18 @@ class Ledger:
         self._n_lines = 0
 
     def load(self) -> LedgerContent:
-        """What is there."""
+        """The entries of the file."""
         return read_ledger(self.path)
 
     def begin(self, manifest: Mapping[str, Any], entries: Sequence[LedgerEntry]) -> None:
-        """Writes it anew, with the last of the entries."""
+        """Rewrites it with the last of the entries."""
         self._manifest, self._entries = manifest, list(entries[-KEPT:])
         lines = [seal(json.dumps({"stream": manifest})), *(seal(json.dumps(asdict(one))) for one in self._entries)]
         write_whole(self.path, "".join(f"{line}\n" for line in lines).encode())
         self._n_lines = len(lines)
 
     def note(self, batch: int) -> None:
-        """Takes over what Spark has written of a batch that is about to begin, and what it wrote of the one before."""
+        """Copies what Spark has written of a batch that is about to begin, and of the one before."""
         offsets, before = _text(self.spark.read("offsets", batch)), _text(self.spark.read("commits", batch - 1))
         if offsets is None:
             raise DataError(
@@ -96,7 +96,7 @@ def _text(found: SparkFile | None) -> str | None:
 
 
 def read_ledger(path: Path) -> LedgerContent:
-    """What is legible of a ledger; a line that is not whole tells nothing."""
+    """The legible part of a ledger; a line that is not whole is ignored."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -105,7 +105,7 @@ def read_ledger(path: Path) -> LedgerContent:
     manifest: dict[str, Any] | None = None
     entries: dict[int, LedgerEntry] = {}
     n_damaged = 0
-    for line in lines[:-1]:  # half a line is of a writer that died, before its batch began
+    for line in lines[:-1]:  # half a line comes from a writer that died before its batch began
         try:
             facts = unseal(line)
             if "stream" in facts:

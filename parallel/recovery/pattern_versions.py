@@ -1,7 +1,7 @@
 """The patterns of a stream become files of its checkpoint: each exchange of patterns or knowledge begins a version.
 
 Every batch names its version in its offsets. After a restart the stream repeats a planned batch with the patterns of
-that version, though others go on from there; and a user can look up which patterns a batch ran with.
+that version, though others continue from there; and a user can look up which patterns a batch ran with.
 
     NNNNNN.era        a line of JSON (groups, names, who wrote it), then the types of the events as an Arrow schema
     NNNNNN.patterns   the patterns as text, with the files that they name; compiled when read
@@ -40,7 +40,7 @@ from wayeb_py.parallel.spark.pattern_bundle import pack_functions, select
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import functions_of, open_stored, store_patterns
 
-FORMAT = 2  # of the files: one more whenever they are made otherwise than before, so that older ones do not fit
+FORMAT = 2  # of the files: one more whenever their format changes, so that older ones do not fit
 _CHOICE = (
     "start with the patterns that were run last, which are then written again, restore the checkpoint from a copy, or "
     "give up its state: --restart beginning, or --restart now"
@@ -48,7 +48,7 @@ _CHOICE = (
 
 
 def this_release() -> dict[str, Any]:
-    """What decides whether a version that was kept can be opened."""
+    """What decides whether a kept version can be opened."""
     return {
         "release": wayeb_py.__version__,
         "format": FORMAT,
@@ -58,7 +58,7 @@ def this_release() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PatternVersion:
-    """Patterns with all the knowledge they ask for, in the groups that are run apart, and the types of their events."""
+    """Patterns with all the knowledge they ask for, in the groups that run apart, and the types of their events."""
 
     groups: tuple[Patterns, ...]
     schema: pa.Schema
@@ -106,13 +106,13 @@ def load_version(folder: Path, number: int, stream_id: str = "", no_pickle: bool
 
 
 def load_schema(folder: Path, number: int, stream_id: str = "") -> pa.Schema:
-    """The types of a version's events, of whichever release."""
+    """The types of a version's events, for versions of every release."""
     return _read_head(folder, number, stream_id)[1]
 
 
 @lru_cache(maxsize=4)
 def count_groups(folder: Path, number: int, stream_id: str = "") -> int:
-    """How many groups of patterns a version has, of whichever release."""
+    """How many groups of patterns a version has, for versions of every release."""
     return len(_read_head(folder, number, stream_id)[0]["groups"])
 
 
@@ -143,7 +143,7 @@ def read_saved_patterns(folder: Path, number: int, stream_id: str = "", no_pickl
 
 
 def refuse_damaged(folder: Path, number: int, stream_id: str = "") -> None:
-    """Raises DamagedError where a file of a version of this format is gone or damaged; opens nothing."""
+    """Raises DamagedError where a file of a version of this format is missing or damaged; opens nothing."""
     if _read_head(folder, number, stream_id)[0]["by"]["format"] != FORMAT:
         return
     stored = _open_file(folder, number, "patterns", stream_id)
@@ -157,13 +157,13 @@ def _functions(folder: Path, number: int, stream_id: str, no_pickle: bool) -> di
         raise DataError(
             "the patterns call functions written in Python, which are kept as a pickle, and --no-pickle refuses these",
             str(path),
-            hint="start without --no-pickle if you trust whoever can write to the checkpoint",
+            hint="start without --no-pickle if you trust anyone who can write to the checkpoint",
         )
     require_private(path)
     payload = _open_file(folder, number, "functions", stream_id)
     try:
         functions: dict[str, UserFunction] = pickle.loads(payload)
-    except Exception as error:  # a pickle that does not fit raises whatever the code meets first
+    except Exception as error:  # a pickle that does not fit may raise any error
         raise DataError(f"the functions cannot be opened: {type(error).__name__}: {error}") from error
     return functions
 

@@ -32,7 +32,7 @@ def recover(
     aside: AsideFolder,
     say: Callable[[str], None],
 ) -> tuple[LedgerEntry, ...]:
-    """What the ledger begins with; DataError where the stream cannot go on."""
+    """The first entries of the ledger; DataError where the stream cannot continue."""
     stream_id = manifest.stream_id
     kept = ledger.load()
     if kept.manifest is not None and kept.manifest.get("stream_id") != stream_id:
@@ -55,10 +55,10 @@ def recover(
 
 
 def _traces(folder: Path) -> int:
-    """The last batch that something else in the checkpoint shows to have begun, -1 if nothing does."""
+    """The last batch that other files of the checkpoint show to have begun, -1 if none does."""
     try:
         counted = load_totals(folder / FOLDER).batch
-    except DataError:  # the count that comes later says so
+    except DataError:  # the later count shows it
         counted = -1
     has_state = any((folder / "snapshots").rglob("*.state"))
     return max(counted, 0 if has_state else -1)

@@ -28,13 +28,13 @@ MOST_BACK = 3  # batches that may be done again: so many older states are kept
 
 @dataclass(slots=True)
 class KnownBatches:
-    """Which batches are known, and which files have to be made again."""
+    """Which batches are known, and which files must be made again."""
 
     last: int = -1  # the last batch that has been planned
-    is_done: bool = False  # whether it is in the sink, as far as anybody knows
+    is_done: bool = False  # whether it is in the sink, as far as the files show
     offsets: dict[int, str] = field(default_factory=dict)  # what Spark wrote of batches before they began
     commits: dict[int, str] = field(default_factory=dict)  # and when they were done
-    notes: list[str] = field(default_factory=list)  # what has to be mended, for people
+    notes: list[str] = field(default_factory=list)  # the repairs, in words
 
     @property
     def bounds(self) -> list[dict[str, Any]]:
@@ -49,9 +49,10 @@ class KnownBatches:
 
 def survey(spark: SparkLog, kept: LedgerContent, begun: int, shards: int = 0, written: int = -1) -> KnownBatches:
     """What is known of the batches of a stream; `begun` is the last that has left a trace elsewhere in the checkpoint,
-    `written` the last in the output, -1 if none has. Output alone may be ahead: a checkpoint was restored from a copy.
+    `written` the last in the output, -1 if none has. The output may be ahead of everything else: then the checkpoint
+    was restored from a copy.
 
-    Raises DataError where it cannot be known any more what was done. Changes nothing.
+    Raises DataError where no file shows what was done. Changes nothing.
     """
     known = KnownBatches()
     copies = {entry.batch: entry for entry in kept.entries}
@@ -75,7 +76,8 @@ def survey(spark: SparkLog, kept: LedgerContent, begun: int, shards: int = 0, wr
 
 
 def put_right(spark: SparkLog, kept: LedgerContent, known: KnownBatches) -> tuple[LedgerEntry, ...]:
-    """Makes Spark's files whole again without what is damaged or of batches to come; what the ledger begins with."""
+    """Makes Spark's files whole again, without those that are damaged or of batches to come; returns the first entries
+    of the ledger."""
     last, done = known.last, known.last if known.is_done else known.last - 1
     with telling_faults(spark.folder):
         _put_right_kind(spark, "offsets", known.offsets, last)
@@ -119,7 +121,7 @@ def _find_offsets(spark: SparkLog, copies: dict[int, LedgerEntry], known: KnownB
 
 
 def _find_commits(spark: SparkLog, copies: dict[int, LedgerEntry], known: KnownBatches) -> None:
-    """What is known of batches that are done: a batch began after them, or Spark has written it down."""
+    """What is known of finished batches: a batch began after them, or Spark has written it down."""
     texts = known.commits
     texts |= {batch - 1: entry.commit for batch, entry in copies.items() if entry.commit is not None}
     for batch in spark.batches("commits"):
@@ -142,7 +144,7 @@ def _put_right_kind(spark: SparkLog, kind: Kind, texts: dict[int, str], last: in
                 drop_checksum(path)  # Spark would take the file for damaged
         elif is_there or batch >= last - 1:
             spark.write(kind, batch, text)
-    if (spark.folder / kind).is_dir():  # what Spark wrote and did not force to the disk is built upon from now on
+    if (spark.folder / kind).is_dir():  # Spark's files that were not forced to the disk are relied on from here on
         for batch in (last - 1, last):
             if spark.path(kind, batch).is_file():
                 sync(spark.path(kind, batch))
@@ -171,9 +173,9 @@ def _mend_query(spark: SparkLog, kept: LedgerContent, known: KnownBatches) -> st
 
 
 def _usable_state(spark: SparkLog, n_shards: int) -> int:
-    """The last version of the shards' state that is whole in all of them, of which only Spark has a copy.
+    """The last version of the shards' state that is whole in all of them; only Spark has a copy of it.
 
-    A version is made from a whole state and what has changed since; what is older than that is not looked at.
+    A version is made from a whole state and the changes since; older files are not looked at.
     """
     shards: dict[Path, tuple[dict[int, Path], dict[int, Path]]] = {}
     for version, path in spark.states():

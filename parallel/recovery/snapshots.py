@@ -1,20 +1,20 @@
-"""A recogniser's state becomes a file that is named by what it is a function of: pattern group, partition, point.
+"""A recogniser's state becomes a file whose name says what the state is a function of: pattern group, partition, point.
 
 The state at a point of a partition follows from the log up to it and from the epoch, which says what else happened
-before: patterns were exchanged, silent entities were given up, the input was declared to have ended. Within one epoch a
-state that is lost is made again from an older one by reading on; across epochs it is not.
+before: an exchange of patterns, silent entities that were given up, a declared end of the input. Within one epoch a
+lost state is made again from an older one by reading on; across epochs it is not.
 
     0-0-0-500.state                the whole state before offset 500, in the first epoch
     0-0-0-620.0-0-0-500.changes    what has changed up to offset 620; goes back to that file, perhaps by other changes
 
-A state is large with its entities, and a batch may touch a few of them: so what has changed since the point before is
-written, and the whole now and then (`snapshot_policy`). Changes are of use only to a task that has the very state that
-they change, entity by entity: so they name the checksum of the file that they go back to.
+A state is as large as its entities are many, and a batch may touch a few of them: so mostly the changes since the point
+before are written, and now and then the whole (`snapshot_policy`). Changes are useful only to a task that has the very
+state that they change, entity by entity: so they name the checksum of the file that they go back to.
 
-A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write
-the same bytes, and whichever is last changes nothing. It is sealed with what it is the state of (stream, group,
-partition, epoch, offset): one that was renamed is as good as gone. *Not taken*: Spark's own state store, which wants
-the state by key and moves all of it through the JVM at every batch.
+A file is written under a temporary name, forced to the disk and renamed: two tasks that read the same range write the
+same bytes, so the later one changes nothing. It is sealed with its identity (stream, group, partition, epoch, offset):
+a renamed file counts as lost. *Not taken*: Spark's own state store, which wants the state by key and moves all of it
+through the JVM at every batch.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wayeb_py.files.output.whole_file import make_folder
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.durable.sealed_files import checksum_of, open_sealed, put_sealed
 
-_OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not say what the state is the state of
+_OLD_MAGIC = b"wayeb-snapshot-1\n"  # of release 0.1: its checksum does not cover the identity of the state
 KEPT = 3  # of each partition: the one in use, and two to go back to if it is damaged
 
 
@@ -48,7 +48,7 @@ class Epoch:
     ended_at: int = 0  # how many events there were when the input was last declared to have ended
 
     def to_json(self) -> dict[str, int]:
-        """What snapshots, offsets and Spark's state hold: there the version of the patterns is called `era`."""
+        """The form in snapshots, offsets and Spark's state: there the version of the patterns is called `era`."""
         return {"era": self.version, "tick": self.tick, "ended_at": self.ended_at}
 
     @classmethod
@@ -86,7 +86,7 @@ class SnapshotPoint:
 class Snapshot:
     """A saved recogniser, and the second of each entity's last event (int64; empty where no silence is measured).
 
-    Or what of both has changed: then `saved` is changes, and `heard` is about whose they are.
+    Or the changes of both: then `saved` holds changes, and `heard` belongs to the changed entities.
     """
 
     saved: bytes
@@ -103,7 +103,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """What has changed since a point, of all that has since the root."""
+    """The changes since a point, out of all changes since the root."""
 
     root: Root
     since: SnapshotPoint
@@ -132,7 +132,7 @@ class Snapshots:
         return Root(point, self._put(group, partition, f"{point}.state", what, *_framed(snapshot)))
 
     def write_changes(self, group: int, partition: str, point: SnapshotPoint, changed: Changed) -> None:
-        """Puts what leads to the state of a point in its place."""
+        """Puts the changes that lead to the state of a point in their place."""
         root = changed.root
         what = self._what("changes", group, partition, point) | {"root": str(root.point)}
         head = json.dumps({"since": str(changed.since), "root": root.checksum}).encode() + b"\n"
@@ -146,7 +146,7 @@ class Snapshots:
         return checksum
 
     def read(self, group: int, partition: str, point: SnapshotPoint) -> SnapshotChain | None:
-        """The state of a point; None if there is none, if it is damaged, or if it is that of something else."""
+        """The state of a point; None if there is none, if it is damaged, or if it has another identity."""
         return _Reading(self, group, partition).state(point)
 
     def nearest(self, group: int, partition: str, point: SnapshotPoint) -> SnapshotChain | None:
@@ -162,14 +162,15 @@ class Snapshots:
     def changes_between(
         self, group: int, partition: str, root: Root, since: SnapshotPoint, until: SnapshotPoint
     ) -> tuple[Changed, ...] | None:
-        """What leads from one point to another, both after the same whole state; None where it is not all there."""
+        """The changes that lead from one point to another, both after the same whole state; None where some are
+        missing."""
         return _Reading(self, group, partition).follow(until, since, root)
 
     def collect(self, group: int, partition: str, done: SnapshotPoint) -> None:
-        """Removes what is not needed once everything before a point is done.
+        """Removes files that are not needed once everything before a point is done.
 
-        The last few states are kept, with all that they go back to; and the whole state before the one that the last
-        goes back to, with its changes, should that one be damaged.
+        The last few states are kept, with all that they go back to; so is the whole state before the one that the last
+        goes back to, with its changes, in case that one is damaged.
         """
         folder = self._folder(group, partition)
         files = [(point, root, name) for point, root, name in self._files(group, partition) if point <= done]
@@ -183,13 +184,13 @@ class Snapshots:
                     failpoints.reach("collect")
                     with contextlib.suppress(FileNotFoundError):
                         (folder / name).unlink()
-        for left in folder.glob(".*.tmp"):  # of a task that was killed while it wrote, or is not needed any more
+        for left in folder.glob(".*.tmp"):  # left by a task that was killed while it wrote, or not needed any more
             of = SnapshotPoint.of_file(left.name[1:])
             if of is not None and of <= done:
                 left.unlink(missing_ok=True)
 
     def _files(self, group: int, partition: str) -> Iterator[tuple[SnapshotPoint, SnapshotPoint, str]]:
-        """Every file: the state of which point it is, to which point's whole state it goes back, its name."""
+        """Every file: its point, the point of the whole state that it goes back to, its name."""
         folder = self._folder(group, partition)
         if not folder.is_dir():
             return
@@ -224,7 +225,7 @@ class Snapshots:
             return None
 
     def _what(self, kind: str, group: int, partition: str, point: SnapshotPoint) -> dict[str, Any]:
-        """What a state is the state of."""
+        """The identity of a state."""
         facts = {"stream": self.stream_id, "group": group, "partition": partition}
         return {"what": kind, **facts, **point.epoch.to_json(), "offset": point.offset}
 
@@ -233,7 +234,7 @@ class Snapshots:
 
 
 class _Reading:
-    """Reads states of one partition, each file once, however many go back to it."""
+    """Reads states of one partition, each file once, however many states go back to it."""
 
     def __init__(self, snapshots: Snapshots, group: int, partition: str) -> None:
         self._snapshots, self._group, self._partition = snapshots, group, partition
@@ -285,7 +286,7 @@ def _unframed(body: memoryview) -> Snapshot:
 
 
 def _open_old(content: bytes) -> memoryview | None:
-    """What a snapshot of the last release holds; None for one of ours, or a damaged one."""
+    """The content of a snapshot of the last release; None for one of ours, or a damaged one."""
     head = len(_OLD_MAGIC) + 32
     body = memoryview(content)[head:]
     is_good = content[: len(_OLD_MAGIC)] == _OLD_MAGIC and hashlib.sha256(body).digest() == content[head - 32 : head]

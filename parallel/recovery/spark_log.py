@@ -1,4 +1,4 @@
-"""What Spark writes down about a query, read and mended as files: which offsets a batch covers, which batches are done.
+"""Spark's notes about a query, read and mended as files: which offsets a batch covers, which batches are done.
 
     spark/metadata         the query's id
     spark/offsets/N        before batch N begins            spark/commits/N    when it is done
@@ -78,7 +78,7 @@ class SparkLog:
         drop_checksum(path)
 
     def sync_commits(self) -> None:
-        """The newest batch that is done is known to be done after a power cut too."""
+        """Forces the newest commit to the disk: a power cut does not undo it."""
         done = self.batches("commits")
         if done:
             sync(self.path("commits", done[-1]))
@@ -104,7 +104,7 @@ class SparkLog:
                 yield int(version[1]), path
 
     def settle_state(self) -> None:
-        """What shards have written since the last time is on the disk."""
+        """Forces everything to the disk that shards have written since the last time."""
         new = {path for path in self.state_folder.rglob("*") if path not in self._settled}
         for path in sorted(new):
             with contextlib.suppress(FileNotFoundError):  # Spark clears old versions away
@@ -129,7 +129,7 @@ def _read(path: Path, parse: Any) -> SparkFile | None:
 
 
 def offset_of(text: str) -> dict[str, Any]:
-    """Our own offset, of the one source that there is, in what Spark wrote of a batch."""
+    """Our own offset, of the one source, in Spark's notes of a batch."""
     version, about, offset = text.split("\n")
     if re.fullmatch(r"v\d+", version) is None or not isinstance(json.loads(about), dict):
         raise ValueError("it is no entry of Spark's")
@@ -152,7 +152,7 @@ def _query(text: str) -> None:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a file has something in it, which its checksums, if there are any, do not contradict."""
+    """Whether a file has content that its checksums, if there are any, do not contradict."""
     content = path.read_bytes()
     return bool(content) and _checksum_fits(path, content) is not False
 

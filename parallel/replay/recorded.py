@@ -1,12 +1,12 @@
 """Files of events become one sequence in the order of time, with all their columns, to be replayed.
 
-Whether the files are in order already is looked up first, in their times alone: then they are read as they are, else
-they are sorted on disk, in bounded memory. Rows without a time or a key are no events; they are counted and left out.
+The reader first checks in the times alone whether the files are in order: then they are read as they are, else they are
+sorted on disk, in bounded memory. Rows without a time or a key are no events; they are counted and left out.
 
 With `as_recorded` nothing is sorted: events come in the order of the files, late ones late, and each is due when its
-own time has come, or as soon as what stands before it is.
+own time has come, or as soon as the event before it is.
 
-*Not taken*: sorting always, which would store a data set once more before its first event is sent.
+*Not taken*: sorting always, which would store a data set once more before its first event goes out.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ CHUNK_ROWS = 1 << 16
 
 @dataclass(slots=True)
 class Recorded:
-    """A data set to be replayed; what is wrong with its rows is known after they were read."""
+    """A data set to be replayed; the faults of its rows are known after reading."""
 
     files: list[EventFile]
     wanted: Wanted
@@ -65,7 +65,7 @@ class Recorded:
                 yield running_s[1:], chunk
 
     def is_in_order(self) -> bool:
-        """Whether no event is earlier than one before it; ends at the first that is."""
+        """Whether no event is earlier than one before it; stops at the first that is."""
         times_only = Wanted(self.wanted.columns[:2], self.wanted.time_unit)
         last_s = -np.inf
         blocks = open_events(self.files, times_only, since_s=self.since_s, until_s=self.until_s).blocks()
@@ -103,7 +103,7 @@ def open_recorded(
     until_s: Fraction | None = None,
     as_recorded: bool = False,
 ) -> Recorded:
-    """The events of the paths with the columns that are asked for, or all that a file has."""
+    """The events of the paths with the requested columns, or all that a file has."""
     files = find_files(paths)
     if any(file.path == STDIN for file in files):
         raise DataError("standard input cannot be replayed: it has no order yet", hint="save it to a file first")

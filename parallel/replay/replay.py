@@ -2,9 +2,9 @@
 
     recorded events ──▶ encoded ahead, in a thread ──▶ sent when due ──▶ a Kafka topic, or a folder
 
-An event is due when as much time has passed since the replay began, times the speed, as lay between the first event
-and it. The lag is how much later than due the oldest event of what is being sent goes out: it grows when the target, or
-this machine, cannot keep up, and what is due is then sent as fast as it can be. Nothing is left out to catch up.
+An event is due when as much time has passed since the replay began, times the speed, as lay between the first event and
+it. The lag is how much later than due the oldest event of the current send goes out: it grows when the target, or this
+machine, cannot keep up, and due events then go out as fast as possible. Nothing is left out to catch up.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wayeb_py.files.prefetch import in_background, in_order
 from wayeb_py.parallel.replay.recorded import Recorded
 
 SENT_ROWS = 1 << 14  # at most so many at once, so that a stop and a lag are noticed soon
-TICK_S = 0.02  # what becomes due within it is sent together
+TICK_S = 0.02  # events that become due within it are sent together
 TELL_S = 0.5
 
 
@@ -35,16 +35,16 @@ class ReplaySink(Protocol):
         """Prepares, and raises DataError if events of these columns cannot go there."""
 
     def encode(self, events: pa.RecordBatch) -> Any:
-        """The events as `send` takes them; is called ahead, in another thread."""
+        """The events as `send` takes them; called ahead, in another thread."""
 
     def send(self, encoded: Any, start: int, end: int) -> None:
         """Sends some of the events; waits while the target cannot take more."""
 
     def idle(self) -> None:
-        """Is called now and then while nothing is due."""
+        """Called now and then while nothing is due."""
 
     def close(self, failed: bool) -> None:
-        """Returns when everything that was sent is there."""
+        """Returns when all sent events have arrived."""
 
 
 @dataclass(slots=True)
@@ -72,7 +72,7 @@ class Lag:
 
 @dataclass(slots=True)
 class ReplaySummary:
-    """What a replay did, and, while it goes on, has done so far."""
+    """What a replay did, or, while it runs, has done so far."""
 
     speed: float | None  # times real time; None is as fast as possible
     events: int = 0
@@ -126,7 +126,7 @@ def replay(
     tell: Callable[[ReplaySummary], None] | None = None,
     clock: Clock = SYSTEM,
 ) -> ReplaySummary:
-    """Sends all events to the target, each when it is due; `stop` ends it after what is being sent."""
+    """Sends all events to the target, each when it is due; `stop` ends it after the current send."""
     stop = stop or threading.Event()
     sending = _Sending(target, speed, stop, tell, clock)
     failed = True
@@ -153,7 +153,7 @@ def _encoded(recorded: Recorded, target: ReplaySink) -> Iterator[_Chunk]:
 
 
 class _Sending:
-    """The loop that waits until events are due, and the clock that it goes by."""
+    """The loop that waits until events are due, and its clock."""
 
     def __init__(
         self,
@@ -173,12 +173,13 @@ class _Sending:
         if self.summary.first_event_s is None:
             self.summary.first_event_s = float(chunk.due_s[0])
             self._began = self._clock.steady_s()
+        after_s = self._schedule(chunk.due_s)
         at = 0
-        while at < len(chunk.due_s) and not self._stop.is_set():
-            end = self._due(chunk.due_s, at)
+        while at < len(after_s) and not self._stop.is_set():
+            end = self._due(after_s, at)
             if end > at:
                 if self._speed is not None:
-                    self.summary.lag.add(-self._wait_s(chunk.due_s[at]), end - at)
+                    self.summary.lag.add(self._passed_s() - after_s[at], end - at)
                 self._target.send(chunk.encoded, at, end)
                 self.summary.events += end - at
                 self.summary.last_event_s = float(chunk.due_s[end - 1])
@@ -186,7 +187,7 @@ class _Sending:
             else:
                 self.summary.lag.now_s = 0.0
                 self._target.idle()
-                self._stop.wait(min(max(self._wait_s(chunk.due_s[at]), TICK_S), TELL_S))
+                self._stop.wait(min(max(after_s[at] - self._passed_s(), TICK_S), TELL_S))
             self._report()
 
     def finish(self, recorded: Recorded) -> ReplaySummary:
@@ -196,20 +197,22 @@ class _Sending:
         summary.end = "stopped as asked" if self._stop.is_set() else "everything was sent"
         return summary
 
-    def _due(self, due_s: F64, at: int) -> int:
-        """Where the events end that can be sent now."""
-        if self._speed is None:
-            return min(len(due_s), at + SENT_ROWS)
-        assert self.summary.first_event_s is not None
-        now_s = self.summary.first_event_s + (self._clock.steady_s() - self._began) * self._speed
-        return min(int(np.searchsorted(due_s, now_s, side="right")), at + SENT_ROWS)
+    def _schedule(self, due_s: F64) -> F64:
+        """How long after the first event each of some events is to go out, in seconds of the clock.
 
-    def _wait_s(self, event_s: float) -> float:
-        """How long until an event is due; negative once it should have gone."""
+        Spans are compared and never instants: a double of seconds since 1970 is rounded to a quarter of a microsecond,
+        and an event would go out that much too early.
+        """
         assert self.summary.first_event_s is not None
-        assert self._speed is not None
-        due = self._began + (event_s - self.summary.first_event_s) / self._speed
-        return float(due - self._clock.steady_s())
+        return (due_s - self.summary.first_event_s) / (self._speed or np.inf)
+
+    def _passed_s(self) -> float:
+        return self._clock.steady_s() - self._began
+
+    def _due(self, after_s: F64, at: int) -> int:
+        """Where the events end that can be sent now."""
+        is_due = len(after_s) if self._speed is None else int(np.searchsorted(after_s, self._passed_s(), side="right"))
+        return min(is_due, at + SENT_ROWS)
 
     def _report(self) -> None:
         now = self._clock.steady_s()

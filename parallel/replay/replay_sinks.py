@@ -48,7 +48,7 @@ def require_json(schema: pa.Schema) -> None:
 
 
 class TopicReplaySink:
-    """A Kafka topic; one that is not there is made."""
+    """A Kafka topic; a missing one is made."""
 
     def __init__(self, url: str, partitions: int | None = None) -> None:
         self.topic = KafkaTopic.parse(url)
@@ -58,7 +58,7 @@ class TopicReplaySink:
         self._failed: list[Any] = []
 
     def open(self, schema: pa.Schema, key: str) -> None:
-        """Makes the topic if it is not there."""
+        """Makes the topic if it is missing."""
         require_json(schema)
         self._key = key
         self.partitions = ensure_topic(self.topic, self.partitions)
@@ -81,7 +81,7 @@ class TopicReplaySink:
         return [{"value": value, "key": key} for value, key in zip(render_objects(table), texts, strict=True)]
 
     def send(self, encoded: list[dict[str, Any]], start: int, end: int) -> None:
-        """Hands messages to the client, which sends them in batches of its own."""
+        """Passes messages to the client, which sends them in batches of its own."""
         producer = self._producer
         assert producer is not None
         while start < end:
@@ -99,7 +99,7 @@ class TopicReplaySink:
         self._heed_failures()
 
     def idle(self) -> None:
-        """Lets the client tell what has become of messages."""
+        """Lets the client report the fate of messages."""
         assert self._producer is not None
         self._producer.poll(0)
         self._heed_failures()
@@ -128,7 +128,7 @@ class TopicReplaySink:
 
 
 def ensure_topic(topic: KafkaTopic, partitions: int | None) -> int:
-    """Makes the topic unless it is there; the number of its partitions."""
+    """Makes the topic unless it exists; returns the number of its partitions."""
     client = topic.consumer()
     try:
         if topic.name not in topic.ask(lambda timeout_s: client.list_topics(timeout=timeout_s), client).topics:
@@ -146,7 +146,7 @@ def ensure_topic(topic: KafkaTopic, partitions: int | None) -> int:
 
 
 class FolderReplaySink:
-    """A folder; what was sent in an interval of the wall clock becomes a file in each partition that has some of it."""
+    """A folder; the events sent in an interval of the wall clock become one file in each partition concerned."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class FolderReplaySink:
         self._pool = ThreadPoolExecutor(2, thread_name_prefix="wayeb-write")
 
     def open(self, schema: pa.Schema, key: str) -> None:
-        """Makes the folder; one that holds events already is refused."""
+        """Makes the folder; refuses one that holds events already."""
         self._key = key
         if self._format == "ndjson":
             require_json(schema)

@@ -14,7 +14,7 @@ from wayeb_py.files.output.whole_file import sync, telling_faults
 
 
 def batch_of(path: Path, stem: str, stream_id: str) -> int | None:
-    """The batch that a file of a sink holds; None where it is of another stream, or no such file."""
+    """The batch that a file of a sink holds; None where it belongs to another stream, or is no such file."""
     found = re.fullmatch(rf"{re.escape(stem)}-{re.escape(stream_id)}-(\d+)\.\w+", path.name)
     return None if found is None else int(found[1])
 
@@ -26,7 +26,7 @@ def last_batch(folder: Path, stem: str, stream_id: str) -> int:
 
 
 def put_away(folder: Path, stem: str, stream_id: str, after: int, clock: Clock = SYSTEM) -> Path | None:
-    """Moves the files of later batches out of readers' sight; where to, or None if there are none."""
+    """Moves the files of later batches out of readers' sight; returns where to, or None if there are none."""
     paths: Iterable[Path] = sorted(folder.iterdir()) if folder.is_dir() else ()
     later = [path for path in paths if (batch := batch_of(path, stem, stream_id)) is not None and batch > after]
     if not later:

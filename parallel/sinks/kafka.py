@@ -1,8 +1,8 @@
 """Detections go to a Kafka topic: JSON objects keyed by entity, so that an entity's stay in order in one partition.
 
 At least once: a batch is done when the brokers have all of it, and a batch that was sent and not known to be done is
-sent again. Its detections then have the same `detection_id`, in the value and as a header, which a consumer drops
-repeats by without looking into the value. The producer is idempotent: its own retries give no repeats.
+sent again. Its detections then have the same `detection_id`, in the value and as a header, by which a consumer drops
+repeats without looking into the value. The producer is idempotent: its own retries give no repeats.
 
 *Not taken*: a transaction a batch. It would make sending atomic, and still not together with Spark's note that the
 batch is done; repeats would be as possible and rarer, which is worse to build on.
@@ -32,10 +32,10 @@ class KafkaSink:
     def __init__(self, url: str) -> None:
         self.topic = KafkaTopic.parse(url)
         self._producer: Producer | None = None
-        self._failed: list[Any] = []  # what the brokers did not take, at most one batch of it
+        self._failed: list[Any] = []  # messages that the brokers did not take, at most one batch of them
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """Connects, and raises DataError if there is no such topic."""
+        """Connects, and raises DataError if the topic does not exist."""
         client = self.topic.consumer()
         try:
             self.topic.partitions(client)
@@ -80,7 +80,7 @@ class KafkaSink:
                 producer.poll(_FLUSH_S)
 
     def close(self) -> None:
-        """Everything that was written has been flushed."""
+        """Nothing to do: everything written has been flushed."""
         self._producer = None
 
     def _delivered(self, error: Any, message: Any) -> None:

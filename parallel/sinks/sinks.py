@@ -1,8 +1,9 @@
-"""What a batch of a stream found goes to where it is wanted: a folder of Parquet, standard output, a user's function.
+"""The detections of a batch of a stream go to their destination: a folder of Parquet, standard output, a user's
+function.
 
 A batch may come twice: the driver died after writing it and before Spark knew. A sink that can replace what it wrote
 does so (Parquet: a file a batch, under the batch's number), and is exactly once. Others write it again, and
-`detection_id` tells what is there twice.
+`detection_id` identifies repeats.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from wayeb_py.tally import Tally
 
 
 class Batch:
-    """What one micro-batch found: detections, or episodes where those were asked for."""
+    """What one micro-batch found: detections, or episodes where the caller asked for those."""
 
     def __init__(
         self,
@@ -53,13 +54,13 @@ class Batch:
         return bool(self._parts)
 
     def tables(self) -> Iterator[pa.Table]:
-        """What was found, in parts that fit the memory however much it is."""
+        """What was found, in parts that fit the memory whatever the amount."""
         for part in self._parts:
             yield part()
 
     @property
     def found(self) -> pa.Table | None:
-        """All of it at once; None where there was nothing."""
+        """All of it at once; None where nothing was found."""
         return pa.concat_tables(self.tables()) if self._parts else None
 
 
@@ -74,28 +75,29 @@ class Sink(Protocol):
     """
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """Is called once, before the first batch; raises DataError if nothing can be written there."""
+        """Called once, before the first batch; raises DataError if nothing can be written there."""
 
     def write(self, batch: Batch) -> None:
         """Returns when the batch is safe."""
 
     def close(self) -> None:
-        """Is called once, after the last batch."""
+        """Called once, after the last batch."""
 
 
 @runtime_checkable
 class Replaceable(Protocol):
-    """A sink whose batches can be told apart by their numbers, and be put away."""
+    """A sink whose batches have numbers, and can be put away."""
 
     def last(self, stream_id: str) -> int:
-        """The last batch of the stream that is there, -1 if none is."""
+        """The last batch of the stream in the sink, -1 if there is none."""
 
     def put_away(self, stream_id: str, after: int) -> Path | None:
-        """Takes the batches after one out of readers' sight; where to, or None if there are none."""
+        """Takes the later batches out of readers' sight; returns where to, or None if there are none."""
 
 
 class ParquetSink:
-    """A folder of Parquet files, one for each batch that found something; anybody can read it as one table."""
+    """A folder of Parquet files, one for each batch that found something; every reader of Parquet sees it as one
+    table."""
 
     def __init__(self, folder: str | os.PathLike[str], stem: str = "detections") -> None:
         self.folder, self.stem = Path(folder), stem
@@ -137,7 +139,7 @@ class ParquetSink:
             output.discard()
 
     def close(self) -> None:
-        """Everything is in its place."""
+        """Nothing to do: everything is in its place."""
 
 
 class NdjsonSink:
@@ -147,7 +149,7 @@ class NdjsonSink:
         self._stream = sys.stdout.buffer if stream is None else stream
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """There is nothing to prepare."""
+        """Nothing to prepare."""
 
     def write(self, batch: Batch) -> None:
         for table in batch.tables():
@@ -166,7 +168,7 @@ class FunctionSink:
         self._function = function
 
     def open(self, stream_id: str, is_new: bool) -> None:
-        """There is nothing to prepare."""
+        """Nothing to prepare."""
 
     def write(self, batch: Batch) -> None:
         found = batch.found
@@ -174,7 +176,7 @@ class FunctionSink:
             self._function(found, batch.number)
 
     def close(self) -> None:
-        """The function's own affair."""
+        """Nothing to do: the function decides."""
 
 
 class AsideFolder:
@@ -184,12 +186,12 @@ class AsideFolder:
         self.folder = Path(folder)
 
     def open(self, stream_id: str) -> None:
-        """Clears away what a run that was killed left behind."""
+        """Clears away what a killed run left behind."""
         for left in self.folder.glob(f".aside-{stream_id}-*.tmp"):
             left.unlink(missing_ok=True)
 
     def put_away(self, stream_id: str, after: int) -> Path | None:
-        """Takes what later batches have set aside out of readers' sight."""
+        """Takes the rows that later batches have set aside out of readers' sight."""
         return put_away(self.folder, "aside", stream_id, after)
 
     def write(self, stream_id: str, number: int, lines: bytes) -> None:

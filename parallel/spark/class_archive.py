@@ -1,9 +1,9 @@
-"""Spark's classes as the JVM maps them: made once, and a session starts in half the time.
+"""Spark's classes in an archive that the JVM maps: made once, it halves the start of a session.
 
 A JVM that starts Spark reads, checks and links some ten thousand classes out of three hundred jars, every time: most of
 the wait for the first result of a short job. It can write them to a file when it ends (`-XX:ArchiveClassesAtExit`), and
-map that file when it starts again. The archive belongs to one Java and one Spark, which its name tells; a JVM that
-cannot use it goes on without. It lies in the virtual environment, and goes with it.
+map that file when it starts again. The archive belongs to one Java and one Spark, which its name shows; a JVM that
+cannot use it starts without. It lies in the virtual environment, and disappears with it.
 
     python -m wayeb_py.parallel.spark.class_archive        makes it, if it is not there (`make` does)
 """
@@ -47,7 +47,7 @@ process.wait(300)
 
 
 def options() -> list[str]:
-    """The JVM's options that use the archive, if there is one, or make it, if that is what is being done."""
+    """The JVM's options that use the archive, if there is one, or make it, if this is the run that makes it."""
     making = os.environ.get("WAYEB_CLASS_ARCHIVE_OUT")
     if making:
         return [f"-XX:ArchiveClassesAtExit={making}"]

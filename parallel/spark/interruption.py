@@ -1,9 +1,9 @@
-"""A signal ends a job on Spark in order: its tasks first, then us.
+"""A signal ends a job on Spark in order: its tasks first, then this process.
 
-A signal handler that raises while py4j waits for the JVM leaves an answer unread. The next call of Spark, to cancel
-the job for instance, gets that answer instead of its own, and waits for it until the whole job is done. So a signal
-that finds us there is only noted. A thread, which has a connection of its own, cancels the jobs, which ends the
-waiting, and sends the signal again until it finds us elsewhere; there it does what it always does.
+A signal handler that raises while py4j waits for the JVM leaves an answer unread. The next call of Spark, to cancel the
+job for instance, gets that answer instead of its own, and waits for it until the whole job is done. So a signal that
+arrives there is only noted. A thread, which has a connection of its own, cancels the jobs, which ends the waiting, and
+sends the signal again until it arrives elsewhere; there it has its usual effect.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Interruption:
         self._noted, self._ended = threading.Event(), threading.Event()
 
     def check(self) -> None:
-        """Raises what a signal that was noted stands for."""
+        """Raises the exception of a noted signal."""
         if self._number is not None and not self._is_raised:
             self._raise(self._number, None)
 
@@ -68,7 +68,7 @@ class Interruption:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """Takes the signals that something here handles; only the main thread has any."""
+        """Handles the signals that have a handler here; only the main thread receives any."""
         self._context.setJobGroup(self.group, "wayeb run")
         if threading.current_thread() is not threading.main_thread():
             yield
@@ -90,7 +90,7 @@ class Interruption:
 
     def _cancel(self) -> None:
         self._noted.wait()
-        # Again and again, since a job that has not begun yet cannot be cancelled.
+        # Again and again, since a job that has not begun cannot be cancelled.
         while self._number is not None and not self._ended.is_set():
             self._context.cancelJobGroup(self.group)
             self._is_own = True

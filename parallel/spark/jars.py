@@ -1,10 +1,10 @@
-"""Maven coordinates become jars in a folder of this machine's cache: Kafka's broker, and Spark's Kafka connector.
+"""Maven coordinates become jars in a folder of this machine's cache: Spark's Kafka connector, which pyspark lacks.
 
-Neither comes with Python's packages. Maven resolves and fetches them, from wherever it is set up to, once a machine;
-the folder appears whole or not at all, and a second process waits for the first.
+Maven resolves and fetches them, from its configured repositories, once a machine; the folder appears whole or not at
+all, and a second process waits for the first.
 
 *Not taken*: `spark.jars.packages`, which has Spark resolve the connector anew at every start, and needs the network for
-it; a download of Kafka's distribution, four times as large.
+it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,6 @@ from pathlib import Path
 
 from wayeb_py.errors import DataError
 
-KAFKA_VERSION = "4.3.1"
 CONNECTOR_VERSION = "4.2.0"  # the newest that is published; Spark 4.3 runs it
 
 _PLUGIN = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1:copy-dependencies"
@@ -33,14 +32,7 @@ _NOTHING_ELSE = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artif
 
 
 class MissingJarsError(DataError):
-    """The jars are not here and cannot be fetched."""
-
-
-def broker_jars() -> list[Path]:
-    """What `java -cp` needs to run a broker."""
-    # The broker brings no logging of its own: without it, it would die in silence.
-    wanted = [f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}", "org.slf4j:slf4j-simple:1.7.36"]
-    return _fetch(f"kafka-{KAFKA_VERSION}", wanted)
+    """The jars are missing and cannot be fetched."""
 
 
 def connector_jars() -> list[Path]:
@@ -51,12 +43,12 @@ def connector_jars() -> list[Path]:
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.13.1",
     ]
-    # The rest of what the connector asks for is Spark itself; and its description sends Maven to other repositories.
-    return _fetch(f"spark-kafka-{CONNECTOR_VERSION}", wanted, with_theirs=False)
+    # The connector's other dependencies are Spark itself; and its description sends Maven to other repositories.
+    return fetch_jars(f"spark-kafka-{CONNECTOR_VERSION}", wanted, with_theirs=False)
 
 
-def _fetch(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> list[Path]:
-    """The jars of the coordinates, with what they depend on themselves."""
+def fetch_jars(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> list[Path]:
+    """The jars of the coordinates, with their own dependencies."""
     folder = cache_folder() / name
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +60,7 @@ def _fetch(name: str, coordinates: Sequence[str], with_theirs: bool = True) -> l
 
 
 def cache_folder() -> Path:
-    """Where what was fetched is kept: $WAYEB_CACHE, or `wayeb` in the user's cache."""
+    """Where fetched files are kept: $WAYEB_CACHE, or `wayeb` in the user's cache."""
     given = os.environ.get("WAYEB_CACHE")
     return Path(given) if given else Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "wayeb"
 
@@ -92,7 +84,7 @@ def _fetch_into(folder: Path, coordinates: Sequence[str], more: str) -> None:
 
 
 def _told(output: str) -> str:
-    """The first error that Maven tells, without its colours and its advice."""
+    """The first error that Maven reports, without its colours and its advice."""
     plain = re.sub(r"\x1b\[[0-9;]*m", "", output)
     errors = re.findall(r"^\[ERROR\] (.+?)(?: -> \[Help.*)?$", plain, re.MULTILINE)
     return errors[0] if errors else "it does not say why"

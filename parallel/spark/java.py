@@ -46,7 +46,7 @@ def find_java() -> str | None:
 
 
 def java_version(program: str) -> int | None:
-    """The number of a Java: 8 for 1.8, 17 for 17.0.15; None if the program cannot be run or does not tell."""
+    """The number of a Java: 8 for 1.8, 17 for 17.0.15; None if the program cannot run or does not say."""
     try:
         told = subprocess.run([program, "-version"], capture_output=True, text=True, timeout=60)
     except (OSError, subprocess.TimeoutExpired):

@@ -1,6 +1,6 @@
-"""Starts the JVM: quietly, with a folder of its own for what Spark leaves about, on loopback if it stays here.
+"""Starts the JVM: quietly, with a folder of its own for Spark's scratch files, on loopback if it stays on this machine.
 
-Left to itself Spark greets with a dozen lines of warnings, draws bars over whatever the terminal shows, and makes
+By default Spark greets with a dozen lines of warnings, draws bars over whatever the terminal shows, and makes
 `spark-warehouse` in the current folder. Log4j gets its settings, the JVM its options, through SPARK_SUBMIT_OPTS, which
 adds to what spark-defaults.conf says and replaces nothing. What the JVM writes to standard error is passed on, less the
 greeting that no option silences. Errors come through.
@@ -33,7 +33,7 @@ appender.stderr.layout.pattern = spark: %m%n%ex{short}
 # Without a level of its own the gateway takes us for a shell, and sets and announces one for everything.
 logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = error
-# A lost heartbeat at shut-down, a task that was interrupted because the job was: of no use to anybody.
+# A lost heartbeat at shut-down, a task that was interrupted because the job was: of no use to a user.
 logger.shutdown.name = org.apache.spark.util.ShutdownHookManager
 logger.shutdown.level = off
 # The driver raises what a task or a query died of, with the whole message: once is enough.
@@ -97,7 +97,7 @@ def start_jvm(settings: Mapping[str, str], *, is_local: bool, quick: bool) -> An
 
 
 def hush() -> None:
-    """Passes nothing more on: a JVM that is stopped amidst its work complains of that."""
+    """Stops passing lines on: a JVM that is stopped amidst its work complains of that."""
     _hushed.set()
 
 
@@ -113,7 +113,7 @@ def _conf_of(home: str | None) -> str | None:
 
 
 def _pass_on(reading: int, told: deque[str]) -> None:
-    """Writes to standard error what the JVM says there, less its greetings."""
+    """Copies the JVM's standard error to ours, without its greetings."""
     with os.fdopen(reading, "rb") as lines:
         for line in lines:
             if not line.startswith(_GREETINGS) and not _hushed.is_set():
@@ -126,7 +126,7 @@ def _pass_on(reading: int, told: deque[str]) -> None:
 
 @contextmanager
 def _environment(additions: Mapping[str, str]) -> Iterator[None]:
-    """The environment with some additions, for what is started meanwhile."""
+    """The environment with some additions, for processes that start meanwhile."""
     before = {name: os.environ.get(name) for name in additions}
     os.environ.update(additions)
     try:

@@ -1,10 +1,10 @@
-"""Patterns become bytes that carry all they need to an executor which has none of their files.
+"""Patterns become bytes that carry everything they need to an executor without their files.
 
 Places and `lookup` tables go as they were loaded here, and a user's functions by value, not by the name of a module
 that only the driver can import. A worker process opens the same bytes once, however many tasks it runs.
 
 These bytes are a pickle. They go from Spark's driver to its own workers, as its tasks do, and are never kept in a
-folder: what a checkpoint keeps is text (`pattern_versions`), and of the pickles only a user's functions.
+folder: a checkpoint keeps text (`pattern_versions`), and of the pickles only a user's functions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEPT = 8  # sets of patterns that a worker process keeps open
 
 
 def pack_patterns(patterns: Patterns) -> bytes:
-    """The patterns with everything that they name; DataError where a file of theirs is at fault."""
+    """The patterns with everything that they name; DataError where one of their files is at fault."""
     from pyspark import cloudpickle
 
     patterns.knowledge.load_for(patterns.meaning.patterns)
@@ -45,10 +45,10 @@ def pack_functions(patterns: Patterns) -> bytes:
 
 
 def open_patterns(payload: bytes, names: tuple[str, ...] = (), accounts: bool = True) -> Patterns:
-    """The patterns that were packed, or of them those of the names.
+    """The packed patterns, or those of them with the given names.
 
-    The task that `accounts` for the events reads all columns that the whole set needs, and so do all where values are
-    cleaned: what is set aside and counted must not depend on how the patterns were split.
+    The task that `accounts` for the events reads all columns that the whole set needs, and so do all tasks where values
+    are cleaned: which rows are set aside and counted must not depend on how the patterns were split.
     """
     patterns = _open(payload)
     return patterns if not names else _select(payload, names, accounts)
@@ -66,7 +66,7 @@ def _select(payload: bytes, names: tuple[str, ...], accounts: bool) -> Patterns:
 
 
 def select(patterns: Patterns, names: tuple[str, ...], accounts: bool) -> Patterns:
-    """Some of the patterns, with the needs of all of them where that decides what is counted."""
+    """Some of the patterns, with the needs of all of them where those decide what is counted."""
     chosen = patterns.select(names)
     if accounts or patterns.meaning.stream.clean is not None:
         return replace(chosen, needs=patterns.needs)
@@ -74,7 +74,7 @@ def select(patterns: Patterns, names: tuple[str, ...], accounts: bool) -> Patter
 
 
 def _modules_of(patterns: Patterns) -> list[ModuleType]:
-    """The modules that user functions would otherwise be looked up in."""
+    """The modules that a pickle would otherwise look for user functions in."""
     found = {inspect.getmodule(function.function) for function in patterns.functions.values()}
     return [
         module

@@ -1,9 +1,9 @@
-"""A Spark session that our jobs run in, made in this one place; or one clear message why there can be none.
+"""The one place that makes the Spark session of our jobs, or one clear message why there can be none.
 
-The master is the one that is given, or else SPARK_MASTER's, or else what spark-submit and spark-defaults.conf say, or
-else this machine. Python workers must be the interpreter that runs us, or they find neither us nor our dependencies.
-Ports are ephemeral; with a local master everything is bound to loopback. What a user has configured stays, but for
-the few settings that parcels need.
+The master is the given one, or else SPARK_MASTER's, or else what spark-submit and spark-defaults.conf say, or else this
+machine. Python workers must run the same interpreter, or they find neither this package nor its dependencies. Ports are
+ephemeral; with a local master everything is bound to loopback. A user's configuration stays, but for the few settings
+that parcels need.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEEDED = {
     # Parcels are few and large: a batch of them must not grow with their number.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "16",
     "spark.sql.adaptive.enabled": "false",
-    # Progress is ours to show; a terminal has no room for two.
+    # We show the progress; a terminal has no room for two bars.
     "spark.ui.showConsoleProgress": "false",
 }
 
@@ -57,9 +57,9 @@ def open_session(
     settings: Mapping[str, str] = {},
     quick: bool | None = None,
 ) -> SparkSession:
-    """A session on the master that is given, or configured, or on this machine with as many threads as workers.
+    """A session on the given or configured master, or on this machine with as many threads as workers.
 
-    A `quick` JVM compiles soon rather than well: right for a short job, or one in which it only moves bytes. The
+    A `quick` JVM compiles soon rather than well: right for a short job, or one in which the JVM only moves bytes. The
     environment's WAYEB_SPARK_QUICK=1 asks for it where the caller does not say.
     """
     require_spark()
@@ -90,7 +90,7 @@ def open_session(
 
 
 def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> SparkConf:
-    """Starts the JVM, unless there is one; what spark-submit and spark-defaults.conf say."""
+    """Starts the JVM, unless there is one; returns what spark-submit and spark-defaults.conf say."""
     from pyspark import SparkConf, SparkContext
     from pyspark.find_spark_home import _find_spark_home
 
@@ -103,9 +103,9 @@ def _start(asked: str | None, settings: Mapping[str, str], quick: bool) -> Spark
 
 
 def _quieten(session: SparkSession) -> None:
-    """The thread that waits for a dying JVM says so; py4j and the thread that takes counts would add tracebacks."""
+    """The thread that waits for a dying JVM reports it; py4j and the thread that takes counts would add tracebacks."""
     py4j = logging.getLogger("py4j")
-    if py4j.level == logging.NOTSET:  # the user has not asked for what it says
+    if py4j.level == logging.NOTSET:  # the user has not asked for its messages
         py4j.setLevel(logging.CRITICAL)
     server = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
@@ -126,7 +126,8 @@ def require_spark() -> None:
 
 
 def _stay_here(conf: SparkConf) -> None:
-    """Loopback only; and since the workers run here, from here, they can be forked from a process that knows us."""
+    """Loopback only; and since the workers run on this machine, they can be forked from a process that has loaded
+    us."""
     for key, value in _LOOPBACK.items():
         conf.set(key, value)
     if not conf.contains("spark.python.daemon.module"):
@@ -137,5 +138,5 @@ def _stay_here(conf: SparkConf) -> None:
 
 
 def _compile_kernels() -> None:
-    """Kernels that are not in the cache are compiled once here, not in every worker."""
+    """Compiles kernels that are not in the cache once here, not in every worker."""
     compile_kernels()

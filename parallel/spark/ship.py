@@ -1,8 +1,8 @@
-"""The package becomes one zip that Spark hands to its executors: `spark-submit --py-files`, `addPyFile`.
+"""The package becomes one zip that Spark passes to its executors: `spark-submit --py-files`, `addPyFile`.
 
 Spark puts such a zip on the workers' path as it is; a wheel is accepted as well, and then ignored. It holds the sources
 and their byte code: without that every worker would compile ten thousand lines again. Byte code of another Python is
-passed over, and the sources are used. The same sources give the same bytes. What the package depends on (numpy, numba,
+skipped, and the sources are used. The same sources give the same bytes. What the package depends on (numpy, numba,
 pyarrow, …) must be on the executors already; `docs/spark.md` says how.
 
 The kernels go along as machine code too: executors with the same processor and numba load it, others compile their
@@ -24,12 +24,12 @@ from wayeb_py.files.output.whole_file import telling_faults, whole_file
 from wayeb_py.kernels.cache import MACHINE_CODE, kernel_source
 from wayeb_py.run.startup import compile_kernels
 
-_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can tell
-_UNCHECKED = (1).to_bytes(4, "little")  # byte code that is taken without asking its source
+_EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can express
+_UNCHECKED = (1).to_bytes(4, "little")  # byte code that Python takes without checking its source
 
 
 def write_zip(out: str | os.PathLike[str], machine_code: bool = True) -> Path:
-    """Writes the package as a zip; the path of it. Whole or not at all."""
+    """Writes the package as a zip, whole or not at all, and returns its path."""
     path = Path(out)
     if path.suffix != ".zip":
         raise DataError("Spark takes packages as .zip alone", str(path), hint="name it wayeb_py.zip")
@@ -59,7 +59,7 @@ def _members() -> Iterator[tuple[str, bytes]]:
 
 
 def _machine_code() -> Iterator[tuple[str, bytes]]:
-    """What numba keeps of the kernels; compiled now, if it was not before."""
+    """numba's cache of the kernels; compiled here, if it was missing."""
     compile_kernels()
     source = kernel_source()
     if source is None:  # nothing is kept here: the process that runs the zip compiles

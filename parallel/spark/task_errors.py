@@ -1,8 +1,8 @@
-"""A task's error reaches the driver as the error that it is, and the job stops; no stack trace of Spark's.
+"""A task's error reaches the driver as the original error, and the job stops; no stack trace of Spark's.
 
 A task that meets one of our errors ends as if it were done and leaves the error in an accumulator, which the driver
-watches; raising it would make Spark try the task again, several times, and show it as text inside text. Errors that
-are no task's intention are Spark's to report, and become one line.
+watches; raising it would make Spark try the task again, several times, and show it as text inside text. Other errors
+are Spark's to report, and become one line.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Errors:
 
 
 class Raised:
-    """Lets errors through: in a user's own job they are that job's to handle."""
+    """Lets errors through: a user's own job handles them."""
 
     def caught(self, task: int, results: Iterator[T]) -> Iterator[T]:
         return results
@@ -65,7 +65,7 @@ class Raised:
 def watched(
     context: SparkContext, interruption: Interruption, errors: Errors, tell: Callable[[], None]
 ) -> Iterator[None]:
-    """Runs Spark jobs; ends them at the first error, and raises it. `tell` is called now and then."""
+    """Runs Spark jobs; ends them at the first error, and raises it. Calls `tell` now and then."""
     ended = threading.Event()
 
     def watch() -> None:
@@ -80,10 +80,10 @@ def watched(
     try:
         yield
     except Exception as error:
-        interruption.check()  # a job that was cancelled for it has no error of its own
+        interruption.check()  # a job that was cancelled has no error of its own
         raise errors.first() or _in_one_line(error) from None
     except BaseException:
-        context.cancelJobGroup(interruption.group)  # an interrupted user does not want the cluster to go on
+        context.cancelJobGroup(interruption.group)  # an interrupted user does not want the cluster to continue
         raise
     finally:
         ended.set()
@@ -94,7 +94,7 @@ def watched(
 
 
 def _in_one_line(error: Exception) -> Exception:
-    """Spark's own failures without the frames of two languages; whatever is not Spark's passes as it is."""
+    """Spark's own failures without the frames of two languages; other errors pass as they are."""
     from py4j.protocol import Py4JError
     from pyspark.errors import PySparkException
 

@@ -1,8 +1,8 @@
-"""How many tasks a master runs at a time, which plans are made for: as configured, or by the executors that come.
+"""How many tasks a master runs at a time, for the plans: as configured, or by the executors that register.
 
-The session of a cluster is open before an executor has registered, and would tell of two cores, whatever there is. So
-the settings are asked first, and where they say nothing executors are waited for: until no more of them come, and not
-for long, since a cluster that is busy may have none to give.
+The session of a cluster is open before an executor has registered, and would report two cores, whatever there is. So
+the settings count first, and where they say nothing the session waits for executors: until no more of them register,
+and not for long, since a busy cluster may have none to give.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def configured_task_slots(settings: Mapping[str, str]) -> int | None:
 
 
 def _brings_executors(settings: Mapping[str, str]) -> bool:
-    """Whether executors come by themselves, and not for a job alone."""
+    """Whether executors exist by themselves, and not for a job alone."""
     first = ("dynamicAllocation.minExecutors", "dynamicAllocation.initialExecutors", "executor.instances")
     return not _is_dynamic(settings) or any(_number(settings, f"spark.{name}") for name in first)
 
@@ -61,7 +61,7 @@ def _is_dynamic(settings: Mapping[str, str]) -> bool:
 def awaited(registered: Callable[[], tuple[int, int]], clock: Clock = SYSTEM) -> int:
     """The cores of the executors once no more of them register; 0 if none does in time.
 
-    `registered` tells how many executors there are and how many cores they have.
+    `registered` returns how many executors there are and how many cores they have.
     """
     began = changed = clock.steady_s()
     seen = (0, 0)

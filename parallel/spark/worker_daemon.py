@@ -3,7 +3,8 @@
 Spark starts one such process on each machine and forks a worker for each task slot; its own loads nothing before the
 fork, so that every worker imports pyspark's half of the protocol, Arrow, numba and us again: two seconds each. Named by
 `spark.python.daemon.module`, this one imports first and then does what Spark's does. Forking is safe only while there
-is one thread, and none of the imports starts another; what would (Arrow's pools, reading a file) is not called here.
+is one thread, and none of the imports starts another; calls that would (Arrow's pools, reading a file) do not occur
+here.
 
 *Not taken*: loading more in each worker and keeping workers (they are kept anyway; it is the first task that waits).
 """
@@ -40,7 +41,8 @@ def n_threads() -> int:
 
 
 def _prefer_installed_pyspark() -> None:
-    """Takes pyspark from where it is installed, if it is the same: Spark names its zip first, without byte code."""
+    """Takes pyspark from where it is installed, if it is the same version: Spark names its zip first, without byte
+    code."""
     from importlib.machinery import PathFinder
     from importlib.util import find_spec
 

@@ -1,7 +1,7 @@
 """How many rows may go aside in a stream before it stops: counted over all its batches, each of them once.
 
-Of a batch that is one too many the stream writes only what it set aside, so that a user finds the rows. It repeats the
-batch when it is started again with a greater limit, or dies of it again.
+Of a batch that exceeds the limit the stream writes only the rows set aside, so that a user finds them. After a restart
+it repeats the batch, and passes with a greater limit, or stops again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Tolerance:
 
     @classmethod
     def of_stream(cls, limit: BadLimit, aside: Path, checkpoint: Path) -> Tolerance:
-        """A limit for a stream, with what its earlier batches counted."""
+        """A limit for a stream, with the counts of its earlier batches."""
         before = load_totals(checkpoint / gauge.FOLDER)
         return cls(limit, aside, round(before.sum("bad")), round(before.sum("rows")), before.batch)
 

@@ -22,7 +22,7 @@ BUFFER_ROWS = 1 << 18
 
 @dataclass(slots=True)
 class BufferWaits:
-    """What became of a task's buffer."""
+    """What happened to a task's buffer."""
 
     reader_waited_s: float = 0.0  # the buffer was full: the recogniser is slower than the source
     recogniser_waited_s: float = 0.0  # the buffer was empty: the source is slower
@@ -42,7 +42,7 @@ class ReadAhead:
         self._blocks, self._capacity_rows, self._clock = blocks, capacity_rows, clock
         self._buffer: deque[Block] = deque()
         self._n_rows = 0
-        self.is_full = False  # the reader waits right now
+        self.is_full = False  # the reader is waiting
         self._ended = self._closed = False
         self._error: BaseException | None = None
         self._changed = threading.Condition()
@@ -99,7 +99,7 @@ class ReadAhead:
         raise StopIteration
 
     def close(self) -> None:
-        """Stops reading; what is in the buffer is dropped."""
+        """Stops reading; drops the content of the buffer."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()

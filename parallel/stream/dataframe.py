@@ -3,18 +3,18 @@
     rows ──mapInArrow──▶ event parcels by shard ──shuffle──▶ applyInPandasWithState ──▶ parcels ──▶ detections as rows
                                                              state of a shard: Recogniser.save()
 
-This serves streams that Spark reads by a connector of its own, or that were made from others, and streams whose source
-has other parts than the recognition (`repartition`). Where we read the log ourselves and keep its parts, `source` is
-several times faster: no event crosses into the JVM there.
+This serves streams that Spark reads by a connector of its own, or that a user derives from others, and streams whose
+source has other parts than the recognition (`repartition`). Where we read the log ourselves and keep its parts,
+`source` is several times faster: no event crosses into the JVM there.
 
-Order, lateness and forgetting are the recogniser's, by each entity's own events. Spark's watermark is not used: it
-moves with the batches and drops without saying so. State is one value a shard, in Spark's state store and so in the
+The recogniser handles order, lateness and forgetting, by each entity's own events. Spark's watermark is not used: it
+moves with the batches and drops events silently. State is one value a shard, in Spark's state store and so in the
 query's checkpoint: a batch that is tried again begins from the state that the batch before it committed.
 
 *Not taken*: rows grouped by entity (a state store entry and a Python call for each entity and batch); rows grouped by
-shard (`wayeb bench spark_stream` has it as what the rest is measured against: faster where places in files are asked
-for, which cost a third, but ordered by time alone, so that ties and lateness depend on the shuffle);
-`transformWithState` (slower where it was tried, and what it adds, timers and several variables, one blob needs not).
+shard (`wayeb bench spark_stream` has it as its baseline: faster where places in files are asked for, which cost a
+third, but ordered by time alone, so that ties and lateness depend on the shuffle); `transformWithState` (slower where
+it was tried; one blob needs neither its timers nor its several variables).
 """
 
 from __future__ import annotations
@@ -55,16 +55,16 @@ def recognise_stream(
 ) -> DataFrame:
     """The detections, or with `episodes` the closed episodes, in a streaming DataFrame of events, one row each.
 
-    `shards` is how many parts the entities are divided into; it stays what it is for as long as the checkpoint is used,
-    and is `spark.sql.shuffle.partitions` unless given. `places` are columns that say where an event stood in its
-    source; Kafka's and a file's are found by themselves. After `idle_s` without any event of an entity those that its
+    `shards` is how many parts the entities are divided into; it is fixed for the life of the checkpoint, and is
+    `spark.sql.shuffle.partitions` unless given. `places` are columns that say where an event stood in its source;
+    Kafka's and a file's are found by themselves. After `idle_s` without any event of an entity, the events that its
     lateness holds back are recognised.
 
-    The query's progress has what was counted (`observedMetrics`, `wayeb`): rows, events, late, duplicates, set_aside.
+    The query's progress has the counts (`observedMetrics`, `wayeb`): rows, events, late, duplicates, set_aside.
     """
     n_shards = shards or int(events.sparkSession.conf.get("spark.sql.shuffle.partitions") or 200)
     schema = _arrow_schema(patterns, events)
-    found = _result_schema(patterns, schema, episodes)  # says before anything runs if a pattern does not fit
+    found = _result_schema(patterns, schema, episodes)  # raises before anything runs if a pattern does not fit
     payload = pack_patterns(patterns)
 
     def order(version: int) -> ShardPatterns:
@@ -86,7 +86,7 @@ def _arrow_schema(patterns: Patterns, events: DataFrame) -> pa.Schema:
 
 
 def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of what is found in such events, as Spark has them; EventsError where the patterns do not fit."""
+    """The columns of detections in such events, as Spark has them; EventsError where the patterns do not fit."""
     found = with_id_first(schema_of_found(patterns, schema, episodes))
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
 
@@ -117,7 +117,7 @@ def _pack_rows(events: DataFrame, patterns: Patterns, n_shards: int, places: Seq
 
 
 def _places_of(events: DataFrame) -> list[Column]:
-    """Where the source itself says that an event stood; nothing where it does not say."""
+    """The columns with an event's place in its source; none where the source does not say."""
     from pyspark.errors import AnalysisException
     from pyspark.sql import functions as sql
 
@@ -127,7 +127,8 @@ def _places_of(events: DataFrame) -> list[Column]:
         named = set(events.select("_metadata.*").columns)
     except AnalysisException:
         return []
-    # A stream takes files in the order in which they were written; blocks of those without rows' numbers in their own.
+    # A stream takes files in the order in which they were written, and blocks of files without row numbers in their own
+    # order.
     row = "row_index" if "row_index" in named else "file_block_start"
     of_file = ("file_modification_time", "file_path", row)
     return [sql.col(f"_metadata.{name}") for name in of_file] if set(of_file) <= named else []

@@ -55,8 +55,8 @@ def open_log(
     capacity: Capacity | None = None,
     number: int = 0,
 ) -> Log:
-    """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay,
-    which has none of its own."""
+    """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay
+    that has none of its own."""
     if source.startswith(KAFKA):
         from wayeb_py.parallel.logs.kafka import KafkaLog  # for start-up time
 
@@ -81,7 +81,7 @@ def open_log(
             f"`{path}` is not a folder", hint="name a folder, kafka://HOST:PORT/TOPIC, or replay:PATH with a data set"
         )
     journal = checkpoint.journal.with_stem(f"{checkpoint.journal.stem}-{number}") if number else checkpoint.journal
-    if checkpoint.read() is None:  # of a start that failed: no offset belongs to it yet, and files may have gone since
+    if checkpoint.read() is None:  # of a failed start: no offset belongs to it yet, and files may have gone since
         journal.unlink(missing_ok=True)
     return FolderLog(path, journal)
 
@@ -161,7 +161,7 @@ def _is_within(folder: Path, other: Path) -> bool:
 
 
 def _is_read_with(folder: Path, source: Path) -> bool:
-    """Whether files of a folder are read where a source is; those below names of bookkeeping are not."""
+    """Whether a source would read the files of a folder; it skips those below names of bookkeeping."""
     if not _is_within(folder, source):
         return False
     below = folder.resolve().relative_to(source.resolve()).parts
@@ -169,5 +169,5 @@ def _is_read_with(folder: Path, source: Path) -> bool:
 
 
 def aside_folder(out: str) -> Path | None:
-    """Where rows set aside go unless said otherwise: into the output's folder, hidden from its readers."""
+    """Where rows set aside go by default: into the output's folder, hidden from its readers."""
     return None if out == "-" or out.startswith((KAFKA, PYTHON)) else Path(out) / "_aside"

@@ -1,7 +1,7 @@
 """The parcels of a micro-batch become what a sink takes, in the order of splits and parcels.
 
-What came through Spark is held here as it came, compressed; what overflowed stays in its files. Either is opened when
-the sink comes to it, so that a batch needs the memory of its largest parcels and not of all that it found.
+Parcels that came through Spark are held here as they came, compressed; overflowed ones stay in their files. Either is
+opened when the sink comes to it, so that a batch needs the memory of its largest parcels and not of all that it found.
 """
 
 from __future__ import annotations
@@ -55,5 +55,5 @@ def _aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
         field.name: table.column(field.name) if field.name in own else pa.nulls(table.num_rows, plain(field.type))
         for field in columns
     }
-    # A batch of a version before may have columns that no pattern emits any more.
+    # A batch of an earlier version may have columns that no pattern emits any more.
     return pa.table(arrays | {name: table.column(name) for name in table.column_names if name not in arrays})

@@ -1,14 +1,13 @@
-"""Event parcels by shard go through Spark's stateful operator and come out as parcels of what was found.
+"""Event parcels by shard go through Spark's stateful operator and come out as parcels of detections.
 
     parcels of one shard and batch ──▶ arrival order ──▶ recogniser (from the shard's state) ──▶ parcels, the next state
 
-Besides events a shard may be sent an *epoch*, which tells it what the plan of the batch says of all shards: which
-patterns hold from now on, that silent entities are to be given up, that the input has ended. Parcels of any other kind
-pass unchanged.
+Besides events a shard may receive an *epoch*, which carries the plan of the batch for all shards: the version of the
+patterns, that silent entities are to be given up, that the input has ended. Parcels of any other kind pass unchanged.
 
 The state holds the number of shards. A packing task sends shard 0 something in every batch, so that Spark asks shard 0
-in every batch: a query with another number of shards than its checkpoint would look for the state of most
-entities where it is not, and is stopped here before it has written anything.
+in every batch. A query with another number of shards than its checkpoint would look for the state of most entities in
+the wrong place; it stops here before it has written anything.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ STATE_SETTINGS = {
     "spark.sql.streaming.stateStore.providerClass": (
         "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
     ),
-    # A batch then writes what has changed; the whole is written now and again, behind the query.
+    # A batch then writes its changes; the whole is written now and again, behind the query.
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
@@ -53,7 +52,7 @@ _ROUTE = "route"
 
 @dataclass(frozen=True, slots=True)
 class ShardPatterns:
-    """What a shard is to look for, in events of which types."""
+    """The patterns of a shard, and the types of its events."""
 
     patterns: Patterns
     schema: pa.Schema
@@ -67,12 +66,12 @@ class ShardQuery:
     order: Callable[[int], ShardPatterns]  # by version
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
-    listens: bool = False  # the epochs say who is silent
-    overflow: Overflow | None = None  # where a shard puts what is too much for Spark
+    listens: bool = False  # whether the epochs name the silent entities
+    overflow: Overflow | None = None  # where a shard puts results that are too large for Spark
 
     @property
     def step_ms(self) -> int:
-        """How often a shard looks for silent entities without being told to."""
+        """How often a shard looks for silent entities by itself."""
         return 0 if self.idle_s is None else max(1, int(self.idle_s * 1000) // STEPS_OF_SILENCE)
 
 
@@ -99,12 +98,12 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
 
 
 def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
-    """Tells a shard which epoch a batch ends in, and when it was planned."""
+    """Names the epoch that a batch ends in, and when it was planned, for a shard."""
     return Parcel("epoch", shard, 0, json.dumps([epoch.to_json(), clock_s]).encode())
 
 
 def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
-    """What a shard finds in what has arrived; its state is handed on when the last parcel has been taken."""
+    """The detections of a shard in what has arrived; its state is passed on after the last parcel."""
     before = state.get if state.exists else None
     if before is not None and before[0] != shards.n_shards:
         raise DataError(

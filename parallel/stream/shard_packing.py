@@ -2,8 +2,8 @@
 
     blocks of the log ──▶ Packer ──▶ events by shard · the epoch, to every shard · aside and counts, to shard 0
 
-A range may be cut among several readers: the pieces are numbered in the order of the log, and so are the parcels
-that come of them. Nothing is kept between two ranges, so nothing has to be restored.
+A range may be cut among several readers: the parts are numbered in the order of the log, and so are their parcels.
+Nothing is kept between two ranges, so nothing has to be restored.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from wayeb_py.tally import Tally
 
 
 def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterator[Parcel]:
-    """The parcels of a task that is not to be recognised where it is read."""
+    """The parcels of a task whose events are recognised elsewhere."""
     failpoints.reach("read:begin")
     offsets, version = spec.offsets, context.version(spec.after.version)
     wanted = version.wanted(0)
@@ -57,7 +57,7 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
 
 
 def cut_ranges(ranges: Sequence[OffsetRange], n_readers: int) -> list[OffsetRange]:
-    """The ranges cut so that about as many readers have about as much each; their order is kept."""
+    """The ranges, cut so that the readers have about equal parts; their order is kept."""
     total = sum(offsets.end - offsets.start for offsets in ranges)
     pieces = []
     for offsets in ranges:

@@ -12,12 +12,12 @@ from wayeb_py.parallel.recovery.snapshots import Changed, Root, Snapshot, Snapsh
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 WHOLE_AT = 0.5  # changes, as a share of the whole in bytes
-MOST_CHANGES = 500  # files that a state goes back by: each costs a millisecond or two to read
+MOST_CHANGES = 500  # files that a state goes back through: each costs a millisecond or two to read
 
 
 @dataclass(slots=True)
 class SnapshotHistory:
-    """Where a recogniser's state was last kept, and what has been written of it since it was kept whole."""
+    """Where a recogniser's state was last kept, and what has been written since it was kept whole."""
 
     root: Root
     at: SnapshotPoint
@@ -47,14 +47,14 @@ class SnapshotKeeper:
 
     @classmethod
     def of_chain(cls, recogniser: StreamRecogniser, chain: SnapshotChain) -> SnapshotKeeper:
-        """A recogniser that was made from the whole state of a chain, and is led along it."""
+        """A recogniser made from the whole state of a chain, and advanced along the chain."""
         n_entities = len(recogniser.entities)
         keeper = cls(recogniser, SnapshotHistory(chain.root, chain.root.point, len(chain.whole.saved), n_entities))
         keeper.follow(chain.changes, chain.point)
         return keeper
 
     def follow(self, changes: tuple[Changed, ...], until: SnapshotPoint) -> None:
-        """Puts in what others have found to be changed up to a point."""
+        """Applies the changes of other tasks up to a point."""
         assert self.kept is not None
         points = [*(changed.since for changed in changes[1:]), until]
         for changed, point in zip(changes, points, strict=bool(changes)):
@@ -63,7 +63,7 @@ class SnapshotKeeper:
         self.recogniser.settle()
 
     def prepare(self, may_change: bool) -> int:
-        """Makes ready what is to be written; the size of the state in bytes."""
+        """Prepares the files to write; returns the size of the state in bytes."""
         n_entities = len(self.recogniser.entities)
         changes = self.recogniser.changes() if may_change and self.kept is not None else None
         if changes is not None and self.kept is not None and self.kept.has_room_for(changes):
@@ -73,7 +73,7 @@ class SnapshotKeeper:
         return len(self._whole.saved)
 
     def write(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
-        """Puts what was made ready on the disk, as the state of a point."""
+        """Puts the prepared snapshot on the disk, as the state of a point."""
         if self._changes is not None:
             assert self.kept is not None
             snapshots.write_changes(group, partition, point, Changed(self.kept.root, self.kept.at, self._changes))

@@ -1,9 +1,9 @@
 """A log becomes parcels of detections: a Spark source that recognises where it reads.
 
-Spark plans batches by offsets and runs `read` in its executors; only what was found leaves them. Besides the offsets of
-the log's partitions, an offset of ours holds everything else that the answer depends on: the version of the patterns,
-the wall clock, the second before which an entity counts as silent, and whether the input has ended. Spark writes the
-offset before the batch runs, so it can repeat the batch from what it wrote.
+Spark plans batches by offsets and runs `read` in its executors; only detections leave them. Besides the offsets of the
+log's partitions, an offset of ours holds everything else that the answer depends on: the version of the patterns, the
+wall clock, the second before which an entity counts as silent, and whether the input has ended. Spark writes the offset
+before the batch runs, so it can repeat the batch from what it wrote.
 
 *Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `dataframe`), which turn every
 event into a row of the JVM and back.
@@ -48,7 +48,7 @@ class SourceOptions:
     max_rows: int | None  # of a batch, over all partitions
     idle_s: float | None
     ends: bool  # whether the input has ended once everything available is read
-    shards: int = 0  # that events are packed for, to be recognised behind the source; 0: they are recognised in it
+    shards: int = 0  # that events are packed for, to be recognised behind the source; 0: in the source
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
 
@@ -104,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: SourceOptions, clock: Clock = SYSTEM) -> None:
         self._options, self._clock = options, clock
-        self._target: Offsets | None = None  # frozen: what is beyond it is for the next run
+        self._target: Offsets | None = None  # frozen: events beyond it are for the next run
         self._gauge = None if options.gauge is None else Gauge(options.context.log, options.gauge)
 
     # In the driver.
@@ -122,7 +122,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target = log.latest() if ends is None else ends
 
     def reportLatestOffset(self) -> dict[str, Any]:  # noqa: N802
-        """How far the log goes: what the batches' end offsets lag behind; a replay that had to wait, its schedule."""
+        """How far the log goes, against which Spark measures the lag of batches; for a replay that had to wait, its
+        schedule."""
         log = self._options.context.log
         if log.clock is not None and self._target is None:
             return {"at": log.clock.due()}
@@ -155,13 +156,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return after.to_json()
 
     def _offered(self, before: Offset) -> Offsets:
-        """How far the log goes now, seen by the gauge if there is one."""
+        """How far the log goes at this moment, as the gauge, if there is one, sees it."""
         if self._gauge is not None:
             return self._gauge.offered(before.at, self._target)
         return self._options.context.log.latest() if self._target is None else self._target
 
     def _refuse_shorter(self, before: Offset, latest: Offsets) -> None:
-        """Raises DataError where the log ends before what was read: its events are not those that were read."""
+        """Raises DataError where the log ends before what was read: its events are then not those that were read."""
         log = self._options.context.log
         for partition, taken in sorted(before.at.items()):
             end = latest.get(partition, 0)
@@ -196,18 +197,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return tasks
 
     def _packing_tasks(self, before: Offset, after: Offset) -> Sequence[InputPartition]:
-        """Tasks that hand events on; one at least, which tells the shards of the epoch."""
+        """Tasks that pass events on; at least one, which tells the shards the epoch."""
         whole = [OffsetRange(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
         pieces = cut_ranges([one for one in whole if one.start < one.end], self._options.readers) or whole[:1]
         planned_s = before.clock_s, after.clock_s
         return [_Task(TaskSpec(piece, 0, n, 0, before.epoch, after.epoch, planned_s)) for n, piece in enumerate(pieces)]
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Everything up to `end` is in the sink: older states are not needed any more."""
+        """Everything up to `end` is in the sink: older states can go."""
         failpoints.reach("commit")
         done = Offset.from_json(end)
         context = self._options.context
-        SparkLog(context.folder / "spark").sync_commits()  # what is cleared away cannot be done again
+        SparkLog(context.folder / "spark").sync_commits()  # batches whose states are cleared away cannot be repeated
         for group in range(context.n_groups(done.epoch.version)):
             for partition, offset in done.at.items():
                 context.snapshots.collect(group, partition, SnapshotPoint(done.epoch, offset))
@@ -217,9 +218,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return before.at.get(partition, self._options.origin.get(partition, 0))
 
     def _tick(self, before: Offset, now_s: float, has_events: bool, is_behind: bool) -> int:
-        """The second before which an entity counts as silent; without events it moves on once, for all of them.
+        """The second before which an entity counts as silent; without events it advances once, for all of them.
 
-        It stands while the log has more than the batch takes: an entity that seems silent may be in what is left.
+        It stays while the log has more than the batch takes: a seemingly silent entity may be in the rest.
         """
         tick = before.epoch.tick
         if self._options.idle_s is None or is_behind:
@@ -241,7 +242,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def share_out(start: Offsets, latest: Offsets, max_rows: int | None) -> Offsets:
-    """Where a batch ends that takes at most so many rows, from each partition in proportion to what waits there."""
+    """Where a batch of at most so many rows ends, from each partition in proportion to what waits there."""
     waiting = {p: end - start.get(p, 0) for p, end in latest.items()}
     total = sum(waiting.values())
     if max_rows is None or total <= max_rows:

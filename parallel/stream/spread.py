@@ -5,7 +5,7 @@
     pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
 
 The scheme, the shards and the groups stay for as long as the checkpoint does: state lies where they put it. The number
-of workers may change with every start; shards are some more than workers at first, so that more workers can use them.
+of workers may change with every start; there are more shards than workers at first, so that more workers can use them.
 *Not taken*: many shards from the start, as each is a state store that costs every batch some tenths of a second.
 """
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 Scheme = Literal["source", "partition", "pattern"]
 Asked = Literal["auto", "source", "partition", "pattern"]
 SHARDS_A_WORKER = 2
-UNTOLD_WORKERS = 2  # where the user has not said how many there are
+UNTOLD_WORKERS = 2  # where the user does not say how many there are
 
 # A packing task counts for how long it waited. Repeated, it gives the same events, but other bytes of counts. Spark
 # would take it for a task whose output changes, and end the query if an executor is lost.
@@ -64,7 +64,7 @@ class Spread:
 
     @property
     def settings(self) -> dict[str, str]:
-        """What the session must be told before the query starts."""
+        """Settings that the session needs before the query starts."""
         from wayeb_py.parallel.stream.shard_operator import STATE_SETTINGS  # for start-up time
 
         if not self.n_shards:
@@ -89,8 +89,8 @@ def spread_stream(
     source_parallelism: int | None,
     before: Spread | None = None,
 ) -> Spread:
-    """The scheme that is asked for, or that suits the log and the numbers; `before` is what the checkpoint was begun
-    with. `workers` is None where the user has not said how many are to recognise."""
+    """The requested scheme, or the one that suits the log and the numbers; `before` is the one that the checkpoint
+    began with. `workers` is None where the user does not say how many are to recognise."""
     n_partitions = max(1, len(log.latest()))
     if source_parallelism is not None and "kafka:" in log.name and source_parallelism != n_partitions:
         raise DataError(
@@ -143,7 +143,7 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
 
 
 def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
-    """The stream as parcels of what is found, set aside and counted."""
+    """The stream as parcels of detections, rows set aside, and counts."""
     from wayeb_py.parallel.stream.shard_operator import (  # for start-up time
         ShardPatterns,
         ShardQuery,
@@ -172,7 +172,7 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
 def _regrouped(
     before: Sequence[Sequence[str]], patterns: Patterns, log: Log, schema: pa.Schema
 ) -> tuple[tuple[str, ...], ...]:
-    """The groups as they were, without patterns that are gone; new ones go where the least is to do.
+    """The groups as they were, without patterns that are gone; new patterns go to the group with the least work.
 
     A pattern's state lies with its group, so it may not move; a group whose patterns are all gone stays, empty.
     """

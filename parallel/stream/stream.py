@@ -1,9 +1,9 @@
 """A log, patterns and a sink become a running stream: batches without an end, or everything that is there.
 
-    log ──▶ chained source (or another scheme) ──▶ parcels of a batch ──▶ aside · sink ──▶ Spark commits the batch
+    log ──▶ source (or another scheme) ──▶ parcels of a batch ──▶ aside · sink ──▶ Spark commits the batch
 
-A restart with the same checkpoint goes on where the last committed batch ended. The driver collects what a batch
-found and writes it; events never come to it.
+A restart with the same checkpoint continues where the last committed batch ended. The driver collects the detections of
+a batch and writes them; events never come to it.
 """
 
 from __future__ import annotations
@@ -51,15 +51,15 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 2_000_000
 POLL_S = 0.25
-NO_EVENTS_S = 5.0  # where all that is there was looked at in vain, looking again costs as much
+NO_EVENTS_S = 5.0  # after a fruitless look at everything there is, the next look costs as much
 
 
 class Watcher(Protocol):
-    """Sees how a stream goes on, from the driver's threads; must not be slow."""
+    """Watches a stream, from the driver's threads; must not be slow."""
 
     def began(self, query: StreamingQuery) -> None: ...
     def took(self, batch: Batch) -> None:
-        """The batch is in the sink, and Spark is about to commit it."""
+        """Called when the batch is in the sink, and Spark is about to commit it."""
 
     def ended(self, summary: StreamSummary) -> None: ...
 
@@ -88,7 +88,8 @@ def stream(
     say: Callable[[str], None] = lambda text: None,
     stop: threading.Event | None = None,
 ) -> StreamSummary:
-    """Recognises until it is stopped; with `once`, all that is there now, and `final` says that this is all there is.
+    """Recognises until it is stopped; with `once`, all events that exist at the start, and `final` says that no more
+    will come.
 
     `workers` recognise and `source_parallelism` read, where it matters to the scheme. `stop` ends the stream after
     the batch that is running. `capacity` is how much the log may offer ahead of the recogniser before it
@@ -154,7 +155,7 @@ def stream(
         run = _Run(sink, aside_folder, ledger, overflow, manifest.stream_id, columns, summary, watchers, tolerance)
         for note in patterns.knowledge.notes:
             say(note)
-        # What goes wrong in a sink is raised below: py4j would print it as well, with both languages' frames.
+        # Errors of a sink are raised below: py4j would print them as well, with both languages' frames.
         logging.getLogger("py4j.clientserver").setLevel(logging.CRITICAL)
         session.conf.set("spark.sql.streaming.pollingDelay", f"{int(POLL_S * 1000)}ms")
         for name, value in spread.settings.items():
@@ -184,17 +185,18 @@ def stream(
 
 # Before the first batch.
 def _mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, say: Callable[[str], None]) -> None:
-    """Says that functions are kept as code; DataError where that is refused, or where others could exchange it."""
+    """Says that functions are kept as code; DataError where that is refused, or where another user could exchange
+    it."""
     if not patterns.functions:
         return
     named = ", ".join(f"`{name}`" for name in sorted(patterns.functions))
     if no_pickle:
         raise DataError(
             f"a checkpoint can keep the functions {named} only as a pickle, and --no-pickle refuses these",
-            hint="start without it if you trust whoever can write to the checkpoint, or do without --functions",
+            hint="start without it if you trust anyone who can write to the checkpoint, or do without --functions",
         )
     require_private(checkpoint.folder)
-    say(f"the checkpoint keeps {named} as a pickle: whoever can write to {checkpoint.folder} can run code here")
+    say(f"the checkpoint keeps {named} as a pickle: anyone who can write to {checkpoint.folder} can run code here")
 
 
 def _find_schema(
@@ -220,7 +222,7 @@ def _find_schema(
 def _sample(
     log: Log, wanted: Wanted, once: bool, stop: threading.Event, say: Callable[[str], None]
 ) -> pa.Schema | None:
-    """The types of the first events, waited for unless only what is there now is read."""
+    """The types of the first events; waits for them unless only existing events are read."""
     told: set[float] = set()
     if once:
         log.settle()
@@ -255,7 +257,7 @@ def _begin_version(
     schema: pa.Schema,
     say: Callable[[str], None],
 ) -> None:
-    """Keeps the patterns, unless they are those of the last version, and tells what is new about them."""
+    """Keeps the patterns, unless they are those of the last version, and reports what is new about them."""
     last = manifest.pattern_versions[-1] if manifest.pattern_versions else None
     digest, by = digest_of(patterns, groups, schema), this_release()
     folder, stream_id = checkpoint.folder / "eras", manifest.stream_id
@@ -282,14 +284,14 @@ def _begin_version(
 
 
 def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of everything that the stream finds, in the same order in every batch."""
+    """The columns of all detections of the stream, in the same order in every batch."""
     return with_id_first(schema_of_found(patterns, schema, episodes))
 
 
 # Batch by batch.
 @dataclass(slots=True)
 class _Run:
-    """Takes what Spark hands over; what goes wrong here is kept, since Spark would only show its text."""
+    """Takes a batch from Spark; keeps its error, since Spark would only show its text."""
 
     sink: Sink
     aside: AsideFolder
@@ -326,7 +328,7 @@ class _Run:
 
 # Until the end.
 def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event, has_ended: Callable[[], bool]) -> str:
-    """Waits until the query has ended, or is asked to and has finished its batch; why it ended."""
+    """Waits until the query has ended, or is asked to and has finished its batch; returns why it ended."""
     from pyspark.errors import StreamingQueryException
 
     n_quiet = 0
@@ -346,7 +348,7 @@ def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event,
 
 @contextmanager
 def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
-    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would have without us."""
+    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would end by default."""
     numbers = (signal.SIGTERM, signal.SIGINT)
     before = {number: signal.getsignal(number) for number in numbers}
 

@@ -1,8 +1,8 @@
-"""A recogniser as a stream keeps it: it goes on from a snapshot, and knows which of its entities have fallen silent.
+"""A recogniser as a stream keeps it: it continues from a snapshot, and knows which of its entities have fallen silent.
 
 Silence is wall time, in seconds since 1970. The plan of a batch says at which second it was made and before which
-second an entity counts as silent. So a batch gives the same whenever it is repeated, and does not depend on how long a
-silence has to be for the batches after it.
+second an entity counts as silent. So a repeated batch gives the same, and does not depend on how long a silence has to
+be for the batches after it.
 """
 
 from __future__ import annotations
@@ -56,21 +56,21 @@ class StreamRecogniser:
     # Keeping the state by what has changed.
 
     def note_changes(self) -> None:
-        """Begins to note what changes, from the state that this is in."""
+        """Begins to note what changes, starting from the current state."""
         self._operator.note_changes()
 
     def settle(self) -> None:
-        """Says that the state as it is now has been kept."""
+        """Marks the current state as kept."""
         self._operator.settle_changes()
         self._n_heard = len(self.heard)
 
     def changes(self) -> Snapshot | None:
-        """What has changed since the state was kept; None where only the whole state says it."""
+        """What has changed since the state was kept; None where the whole state must be kept."""
         if self._operator.n_kept is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),
             (self._operator.n_kept, len(self.entities)),
         ):
-            return None  # the times of last events begin only now: that is something new of every entity
+            return None  # the times of last events begin only here: they are new for every entity
         told = self._operator.save_changes()
         if told is None:
             return None
@@ -78,7 +78,7 @@ class StreamRecogniser:
         return Snapshot(saved, self.heard[whose].tobytes() if len(self.heard) else b"")
 
     def amend(self, changes: Snapshot) -> None:
-        """Puts in what has changed since the state that this is in."""
+        """Applies changes to the current state."""
         whose = self._operator.amend(changes.saved)
         if changes.heard:
             n_more = len(self.entities) - len(self.heard)
@@ -97,26 +97,26 @@ class StreamRecogniser:
             self._operator.touch(heard_of)
 
     def advance(self, before: Epoch, after: Epoch, clock_s: int) -> Iterator[Detections]:
-        """What a batch finds after its events: of entities that have fallen silent, of an input that has ended, and
-        what was open of entities that patterns have forgotten by the wall clock of the plan."""
+        """What a batch finds after its events: for entities that have fallen silent, for an ended input, and the open
+        episodes of entities that patterns have forgotten by the wall clock of the plan."""
         if after.tick != before.tick:
             yield self.inner.flush_idle(self.silent(after.tick))
         if after.ended_at != before.ended_at:
             yield self.inner.finish()
-        aged = self.age_out(clock_s)
-        if aged is not None:
-            yield aged
+        evicted = self.evict(clock_s)
+        if evicted is not None:
+            yield evicted
 
     def silent(self, tick: int) -> pa.Array:
         """The keys of the entities whose last event came before this second."""
         return self.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
 
-    def age_out(self, clock_s: int) -> Detections | None:
-        """Drops entities that have been silent for longer than patterns remember; what was open of them."""
-        aged = self.inner.age_out(clock_s)
-        if aged is None:
+    def evict(self, clock_s: int) -> Detections | None:
+        """Drops entities that have been silent for longer than patterns remember; returns what they still had open."""
+        evicted = self.inner.evict(clock_s)
+        if evicted is None:
             return None
-        found, kept = aged
+        found, kept = evicted
         if len(self.heard):
             self.heard = self.heard[kept[: len(self.heard)]]
         return found

@@ -1,12 +1,12 @@
 """A range of a log and the state of its start become parcels and the state of its end; runs in the executors.
 
     snapshot of the start ──▶ recogniser ◀── blocks of the log        ──▶ detections · episodes · aside · counts
-                                  └──▶ snapshot of the end, after the last parcel is handed on
+                                  └──▶ snapshot of the end, after the last parcel is passed on
 
 A recogniser stays alive in its worker process, so that the next range of its partition, if it comes to the same
-process, need not restore it; if others have gone on meanwhile, what they have changed is put into it. Where the
-snapshot is gone or damaged, the state is made again from an older one, or from the beginning of the log, by reading on
-without a word.
+process, need not restore it; if other processes have continued meanwhile, their changes are applied to it. Where the
+snapshot is missing or damaged, the state is made again from an older one, or from the beginning of the log, by reading
+on silently.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class StreamContext:
     folder: Path  # of the checkpoint; shared by driver and executors
     episodes: bool
     listens: bool  # whether the state holds the second of each entity's last event
-    stream_id: str = ""  # tells a stream from an older one in the same folder, which processes may still remember
-    no_pickle: bool = False  # whether functions that the checkpoint keeps are refused
+    stream_id: str = ""  # tells a stream from an older one in the folder, which processes may still remember
+    no_pickle: bool = False  # whether functions in the checkpoint are refused
 
     @property
     def snapshots(self) -> Snapshots:
@@ -64,7 +64,7 @@ class TaskSpec:
     origin: int  # where the partition began to be read, without any state
     before: Epoch
     after: Epoch
-    planned_s: tuple[int, int] = (0, 0)  # by the clock: the batch before, and this one
+    planned_s: tuple[int, int] = (0, 0)  # by the wall clock: the batch before, and this one
 
 
 _alive: OrderedDict[tuple[Path, str, int, str], tuple[SnapshotPoint, SnapshotKeeper]] = OrderedDict()
@@ -116,14 +116,14 @@ def _name(context: StreamContext, spec: TaskSpec) -> tuple[Path, str, int, str]:
 
 
 def _take_alive(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper | None:
-    """The recogniser that this process has, led to the start of the range; the process gives it up to the task."""
+    """The recogniser of this process, advanced to the start of the range; it belongs to the task from here on."""
     known = _alive.pop(_name(context, spec), None)
     if known is None or spec.before.version != spec.after.version:
         return None
     point, keeper = known
     start = SnapshotPoint(spec.before, spec.offsets.start)
     if point != start:
-        # Another process has gone on from there: what it has changed costs less than the whole state.
+        # Another process has continued from there: its changes cost less than the whole state.
         kept = keeper.kept
         partition = spec.offsets.partition
         changes = kept and context.snapshots.changes_between(spec.group, partition, kept.root, point, start)
@@ -171,8 +171,8 @@ def _restore(context: StreamContext, spec: TaskSpec) -> SnapshotKeeper:
         recogniser.inner.aside.clear()
         if context.listens:
             recogniser.hear(block.batches, spec.planned_s[0])
-    recogniser.age_out(spec.planned_s[0])  # as the first run did
-    # Entities may have got other numbers than they had: what is changed from here on fits no state that is kept.
+    recogniser.evict(spec.planned_s[0])  # as the first run did
+    # Entities may have other numbers than before: further changes fit no kept state.
     if spec.before.version != spec.after.version:
         recogniser = _recogniser(context, version, group, recogniser.snapshot())
     return SnapshotKeeper(recogniser)

@@ -1,10 +1,10 @@
-"""Blocks of events fed to a recogniser become parcels of what it found, and one of counts at the end.
+"""Blocks of events fed to a recogniser become parcels of detections, and one of counts at the end.
 
     block ──▶ recogniser ──▶ detections or episodes (with their ids) · aside (packed NDJSON) · counts (JSON)
 
-Counts are of this result alone, whatever the recogniser has seen before: added up over the results that were
-committed they are exact, however often Spark repeated a task. `entities` and `state_bytes` are levels, not increments:
-the last one of a partition and group holds.
+Counts belong to this result alone, whatever the recogniser has seen before: added up over the committed results they
+are exact, however often Spark repeated a task. `entities` and `state_bytes` are levels, not increments: the last one of
+a partition and group holds.
 
 Where several groups of patterns read the same events, only the first counts events, late and bad ones.
 """
@@ -37,13 +37,13 @@ ASIDE_BYTES = 1 << 20
 
 
 def most_an_event(patterns: CompiledPatterns) -> int:
-    """How many detections an event can complete: one a pattern, and a place of those that are for each of some."""
+    """How many detections an event can complete: one a pattern, and one a place for patterns over places."""
     places = (pattern.each for pattern in patterns.meaning.patterns)
     return sum(1 if each is None else len(patterns.places(each[1]).names) for each in places)
 
 
 def count_block(tally: Tally, block: Block) -> None:
-    """Counts what was read, and what could not be."""
+    """Counts the rows that were read, and the unreadable ones."""
     tally.rows += block.n_rows
     tally.bad.update(kind_of(row.reason) for row in block.aside)
     for column, unreadable in block.unreadable.items():
@@ -51,12 +51,12 @@ def count_block(tally: Tally, block: Block) -> None:
 
 
 def task_counts(partition: str, group: int, tally: Tally) -> dict[str, Any]:
-    """What a task counted, as it travels to the driver; besides, it may tell of times and of places in the log."""
+    """The counts of a task, as they travel to the driver, perhaps with times and places in the log."""
     return {"partition": partition, "group": group, **tally.to_json(), "set_aside": tally.set_aside}
 
 
 class TaskResult:
-    """Feeds a recogniser and packs what comes of it; `split` tells the parcels of one result from another's."""
+    """Feeds a recogniser and packs the results; `split` distinguishes the parcels of one result from another's."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class TaskResult:
         self.recognise_s = 0.0
         self._clock = clock
         self._before = recogniser.counts.copy()
-        self._tally = Tally()  # of what the recogniser does not count itself
+        self._tally = Tally()  # counts that the recogniser does not keep itself
         self._n_episodes = 0
         self._tables: list[pa.Table] = []
         self._aside = bytearray()
@@ -96,7 +96,7 @@ class TaskResult:
                 yield from self.take(detections)
 
     def _cut(self, batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
-        """The batch in slices that find what memory holds: near thousands of places an event finds thousands."""
+        """The batch in slices whose detections fit the memory: near thousands of places an event finds thousands."""
         if self._most * batch.num_rows <= MOST_FOUND:
             yield batch
             return
@@ -109,7 +109,7 @@ class TaskResult:
             n_rows = min(16 * n_rows, max(1, int(MOST_FOUND / an_event)))
 
     def take(self, detections: Detections) -> Iterator[Parcel]:
-        """The parcels that are full after what the recogniser gave without being fed: at its end, or for silence."""
+        """The parcels that are full after detections without events: at the end, or for silence."""
         counts = detections.counts()
         self._tally.detections.update(counts)
         self._n_found += sum(counts.values())
@@ -127,7 +127,7 @@ class TaskResult:
             yield from self._pack_aside()
 
     def finish(self, **levels: Any) -> Iterator[Parcel]:
-        """What is left, and the counts, last of all."""
+        """The rest, and the counts, last of all."""
         yield from self._pack_tables()
         yield from self._pack_aside()
         yield self._parcel("counts", json.dumps(self.counts() | levels).encode())
@@ -153,7 +153,7 @@ class TaskResult:
         if len(ticks.values):
             now = self._clock.wall_s() * ticks.per_unit
             first, last = ticks.values.min(), ticks.values.max()
-            if last > now:  # such a time tells nothing of how far the stream is, and would hide all others for years
+            if last > now:  # such a time says nothing of how far the stream is, and would hide all others for years
                 self._n_ahead += int((ticks.values > now + AHEAD_S * ticks.per_unit).sum())
                 last = ticks.values[ticks.values <= now].max(initial=first)
             first_s, last_s = float(first) / ticks.per_unit, float(last) / ticks.per_unit

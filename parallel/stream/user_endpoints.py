@@ -3,9 +3,9 @@
     --source python:my_source.py     open_log() -> Log      a subclass of `logs.log.Log`
     --out    python:my_sink.py       open_sink() -> Sink    `sinks.Sink`: open, write, close
 
-The file runs with the rights of the caller, in the driver. Spark sends a log to its workers, where no such file can be
-imported: so its classes travel by value. *Not taken*: names of importable modules (`package.module:name`), which would
-have to be installed on every machine of a cluster.
+The file runs with the rights of the caller, in the driver. Spark sends a log to its workers, which cannot import the
+file: so its classes travel by value. *Not taken*: names of importable modules (`package.module:name`), which would have
+to be installed on every machine of a cluster.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A detection gets a name that depends on nothing but itself, so that a receiver sees that it got it twice.
+"""A detection gets an id that depends on nothing but itself, so that a receiver notices repeats.
 
 It is a hash of pattern, place, entity, and the times and places in the word of its last and first event; an episode's
 is of both its ends. Batches, workers and restarts do not enter, nor do emitted columns.
@@ -25,7 +25,7 @@ def with_ids(table: pa.Table) -> pa.Table:
 
 
 def with_id_first(schema: pa.Schema) -> pa.Schema:
-    """The schema of what `with_ids` makes of a table of this one."""
+    """The schema of a table after `with_ids`."""
     return schema.insert(0, pa.field(DETECTION_ID, pa.string()))
 
 

@@ -11,7 +11,8 @@ from wayeb_py.errors import DataError
 
 
 def schema_of_found(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of what the patterns find in such events; EventsError or DataError where that cannot be."""
+    """The columns of the patterns' detections in such events; EventsError or DataError where they cannot run on
+    them."""
     refuse_what_does_not_run(patterns)
     rows = bind_schema(patterns, events)
     return rows.episodes if episodes else rows.detections

@@ -1,13 +1,13 @@
-"""What a task finds beyond some megabytes goes to a file; through Spark goes only where it lies.
+"""What a task finds beyond some megabytes goes to a file; only its location goes through Spark.
 
     parcels of a task ─┬─▶ the first 4 MB as they are, of the others where they lie ──▶ Spark ──▶ driver ──▶ sink
                        └─▶ overflow/SPLIT-….parcels, in the checkpoint ────────────────────────────┘
 
 Spark gathers what a batch found in the heap of one Java process, whatever its size: a thousand events near twenty
 thousand places are gigabytes of detections, and a batch that exhausts the heap would do so again at every start. The
-driver reads the files one parcel at a time, and writes as it reads. They are named at random, so tasks that are tried
-again or twice write their own; only those that Spark reports are read, and all of them go when the batch is in the sink
-or the stream starts again. Nothing has to be forced to the disk: after a power cut the batch is done again.
+driver reads the files one parcel at a time, and writes as it reads. They are named at random, so repeated and duplicate
+tasks write their own; the driver reads only those that Spark reports, and all of them go when the batch is in the sink
+or the stream starts again. Nothing has to be forced to the disk: after a power cut the batch runs again.
 
 *Not taken*: cutting a batch into smaller ones, since what it finds is not known when it is planned.
 """
@@ -31,13 +31,13 @@ PASSED_BYTES = 4 << 20  # of a task, through Spark: a batch may have hundreds of
 
 
 class Overflow:
-    """Where a stream's tasks put what is too much; driver and executors share the folder."""
+    """Where a stream's tasks put large results; driver and executors share the folder."""
 
     def __init__(self, checkpoint: Path) -> None:
         self.folder = checkpoint / FOLDER
 
     def sort_out(self, parcels: Iterator[Parcel], passed_bytes: int | None = None) -> Iterator[Parcel]:
-        """The parcels of a task, those beyond a size as parcels that say where they are."""
+        """The parcels of a task, those beyond a size replaced by parcels with their location."""
         left = PASSED_BYTES if passed_bytes is None else passed_bytes
         with contextlib.ExitStack() as stack:
             file: IO[bytes] | None = None
@@ -57,7 +57,7 @@ class Overflow:
                 yield Parcel("elsewhere", parcel.split, parcel.number, place.encode())
 
     def find(self, payload: bytes) -> OverflowLocation:
-        """Where a parcel is, by the payload of the one that says so."""
+        """The location of a parcel, from the payload of the one that stands for it."""
         return OverflowLocation(**json.loads(payload))
 
     def read(self, place: OverflowLocation) -> bytes:
@@ -81,7 +81,7 @@ class Overflow:
         )
 
     def clear(self) -> None:
-        """Removes everything: a batch is in the sink, or will be done again."""
+        """Removes everything: a batch is in the sink, or will run again."""
         with contextlib.suppress(FileNotFoundError):
             for path in self.folder.iterdir():
                 path.unlink(missing_ok=True)
@@ -89,7 +89,7 @@ class Overflow:
 
 @dataclass(frozen=True, slots=True)
 class OverflowLocation:
-    """Where the payload of a parcel lies."""
+    """The location of a parcel's payload."""
 
     file: str
     kind: Any  # a parcel's

@@ -5,11 +5,11 @@
 
 A shuffle keeps no order, and the answer depends on it: events of one time are ordered by arrival, and whether an event
 is late depends on what came before it. A parcel's number is that of the task that packed it, and below it how many
-parcels this task had before: where tasks are numbered in the order of arrival, that is all it takes.
+parcels this task had before: where tasks are numbered in the order of arrival, that is enough.
 
-Where something else shuffled the rows before us (a data frame of Spark's), they carry the place at which each stood in
-its source: a Kafka topic, partition and offset; a file and its row. Then a packer sorts what it packs by these places
-and notes the first and the last in the parcel; parcels that do not overlap need only be put in order.
+Where something else shuffled the rows before (a data frame of Spark's), each row carries its place in the source: a
+Kafka topic, partition and offset; a file and its row. Then a packer sorts its rows by these places and notes the first
+and the last in the parcel; parcels that do not overlap need only be put in order.
 
 *Not taken*: Spark's hash partitioning of rows, which costs more than recognising them; a number with every event, which
 a stable sort makes unnecessary.
@@ -67,7 +67,7 @@ class Packer:
         return self.task << NUMBER_BITS
 
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
-        """Takes events, and gives the parcels that are full by now."""
+        """Takes events, and returns the parcels that are full."""
         if batch.num_rows:
             self._gathered.append(batch)
             self._n_gathered += batch.num_rows
@@ -75,7 +75,7 @@ class Packer:
                 yield from self.finish()
 
     def finish(self) -> Iterator[Parcel]:
-        """The parcels of what is still gathered."""
+        """The parcels of the events that remain."""
         if not self._gathered:
             return
         events = _in_order(_with_short_texts(pa.Table.from_batches(self._gathered)))
@@ -106,7 +106,7 @@ def in_arrival_order(parcels: Iterable[Parcel]) -> Iterator[pa.RecordBatch]:
 
 
 def open_events(payloads: Iterable[bytes]) -> Iterator[pa.RecordBatch]:
-    """The events of parcels that are in the order of arrival already."""
+    """The events of parcels that are already in the order of arrival."""
     return _joined(map(unpack, payloads))
 
 
@@ -144,7 +144,7 @@ def _alike(tables: list[pa.Table]) -> list[pa.Table]:
 
 
 def _with_short_texts(table: pa.Table) -> pa.Table:
-    """Texts of few words as dictionaries: a fraction of the bytes, and what a recogniser makes of them anyway."""
+    """Texts of few words as dictionaries: a fraction of the bytes, and the form that a recogniser needs anyway."""
     for number, column in enumerate(table.columns):
         if pt.is_string(column.type) or pt.is_large_string(column.type):
             words = pc.dictionary_encode(column).unify_dictionaries()

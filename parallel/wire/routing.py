@@ -1,8 +1,8 @@
 """Keys become targets: which task recognises which entity, and with which of the patterns.
 
-There are several shards a worker, so that one which turns out heavy leaves the others time to catch up. An entity that
-a sample shows to be heavier than a shard should be has one of its own, and several tasks look at it with a part of the
-patterns each if it would still hold up the rest.
+There are several shards a worker, so that a heavy one leaves the others time to catch up. An entity that a sample shows
+to be heavier than a shard should be has one of its own. If it would still hold up the rest, several tasks look at it
+with a part of the patterns each.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHARDS_A_WORKER = 4
 
 @dataclass(frozen=True, slots=True)
 class Destination:
-    """A task of the second stage: a shard, and the group of patterns that it is looked at with (None: all)."""
+    """A task of the second stage: a shard, and the group of patterns that looks at it (None: all)."""
 
     shard: int
     group: int | None = None
@@ -63,9 +63,9 @@ class Routing:
 def route(
     sample: pa.Array | None, n_workers: int, n_groups: int = 1, n_hashed: int | None = None
 ) -> tuple[Routing, int]:
-    """A routing for the entities that a sample of keys shows, and in how many groups patterns are split for it.
+    """A routing for the entities in a sample of keys, and the number of groups that patterns are split into for it.
 
-    `n_groups` is how many groups there could be at most.
+    `n_groups` is the greatest possible number of groups.
     """
     n_hashed = n_hashed or max(1, SHARDS_A_WORKER * n_workers)
     if sample is None or not len(sample):

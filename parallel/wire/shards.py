@@ -3,7 +3,7 @@
 The shard of an entity is a function of its key alone, the same in every process and version: state is kept by shard, so
 an entity that moved would lose its own. Python's `hash` differs between processes, and Spark's sees rows, not parcels.
 
-Shards are more than workers need to be, so that workers can come and go; a whole number of them falls to each task.
+There are more shards than workers need, so that workers can come and go; each task gets a whole number of them.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _mixed(values: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
 
 
 def cut_by_shard(events: pa.RecordBatch, key: str, n_shards: int) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """The events of each shard that has some, in the order in which they are."""
+    """The events of each shard that has some, in their order."""
     if n_shards == 1:
         yield 0, events
         return

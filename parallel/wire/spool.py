@@ -35,7 +35,7 @@ class Spool:
 
 
 class Rereadable:
-    """An iterator of pieces that can be gone through once more from the start, before its end or after."""
+    """An iterator of pieces that can start again from the beginning, before its end or after."""
 
     def __init__(self, pieces: Iterable[bytes]) -> None:
         self._rest = iter(pieces)

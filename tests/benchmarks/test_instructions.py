@@ -1,4 +1,4 @@
-"""Counting instructions: what callgrind leaves is read, and the marks that it goes by are harmless without it."""
+"""Counting instructions: callgrind's files are read, and the marks that it looks for are harmless without it."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.experiments.instructions import read_counts
-from benchmarks.experiments.instructions_work import Marks
+from benchmarks.experiments.process.instructions import read_counts
+from benchmarks.experiments.process.instructions_work import Marks
 
 DUMP = """# callgrind format
 version: 1

@@ -1,4 +1,4 @@
-"""The side-by-side benchmark: its harness, without any competitor. What it measures is not a matter of tests."""
+"""The side-by-side benchmark: its harness, without any competitor. Tests do not judge what it measures."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from data.fleet import write_fleet
 
 FORMS = {form.name: form for form in peers.forms()}
 
-# A peer that answers from a file, or wrongly; the real ones are programs just like it.
+# A peer that answers from a file, or wrongly; the real ones are programs like it.
 PROGRAM = """
 import json, shutil, sys
 from pathlib import Path
@@ -162,7 +162,7 @@ def test_the_first_pass_counts_only_where_it_is_the_only_one(budget_s: float, n_
 
 
 def test_our_own_process_answers(tmp_path: Path) -> None:
-    """Ours and `re` need nothing that is not installed with the tests: the whole way, on a small fleet."""
+    """Ours and `re` need nothing beyond the tests' own installation: the whole way, on a small fleet."""
     write_fleet(tmp_path / "fleet.parquet", 5_000)
     answers = {}
     for name in ("wayeb", "re"):

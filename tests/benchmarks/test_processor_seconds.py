@@ -1,4 +1,4 @@
-"""Processor seconds of a tree of processes: what a child uses is ours, while it lives and when it has ended."""
+"""Processor seconds of a tree of processes: a child's use counts as ours, while it lives and when it has ended."""
 
 from __future__ import annotations
 

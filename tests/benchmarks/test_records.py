@@ -1,4 +1,4 @@
-"""Records of experiments: written, read, drawn, reported, compared. What they measure is not a matter of tests."""
+"""Records of experiments: written, read, drawn, reported, compared. Tests do not judge what they measure."""
 
 from __future__ import annotations
 
@@ -213,7 +213,7 @@ def test_steps_are_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.startswith("  round 2 of 5, about 1000 s left, until ")
 
 
-def test_every_round_is_told_of_and_the_first_one_only_warms_up() -> None:
+def test_every_round_is_reported_and_the_first_one_only_warms_up() -> None:
     told, ran = list[tuple[int, int, str]](), list[str]()
     tasks = {"a": lambda: ran.append("a"), "b": lambda: ran.append("b")}
     seconds = repeat_in_turn(tasks, 2, begins=lambda *step: told.append(step))

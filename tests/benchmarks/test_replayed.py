@@ -1,4 +1,5 @@
-"""What a replayed stream's numbers are made of: timetables in rounds, the steady state, latency, the highest held."""
+"""What a replayed stream's numbers are made of: timetables in rounds, the steady state, latency, the highest held
+rate."""
 
 from __future__ import annotations
 

@@ -175,7 +175,7 @@ def test_since_until_and_lateness_reach_the_run(wayeb: Wayeb) -> None:
     assert (arriving["sorted_on_disk"], arriving["aside"]) == (False, {"late": 2})
 
 
-def test_a_state_folder_goes_on_where_it_ended(wayeb: Wayeb) -> None:
+def test_a_state_folder_continues_where_it_ended(wayeb: Wayeb) -> None:
     header, *rows = EVENTS.splitlines(keepends=True)
     for night, part in enumerate([rows[:2], rows[2:]]):
         Path("events.csv").write_text(header + "".join(part))

@@ -1,4 +1,4 @@
-"""What is printed takes no orders from data, and what is drawn on a terminal can be taken back whole."""
+"""Printed text takes no orders from data, and a picture on a terminal can be erased whole."""
 
 from __future__ import annotations
 

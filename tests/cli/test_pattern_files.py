@@ -27,7 +27,7 @@ def test_a_file_that_another_includes_is_read_with_that_one(tmp_path: Path) -> N
     assert names(find_files([tmp_path])) == ["a", "b", "stream"]
 
 
-def test_a_file_that_is_named_is_meant_whoever_includes_it(tmp_path: Path) -> None:
+def test_a_named_file_is_meant_even_if_another_includes_it(tmp_path: Path) -> None:
     lay_out(tmp_path, part=PATTERN, whole='include "part.sre"\n')
     assert names(find_whole_files([tmp_path / "part.sre", tmp_path])) == ["part", "whole"]
 

@@ -1,4 +1,4 @@
-"""What a file compiles to depends on its text alone: work is counted in steps, and no clock is asked."""
+"""A file's text alone decides what it compiles to: work is counted in steps, and no clock is asked."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ import numpy as np
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
-from tests.oracle import Arrived, Column, Event, Settings, Stretcher, Word
+from tests.oracle import Arrived, Column, Event, Settings, SpanFinder, Word
 from tests.strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes
 from wayeb_py.compiler.alphabet import Alphabet, build_alphabet
 from wayeb_py.compiler.automata.budget import Budget, OverBudgetError
@@ -53,8 +53,8 @@ def minterms_in(word: Word, alphabet: Alphabet, letters: list[m.Predicate]) -> l
     return found
 
 
-def stretches_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
-    """The stretches of a word that an automaton accepts, as the oracle writes them."""
+def spans_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
+    """The spans of a word that an automaton accepts, as the oracle writes them."""
     accepted = []
     for i in range(len(symbols) + 1):
         state, ends = 0, int(dfa.accepting[0]) << i
@@ -65,8 +65,8 @@ def stretches_accepted(dfa: Dfa, symbols: list[int]) -> tuple[int, ...]:
     return tuple(accepted)
 
 
-def stretches_reached(nfa: Nfa, symbols: list[int]) -> tuple[int, ...]:
-    """The same of a nondeterministic automaton."""
+def spans_reached(nfa: Nfa, symbols: list[int]) -> tuple[int, ...]:
+    """The same for a nondeterministic automaton."""
     accepted = []
     for i in range(len(symbols) + 1):
         states, ends = {0}, int(nfa.accepting[0]) << i
@@ -100,7 +100,8 @@ class Compiled:
 
 @contextmanager
 def over_budget_is_another_example() -> Iterator[None]:
-    """An automaton that grows too large is not judged: Hypothesis draws another, and fails where too many are such."""
+    """An automaton that grows too large is not judged: Hypothesis draws another, and fails where it draws too many
+    such."""
     try:
         yield
     except OverBudgetError:
@@ -109,18 +110,18 @@ def over_budget_is_another_example() -> Iterator[None]:
 
 @settings(max_examples=400 * N_EXAMPLES_FACTOR)
 @given(REGEXES, EVENT_LISTS)
-def test_automata_accept_the_stretches_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
+def test_automata_accept_the_spans_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
     compiled, word = Compiled(regex), word_of(events)
     symbols = minterms_in(word, compiled.alphabet, compiled.letters)
-    expected = Stretcher(word).stretches(regex)
+    expected = SpanFinder(word).spans(regex)
     with over_budget_is_another_example():
         nfa, dfa = compiled.nfa(), compiled.dfa()
-    assert stretches_reached(nfa, symbols) == expected
-    assert stretches_accepted(dfa, symbols) == expected
+    assert spans_reached(nfa, symbols) == expected
+    assert spans_accepted(dfa, symbols) == expected
     small = minimize(dfa)
-    assert stretches_accepted(small, symbols) == expected
+    assert spans_accepted(small, symbols) == expected
     joined, class_of = join_symbols(small)
-    assert stretches_accepted(joined, [int(class_of[symbol]) for symbol in symbols]) == expected
+    assert spans_accepted(joined, [int(class_of[symbol]) for symbol in symbols]) == expected
 
 
 @settings(max_examples=200 * N_EXAMPLES_FACTOR)
@@ -149,7 +150,7 @@ def test_tracked_starts_are_those_of_the_shortest_and_the_longest_match(
     compiled, word = Compiled(regex), word_of(events)
     with over_budget_is_another_example():
         tracker = track(minimize(compiled.dfa()), longest, known_age, Budget(2_000, 2_000_000))
-    ends = Stretcher(word).stretches(regex)
+    ends = SpanFinder(word).spans(regex)
     state, registers = 0, [-1] * tracker.n_registers
     for k, symbol in enumerate(minterms_in(word, compiled.alphabet, compiled.letters)):
         moves = tracker.move_lists[tracker.moves[state, symbol]]

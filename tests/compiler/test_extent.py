@@ -1,4 +1,4 @@
-"""A pattern that can never be detected is pointed out, and what the oracle detects never is."""
+"""The compiler points out a pattern that can never be detected, and never one that the oracle detects."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A pattern `for each` place gives exactly what one pattern for each place gives, however it is run."""
+"""A pattern `for each` place gives exactly what one pattern for each place gives, however it runs."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ FILES = sorted(BROKEN.glob("*.sre"))
 
 
 def messages(path: Path) -> str:
-    """Everything that a reader of the file is told."""
+    """Everything that a reader of the file is shown."""
     try:
         meaning = dsl.read(path)
     except (PatternError, LimitError) as error:

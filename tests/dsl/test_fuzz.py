@@ -57,7 +57,7 @@ PIECES = [*VALID.split(), *SIGNS, "\n", "\t", "\ufeff", "\x00", "\u2028"]
 
 
 def told(use: Callable[[str], object], text: str) -> Exception | None:
-    """The error that a user of a text is told; any other error is a failure of the test."""
+    """The error that the writer of a text sees; any other error is a failure of the test."""
     try:
         use(text)
     except (PatternError, LimitError, DataError) as error:

@@ -1,4 +1,4 @@
-"""Patterns as text: what is read again is what was stored, and nothing that is stored is ever run."""
+"""Patterns as text: reading gives what was stored, and nothing stored ever runs."""
 
 from __future__ import annotations
 

@@ -119,7 +119,7 @@ def test_units_are_converted_as_everywhere() -> None:
     assert letter_of(f"pattern X {pair} := (a.speed > b.speed)") == m.Compare(">", m.Of("a", SPEED), in_knots)
 
 
-def test_a_question_about_places_that_names_nobody_is_asked_of_both() -> None:
+def test_a_question_about_places_without_an_entity_is_asked_of_both() -> None:
     of_both = m.And((m.HoldsOf("a", m.Near(PORT, Fraction(5000))), m.HoldsOf("b", m.Near(PORT, Fraction(5000)))))
     assert letter_of(f"pattern X {PAIR} := (near(port, 5 km))") == of_both
     assert letter_of(f"pattern X {PAIR} := (not near(port, 5 km))") == m.Not(of_both)

@@ -57,7 +57,7 @@ def events(seed: int, n: int, keys: int, text: bool) -> pa.Table:
 
 
 def contents(recogniser: Recogniser) -> dict[str, Any]:
-    """All that a saved state says, in a form that does not depend on what makes no difference."""
+    """All that a saved state says, in a form that leaves out differences without meaning."""
     header, blobs = unpack_state(entity_state(recogniser.save()))
     arrays = arrays_of(blobs)
     entity, ts = arrays.pop("held_entity", np.zeros(0)), arrays.pop("held_ts", np.zeros(0))
@@ -179,7 +179,7 @@ def test_what_cannot_be_told_by_changes_is_kept_whole() -> None:
     many = pa.table({"id": np.arange(60), "ts": np.full(60, 5000), "v": np.full(60, 1)})
     held.feed(many)
     held.of().settle_changes()
-    assert held.age_out() is not None
+    assert held.evict() is not None
     assert held.of().save_changes() is None, "entities have other numbers"
 
 

@@ -1,4 +1,4 @@
-"""Cleaning: what cannot be true is missing and counted, whoever feeds the events and however they are cut."""
+"""Cleaning: values that cannot be true are missing and counted, whatever feeds the events and however they are cut."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Patterns `for each` place that look far, back in time or both ways, against formulas that are written by hand.
 
 Every pattern has a second definition below in plain numpy: letters are arrays over one vessel's events, a regex is the
-set of stretches of the word that it holds, as a matrix `holds[begin, end]`. Nothing of the product is in it, neither
+set of spans of the word that it holds, as a matrix `holds[begin, end]`. Nothing of the product is in it, neither
 the parser nor the distance. The oracle of the other tests shares the checked tree with the engine; this one would see
 a tree that is wrong.
 """
@@ -85,7 +85,7 @@ def held_s(holds: Bool, t: F64) -> F64:
     return seconds
 
 
-# Regexes: which stretches of the word, from one cut between events to another, are in the language.
+# Regexes: which spans of the word, from one cut between events to another, are in the language.
 
 
 def letter(holds: Bool) -> Bool:

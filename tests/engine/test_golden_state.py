@@ -1,4 +1,4 @@
-"""A state that an earlier release has saved is read, and goes on as it did then, or is refused with a message."""
+"""A state that an earlier release saved is read, and continues as it did then, or is refused with a message."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ STATES = sorted(FOLDER.glob("*.state"))
 
 
 @pytest.mark.parametrize("path", STATES, ids=lambda path: path.stem)
-def test_a_state_of_a_release_goes_on_as_it_did(path: Path) -> None:
+def test_a_state_of_a_release_continues_as_it_did(path: Path) -> None:
     expected = json.loads(path.with_suffix(".json").read_text())
     assert {row["pattern"] for row in expected["detections"]} == {"Rising", "Held", "Changed", "Long", "Moved", "Near"}
     assert go_on(path.read_bytes()) == expected

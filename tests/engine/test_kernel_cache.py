@@ -1,4 +1,4 @@
-"""Machine code is kept, and loaded, only where nobody else can have put it."""
+"""Machine code is kept, and loaded, only where no other user can have put it."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_folder_in_whose_place_others_can_put_another_is_not_used(shared: Path
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give folders away")
 @pytest.mark.parametrize("whose", ["wayeb_py-me", "."])
-def test_a_folder_of_somebody_else_is_not_used(shared: Path, whose: str) -> None:
+def test_a_folder_of_another_user_is_not_used(shared: Path, whose: str) -> None:
     (shared / "wayeb_py-me").mkdir(mode=0o700)
     os.chown(shared / whose, NOBODY, NOBODY)
     assert kernel_cache.kernel_source() is None

@@ -190,7 +190,7 @@ def test_patterns_that_mention_more_than_cells_allow_do_not_disturb_each_other(s
 
 @settings(max_examples=100 * N_EXAMPLES_FACTOR)
 @given(scenes(), st.data(), LIMITS)
-def test_a_restored_recogniser_goes_on_as_if_never_stopped(scene: Scene, data: st.DataObject, limits: Limits) -> None:
+def test_a_restored_recogniser_continues_as_if_never_stopped(scene: Scene, data: st.DataObject, limits: Limits) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
@@ -244,7 +244,7 @@ def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
     both = replace(scene, patterns=tuple(data.draw(st.permutations((*scene.patterns, *added)))))
     before, after = scene.job(), both.job()
     patterns, more = before.compile(), after.compile()
-    # A pattern that means the same as an older one goes on with the older one's state, whatever its name.
+    # A pattern that means the same as an older one continues with the older one's state, whatever its name.
     known = {pattern.fingerprint for pattern in patterns.compiled}
     assume(not any(p.fingerprint in known for p in more.compiled if p.name.startswith("Q")))
     recogniser = wayeb_py.Recogniser(patterns, order="sorted")
@@ -321,7 +321,7 @@ def rewritten(regex: m.Regex, dice: random.Random, mildly: bool) -> m.Regex:
     st.sampled_from((DEFAULT_LIMITS, SIMULATED, SIMULATED, Limits(dfa_states=0))),
     st.integers(0, 2**32),
 )
-def test_a_rewritten_pattern_goes_on_where_the_old_one_was(
+def test_a_rewritten_pattern_continues_where_the_old_one_was(
     scene: Scene, data: st.DataObject, limits: Limits, seed: int
 ) -> None:
     mildly = limits.dfa_states == 0  # without a minimal automaton nothing tells what an expression means

@@ -76,7 +76,7 @@ def test_the_end_of_an_input_that_never_began_has_the_columns_of_any_other() -> 
             (early.episodes(), after_nothing.episodes()),
         ):
             assert found.num_rows == 0
-            # Columns whose types nothing has told yet take those of the others.
+            # Columns without a known type take those of the others.
             assert pa.concat_tables([found, typed], promote_options="default").schema == typed.schema
             assert found.column_names == typed.column_names
 

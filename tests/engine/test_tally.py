@@ -1,4 +1,4 @@
-"""One record of counts: what is added up over tasks is what one process counts."""
+"""One record of counts: the sum over tasks is what one process counts."""
 
 from __future__ import annotations
 

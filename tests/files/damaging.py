@@ -107,7 +107,7 @@ def say_no_names_of_errors(text: str) -> None:
 
 
 def run(path: Path) -> str:
-    """What a run makes of the file."""
+    """The result of a run over the file."""
     recogniser = wayeb_py.Recogniser(PATTERNS, order="arrival")
     n_found = 0
     try:
@@ -124,7 +124,7 @@ def run(path: Path) -> str:
 
 
 def watch(path: Path, schema: pa.Schema) -> str:
-    """What a stream makes of it: twice, in other ranges."""
+    """The result of a stream over it: twice, in other ranges."""
     name_format, compression = told_by_name(path.name)
     assert name_format is not None
     file = EventFile(str(path), name_format, compression)
@@ -164,7 +164,7 @@ def main(seed: int, n_files: int) -> None:
             name = list(given)[number % len(given)]
             path = Path(folder) / name
             path.write_bytes(damage(given[name], dice))
-            print(seed, number, name, file=sys.stderr, flush=True)  # the last line tells which one it was
+            print(seed, number, name, file=sys.stderr, flush=True)  # the last line shows which one it was
             try:
                 counts[run(path)] += 1
                 counts[watch(path, schema)] += 1

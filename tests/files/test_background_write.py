@@ -1,4 +1,4 @@
-"""What is written behind the work is written whole, in order, or not at all; what fails there is told."""
+"""Writing behind the work is whole, in order, or not at all; its errors are reported."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ SEEDS = range(int(os.environ.get("WAYEB_DAMAGE_SEEDS", "2")))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_files_that_are_damaged_bit_by_bit_take_nobody_down(seed: int) -> None:
+def test_files_that_are_damaged_bit_by_bit_take_no_process_down(seed: int) -> None:
     script = Path(__file__).with_name("damaging.py")
     words = [sys.executable, str(script), str(seed), "420"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=300, check=False)

@@ -1,4 +1,4 @@
-"""What killed runs left behind goes with the next run, and nothing else does."""
+"""The next run removes what killed runs left behind, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PATTERN = "stream s { key id time ts in s attr v number }\npattern P := (v > 0)\
 
 
 def age(path: Path) -> None:
-    """Makes a file older than what may be about to be locked."""
+    """Makes a file too old to be about to be locked."""
     facts = path.stat()
     os.utime(path, (facts.st_atime - 2 * OLD_S, facts.st_mtime - 2 * OLD_S))
 
 
 def killed_while(statement: str, folder: Path) -> None:
-    """Runs a program until it says that it is there, and kills it."""
+    """Runs a program until it reports that it is there, and kills it."""
     code = f"import sys, time\n{statement}\nprint('there', flush=True)\ntime.sleep(600)\n"
     program = subprocess.Popen(
         [sys.executable, "-c", code], cwd=folder, stdout=subprocess.PIPE, env=os.environ | {"TMPDIR": str(folder)}
@@ -60,7 +60,7 @@ def test_a_killed_run_s_file_goes_with_the_next_run(tmp_path: Path) -> None:
     assert (tmp_path / "found.csv").exists()
 
 
-def test_what_somebody_writes_is_left_alone(tmp_path: Path) -> None:
+def test_what_another_process_writes_is_left_alone(tmp_path: Path) -> None:
     whole = WholeFile(tmp_path / "found.csv")
     whole.write(b"half")
     (unfinished,) = tmp_path.glob(".found.csv.*.tmp")

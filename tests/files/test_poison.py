@@ -1,4 +1,4 @@
-"""One bad file or row is one bad row: told, counted, and in nobody's way, whichever way it comes in."""
+"""One bad file or row is one bad row: reported, counted, and in no other's way, by every way in."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 
 
 def quieten(path: Path) -> None:
-    """As if nobody had written to it for a while."""
+    """As if its writer had been quiet for a while."""
     os.utime(path, (time.time() - 3600, time.time() - 3600), follow_symlinks=False)
 
 
@@ -141,7 +141,7 @@ def test_a_file_is_one_bad_row_of_a_folder(poison: PoisonFile, tmp_path: Path, m
     say_no_names_of_errors(render_aside(aside[0]).decode())
     times = [ts for block in whole for batch in block.batches for ts in batch.column("ts").to_pylist()]
     assert times == [1, 2]
-    # Whoever reads it again, after a restart and in other ranges, sees the same.
+    # Reading it again, after a restart and in other ranges, gives the same.
     again = _log(tmp_path, BEFORE)
     assert again.latest() == log.latest() == {"": end}
     cuts = sorted({0, 1, 2, end // 2, end - 1, end})

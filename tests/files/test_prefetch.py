@@ -1,4 +1,4 @@
-"""Reading ahead: in order, bounded, and stopped when nobody wants more."""
+"""Reading ahead: in order, bounded, and stopped when no more is wanted."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def test_what_fails_in_the_background_fails_in_front() -> None:
         next(taken)
 
 
-def test_reading_ahead_is_bounded_and_stops_when_nobody_wants_more() -> None:
+def test_reading_ahead_is_bounded_and_stops_when_no_more_is_wanted() -> None:
     made = []
 
     def items() -> Any:

@@ -1,4 +1,4 @@
-"""Files of every format become the same events, and what cannot be read is told and never lost."""
+"""Files of every format become the same events, and unreadable rows are reported and never lost."""
 
 from __future__ import annotations
 
@@ -259,7 +259,7 @@ def test_row_groups_outside_the_range_are_not_read(tmp_path: Path) -> None:
     content = bytearray(path.read_bytes())
     metadata = pq.read_metadata(path)
     start = min(metadata.row_group(0).column(i).dictionary_page_offset or 4 for i in range(5))
-    content[start : start + 40] = bytes(40)  # whoever reads the first row group now fails
+    content[start : start + 40] = bytes(40)  # any reader of the first row group fails from here on
     path.write_bytes(content)
     rows = read(path, since_s=Fraction(3, 1000))
     assert without_time(rows) == ROWS[3:]

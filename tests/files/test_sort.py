@@ -81,7 +81,7 @@ def test_all_batches_share_one_dictionary(monkeypatch: pytest.MonkeyPatch) -> No
     assert all(batch.column("id").dictionary.equals(first) for batch in result)
 
 
-def test_nothing_is_left_on_disk_even_if_nobody_takes_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_left_on_disk_even_if_the_rest_is_not_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     monkeypatch.setattr(sort, "MERGED_ROWS", 10)
     events = sort_events(make_batches(5, 1000, SCHEMA), SCHEMA, "ts", run_bytes=1000, spilled_rows=4)

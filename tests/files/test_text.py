@@ -1,4 +1,4 @@
-"""CSV and NDJSON become events line by line: faults cost a value or a line, and are told by its number."""
+"""CSV and NDJSON become events line by line: a fault costs a value or a line, and its message names the line."""
 
 from __future__ import annotations
 

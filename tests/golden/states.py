@@ -1,6 +1,6 @@
 """Writes a state as this release saves it, once a release: `python tests/golden/states.py`.
 
-`NAME.state` is what a recogniser has saved after half of the events, `NAME.json` what one that goes on from it
+`NAME.state` is what a recogniser saved after half of the events, `NAME.json` what a recogniser that continues from it
 finds in the other half. A release's files are never written again: they stand for the states that its users have.
 """
 

@@ -1,7 +1,7 @@
 """Every file of the libraries over every real data set, through the converters: checked against formulas and loops.
 
-The formulas are numpy and Python over the events in order, and know neither automata nor our geometry. What no formula
-is written for is listed, so that a new pattern is not forgotten.
+The formulas are numpy and Python over the events in order, and know neither automata nor our geometry. Patterns without
+a formula are listed, so that a new pattern is not forgotten.
 """
 
 from __future__ import annotations
@@ -273,7 +273,7 @@ def maritime(words: Words, ports: list[tuple[float, float]]) -> dict[str, Callab
     }
 
 
-# Asked of places that are not about, or of vessels that are not there: none is found (and shown to be so below).
+# They ask for places or vessels that are not there: none is found (and shown to be so below).
 NOTHING = {
     "CarefulAnchored", "ProtectedArea", "CarefulProtectedArea", "EnteringProtectedArea", "LeavingProtectedArea",
     "SpeedingInZone", "StoppedOverCable", "Trawling", "CarefulTrawling", "FishingInProtectedArea",

@@ -17,6 +17,7 @@ from tests.oracle_several import PairEvent, bearing, move_on, pairs_of, words_of
 from tests.pairs.scenes import Scene, arrays_of, scenes
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.pairs import geometry_kernels as geometry
+from wayeb_py.pairs.meetings import points_of
 
 F64 = npt.NDArray[np.float64]
 Two = tuple[float, float]
@@ -41,7 +42,8 @@ def steered(a: Two, a_moves: Two, b: Two, b_moves: Two, *, kept: bool = False) -
     steering = []
     for place, moves in ((a, a_moves), (b, b_moves)):
         row = np.empty((1, 6))
-        geometry.steer(*map(column, place), *map(column, moves), row)
+        lon, lat = map(column, place)
+        geometry.steer(lon, points_of(lon, lat), *map(column, moves), row)
         unknown = np.full((1, 6), np.nan)
         steering += [unknown, row] if kept else [row, unknown]
     out = [np.empty(1), np.empty(1), np.empty(1)]

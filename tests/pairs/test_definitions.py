@@ -67,7 +67,7 @@ def test_the_order_is_time_stream_key_arrival() -> None:
 # Pairs.
 
 
-def test_a_word_goes_on_while_every_event_is_one_of_the_pair() -> None:
+def test_a_word_lasts_while_every_event_is_one_of_the_pair() -> None:
     events = [sent(0, 1), sent(1, 2, 500), sent(2, 1), sent(3, 2, 5_000), sent(4, 2, 500), sent(5, 1)]
     assert seqs(events) == {(1, 2): [[1, 2], [4, 5]]}
 
@@ -166,7 +166,7 @@ def test_silence() -> None:
     regex = letter("x", ">", 5)
     found = silences(regex, None, Fraction(60), [seen], Fraction(1_000))
     assert [(int(one.ts), one.seq, int(one.decided_ts)) for one in found] == [(10, 1, 70), (200, 4, 260)]
-    # What ends with the data or later nobody knows.
+    # A silence that ends with the data or later is not decided.
     assert [one.ts for one in silences(regex, None, Fraction(60), [seen], Fraction(260))] == [10]
     # A message at the very end of the silence breaks it.
     assert silences(regex, None, Fraction(61), [seen], Fraction(100)) == []

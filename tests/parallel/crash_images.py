@@ -15,7 +15,7 @@ import pytest
 
 
 class Recorder:
-    """Notes what is on the disk while the patch is in place."""
+    """Notes what reaches the disk while the patch is in place."""
 
     def __init__(self, patch: pytest.MonkeyPatch) -> None:
         self._files: dict[int, tuple[int, int]] = {}  # by inode: bytes, time of the last change
@@ -38,7 +38,7 @@ class Recorder:
             self._files[facts.st_ino] = facts.st_size, facts.st_mtime_ns
 
     def image(self, folder: Path, target: Path, names_stay: bool) -> None:
-        """What is left of a folder, whose own name is known to be on the disk."""
+        """The remains of a folder, whose own name is known to be on the disk."""
         target.mkdir(parents=True)
         synced = self._folders.get(folder.stat().st_ino, {})
         for entry in os.scandir(folder):

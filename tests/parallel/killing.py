@@ -1,4 +1,4 @@
-"""Streams in processes of their own, to be killed: who is who among their processes, and what is found in the end.
+"""Streams in processes of their own, to be killed: the roles of their processes, and their detections in the end.
 
 `wayeb stream` (Python: plans, writes)  ──▶ a JVM ──▶ planner (Python: where a batch ends, what may go)
                                                  └──▶ daemon ──▶ workers (Python: read and recognise)
@@ -20,9 +20,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 import wayeb_py
+from tests.parallel.car_events import PATTERNS
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import FOLDER
@@ -32,37 +32,6 @@ from wayeb_py.parallel.wire.detection_id import with_ids
 
 ROOT = Path(__file__).parents[2]
 _NOTHING: Mapping[str, str] = MappingProxyType({})
-PATTERNS = """stream cars {
-    key  id
-    time ts in s
-    lateness 5 s
-}
-pattern Fast  := (v > 50){2,}
-pattern Swing := (v > 50) ; (v < 40) ; (v > 50)  emit v, k
-"""
-
-
-def make_events(n_events: int, seed: int = 5, n_cars: int = 20) -> pa.Table:
-    """Events of cars, some of them late, some without a time."""
-    dice = np.random.default_rng(seed)
-    return pa.table(
-        {
-            "id": [f"car-{car}" for car in dice.integers(0, n_cars, n_events)],
-            "ts": pa.array(np.arange(n_events) - dice.integers(0, 9, n_events), mask=dice.random(n_events) < 0.01),
-            "v": dice.integers(0, 100, n_events).astype(np.float32),
-            "k": pa.array(dice.choice(["a", "b"], n_events)),
-        }
-    )
-
-
-def add_file(events: pa.Table, folder: Path, name: str) -> None:
-    """Adds a file of events to each of two partitions by entity, as a careful writer does."""
-    part = np.array([int(car.rpartition("-")[2]) % 2 for car in events["id"].to_pylist()])
-    for number in range(2):
-        target = folder / f"part={number}" / f"{name}.parquet"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(events.filter(pa.array(part == number)), target.with_suffix(".tmp"))
-        target.with_suffix(".tmp").rename(target)
 
 
 class BatchRun:
@@ -75,7 +44,7 @@ class BatchRun:
         self.n_rows = events.num_rows
 
     def differs(self, found: pa.Table) -> str | None:
-        """In what a stream's detections are others than these; None if each is there once."""
+        """How a stream's detections differ from these; None if each is there once."""
         mine, its = (Counter(map(_plain, table.to_pylist())) for table in (self.found, found))
         if mine == its:
             return None
@@ -88,7 +57,7 @@ class BatchRun:
         )
 
     def counts_differ(self, checkpoint: Path) -> str | None:
-        """In what the stream's totals are others than these."""
+        """How the stream's totals differ from these."""
         totals: Totals = load_totals(checkpoint / FOLDER)
         counts = self.counts
         names = dict(zip(*np.unique(self.found["pattern"].to_pylist(), return_counts=True), strict=True))
@@ -117,12 +86,12 @@ class Traps:
         return {"WAYEB_FAILPOINTS": str(self.folder)}
 
     def lay(self, *names: str) -> None:
-        """Whoever comes there first is killed."""
+        """The first process that comes there is killed."""
         for name in names:
             failpoints.lay(self.folder, name)
 
     def hold(self, name: str) -> None:
-        """Whoever comes there first stays until it is released."""
+        """The first process that comes there stays until it is released."""
         failpoints.lay(self.folder, name, failpoints.HOLD)
 
     def caught(self, name: str) -> int | None:
@@ -131,7 +100,7 @@ class Traps:
         return int(found[0].rpartition("@")[2]) if found else None
 
     def release(self) -> None:
-        """Takes up every trap; whoever is held goes on."""
+        """Takes up every trap; held processes continue."""
         for path in self.folder.iterdir():
             path.unlink()
 
@@ -146,7 +115,7 @@ class Streaming:
         sre.write_text(PATTERNS)
         command = [sys.executable, "-m", "wayeb_py.cli", "stream", str(sre), "--checkpoint", str(folder / "checkpoint")]
         command += ["--out", out or str(folder / "out"), "--log", "json", *options]
-        scratch = folder / "scratch"  # what a killed Spark leaves about
+        scratch = folder / "scratch"  # left behind by a killed Spark
         scratch.mkdir(exist_ok=True)
         more = {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "WAYEB_SPARK_QUICK": "1"}
         with open(folder / "found.ndjson", "ab") as found, open(self.log, "ab") as said:
@@ -193,7 +162,7 @@ def write_settings(folder: Path) -> dict[str, str]:
         "spark.executor.memory": "512m",
         "spark.executor.extraJavaOptions": quick,
         "spark.python.daemon.module": "wayeb_py.parallel.spark.worker_daemon",
-        "spark.shuffle.io.retryWait": "200ms",  # nobody comes back who was killed
+        "spark.shuffle.io.retryWait": "200ms",  # no killed process comes back
         "spark.locality.wait": "0s",
     }
     (folder / "spark-defaults.conf").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
@@ -210,7 +179,7 @@ def streaming(*arguments: Any, **options: Any) -> Iterator[Streaming]:
         stream.close()
 
 
-# Processes, as Linux tells of them.
+# Processes, as Linux lists them.
 
 
 def parent(pid: int) -> int:
@@ -259,7 +228,7 @@ def ancestor(pid: int, word: str) -> int:
 
 
 def kill(pids: Iterable[int]) -> None:
-    """SIGKILL; whoever is gone already is gone."""
+    """SIGKILL; a process that is gone already is fine."""
     for pid in pids:
         try:
             os.kill(pid, signal.SIGKILL)

@@ -1,9 +1,9 @@
 """Spark's loop of micro-batches in this process, with the files that it writes: enough of a session for `stream`.
 
-So a stream is driven as a whole, its checkpoint damaged or its power cut at any place, in milliseconds. What is done
-here follows `MicroBatchExecution`: offsets before a batch, the source's commit of the batch before, the batch, its
-commit; files appear by renaming, with Hadoop's checksums beside them, and nothing is ever forced to the disk. Where
-Spark cannot read one of its files it fails, and so does this. `stream/test_on_spark.py` has Spark itself.
+So a stream is driven as a whole, its checkpoint damaged or its power cut at any place, in milliseconds. It follows
+`MicroBatchExecution`: offsets before a batch, the source's commit of the batch before, the batch, its commit; files
+appear by renaming, with Hadoop's checksums beside them, and nothing is ever forced to the disk. Where Spark cannot read
+one of its files it fails, and so does this. `stream/test_on_spark.py` has Spark itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wayeb_py.parallel.wire.parcel import SCHEMA
 
 
 class SmallSpark:
-    """Passes for a session; only streams that read everything that is there now can be run."""
+    """Stands for a session; it can run only streams that read everything that is there."""
 
     def __init__(self) -> None:
         self.conf = SimpleNamespace(set=lambda name, value: None)
@@ -156,7 +156,7 @@ def _put(path: Path, text: str) -> None:
 
 
 def _get(path: Path) -> str:
-    """A file's text; like Hadoop's, checksums that cannot be read at all are passed over."""
+    """A file's text; like Hadoop, it ignores checksums that cannot be read at all."""
     content = path.read_bytes()
     sums = _crc(path).read_bytes() if _crc(path).exists() else b""
     if sums.startswith(b"crc\0") and len(sums) >= 8:

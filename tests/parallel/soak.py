@@ -1,14 +1,14 @@
-"""Kills the processes of a stream at random for as long as it is told to, restarts them, and compares with a batch run.
+"""Kills the processes of a stream at random for a given time, restarts them, and compares with a batch run.
 
     wayeb replay ──▶ a folder or a topic ──▶ wayeb stream, on a master and two workers or in one JVM ──▶ Parquet
                      SIGKILL at random times: driver, its JVM, its planner, executors, daemons, Python workers ──┘
 
     make soak SOAK_S=3600        python -m tests.parallel.soak --seconds 3600 --source kafka --scheme partition --seed 7
 
-A stream that has ended is started again at once, as a supervisor would. When the time is over what is left is read in
+A stream that has ended is started again at once, as a supervisor would. When the time is over the rest is read in
 peace. It ends with 0 if every detection of the batch run is in the output once, and the counters say the same.
 
-`tests/parallel/recovery/test_kills.py` kills at named places; this is for the places that nobody thought of.
+`tests/parallel/recovery/test_kills.py` kills at named places; this is for the unforeseen places.
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from tests.parallel.car_events import make_events
 from tests.parallel.killing import (
     ROOT,
     BatchRun,
@@ -41,7 +42,6 @@ from tests.parallel.killing import (
     descendants,
     is_alive,
     kill,
-    make_events,
     write_settings,
 )
 from tests.parallel.spark_cluster import Cluster, running_cluster
@@ -50,7 +50,7 @@ from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import load_totals
 
 EVENTS_PER_S = 200
-WITHOUT_A_BATCH = 5  # starts in succession that took no batch although nobody was killed: it cannot go on
+WITHOUT_A_BATCH = 5  # starts in succession that took no batch although no process was killed: it cannot continue
 MARK = "WAYEB_SOAK"  # in the environment of everything that is started here
 
 # How often each is chosen, if there is one.
@@ -71,7 +71,7 @@ class Soak:
     n_ended: int = 0  # of those a driver outlived its JVM, its planner, or more of its tasks than it may lose
     stream: Streaming | None = None
     _seen: int = -1  # batches at the start
-    _hit: bool = False  # whether anybody was killed since
+    _hit: bool = False  # whether a process was killed since
     _in_vain: int = 0
     _began_s: float = field(default_factory=time.monotonic)
 
@@ -98,7 +98,7 @@ class Soak:
             self.tell(f"killed {kind} {pid}, {self.batches() + 1} batches are through")
 
     def finish(self, *options: str) -> int:
-        """Lets the last one end, then reads what is left; the exit code of that."""
+        """Lets the last one end, then reads the rest; returns the exit code of that."""
         if self.stream is not None and self.stream.process.poll() is None:
             self.stream.process.send_signal(signal.SIGTERM)
             self.stream.end()
@@ -182,7 +182,7 @@ def main() -> None:
 
 
 def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_cluster: bool) -> str | None:
-    """What is wrong in the end; None if nothing is."""
+    """The fault in the end; None if there is none."""
     made = make_events(int(seconds * EVENTS_PER_S), seed, n_cars=300)
     events: pa.Table = made.filter(pc.is_valid(made["ts"]))  # a replay sends nothing without a time
     pq.write_table(events, folder / "events.parquet")
@@ -233,7 +233,7 @@ def _feed(folder: Path, where: str, speed: float) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def cleared_away(folder: Path) -> Iterator[None]:
-    """Ends whatever was started in the context and is still there, after it had some time to end by itself."""
+    """Ends every process that was started in the context and is still there, after some time to end by itself."""
     try:
         yield
     finally:

@@ -62,7 +62,7 @@ def _started(folder: Path, name: str, words: list[str], host: str) -> Iterator[s
 
 
 def _told(log: Path, pattern: str, process: subprocess.Popen[bytes]) -> str:
-    """What a process says in its log, as soon as it does."""
+    """A line of a process's log, as soon as it appears."""
 
     def said() -> str:
         return log.read_text(errors="replace")

@@ -1,4 +1,4 @@
-"""A folder that is watched, for tests: files of each kind in it, and what its log gives of them."""
+"""A watched folder, for tests: files of each kind in it, and what its log gives of them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of what providers send, converted."""
+"""Tests of providers' files, converted."""

@@ -88,7 +88,7 @@ convert(sys.argv[4:], sys.argv[3], Path(sys.argv[1]), partitions=3, on_progress=
 
 
 @pytest.mark.parametrize("steps", [0, 2, 3, 6, 7])
-def test_a_killed_conversion_goes_on_to_the_same_result(steps: int, days: list[Path], tmp_path: Path) -> None:
+def test_a_killed_conversion_resumes_to_the_same_result(steps: int, days: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "out"
     arguments = [sys.executable, "-c", KILLED, str(out), str(steps), "noaa", *map(str, days)]
     assert subprocess.run(arguments, cwd=ROOT).returncode == 9
@@ -101,18 +101,18 @@ def test_a_killed_conversion_goes_on_to_the_same_result(steps: int, days: list[P
     assert (out / "_aside.ndjson").read_text() == (tmp_path / "whole/_aside.ndjson").read_text()
 
 
-def test_a_conversion_killed_inside_a_long_file_goes_on_inside_it(tmp_path: Path) -> None:
+def test_a_conversion_killed_inside_a_long_file_resumes_inside_it(tmp_path: Path) -> None:
     rows = [
         f"{i % 7},2020-06-30T00:{i // 60 % 60:02}:{i % 60:02},48.5,-4.5,{i}.5,0,0,A VESSEL OF SOME NAME,30,0"
         for i in range(140_000)
     ]
     (tmp_path / "long.csv").write_text(HEADER + "\n".join(rows) + "\n")
     out = tmp_path / "out"
-    program = "from wayeb_py.providers import convert as module\nmodule.STRETCH_BYTES = 1\n" + KILLED
+    program = "from wayeb_py.providers import convert as module\nmodule.PART_BYTES = 1\n" + KILLED
     arguments = [sys.executable, "-c", program, str(out), "1", "noaa", str(tmp_path / "long.csv")]
     assert subprocess.run(arguments, cwd=ROOT).returncode == 9
-    stretches = [path.name for path in (out / "_unfinished").glob("?????-?????")]
-    assert sorted(stretches) == ["00000-00000", "00000-00001"]
+    split = [path.name for path in (out / "_unfinished").glob("?????-?????")]
+    assert sorted(split) == ["00000-00000", "00000-00001"]
     assert not (out / "_unfinished/00000.split").exists()
     done = convert([tmp_path / "long.csv"], "noaa", out, partitions=3)
     convert([tmp_path / "long.csv"], "noaa", tmp_path / "whole", partitions=3)
@@ -147,7 +147,7 @@ def test_too_many_bad_rows_stop_a_conversion(tmp_path: Path) -> None:
         convert([tmp_path / "bad.csv"], "noaa", tmp_path / "out", max_bad=BadLimit(5, 0.0))
 
 
-def test_a_file_most_of_whose_rows_are_bad_is_not_converted_unless_somebody_insists(tmp_path: Path) -> None:
+def test_a_file_most_of_whose_rows_are_bad_is_not_converted_unless_the_user_insists(tmp_path: Path) -> None:
     from wayeb_py.files.output.set_aside import BadLimit
 
     good, bad = "366000001,2020-06-30T00:00:00,1,1,1,1,1,,30,0\n", ",2020-06-30T00:00:00,1,1,1,1,1,,30,0\n"

@@ -1,4 +1,4 @@
-"""Readers by name: what a provider calls things becomes what they are called here, and faults are counted."""
+"""Readers by name: a provider's names become ours, and faults are counted."""
 
 from __future__ import annotations
 
@@ -199,7 +199,7 @@ def test_text_times_in_parquet_are_times(tmp_path: Path, provider: str, type_: p
     assert [row.reason for row in aside] == ["the time cannot be read"]
 
 
-def test_a_table_whose_key_nobody_knows_says_what_to_write(tmp_path: Path) -> None:
+def test_a_table_with_an_unknown_key_says_what_to_write(tmp_path: Path) -> None:
     path = written(tmp_path, "plain.csv", "Time,Boat\n2016-01-12,7\n")
     with pytest.raises(DataError, match="which column is the key") as caught:
         read(path, "csv")

@@ -1,4 +1,4 @@
-"""Where a run is done: in this process or on Spark, by what is configured and how much there is to read."""
+"""Where a run happens: in this process or on Spark, by the configuration and the size of the input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is given for one run: other files of places, some of the patterns, those that the events have columns for."""
+"""The settings of one run: other files of places, some of the patterns, those that the events have columns for."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_the_geography_is_a_setting(wayeb: Wayeb) -> None:
     assert wayeb(*RUN, "--pattern", "Near").code == 0
     assert found() == []
     assert wayeb(*RUN, "--pattern", "Near", "--places", "port=mine.csv").code == 0
-    assert found() == [("Near", 1, 0)]  # relative to who runs it, outside the library's folder, and no --outside
+    assert found() == [("Near", 1, 0)]  # relative to the caller, outside the library's folder, and no --outside
     ended = wayeb(*RUN, "--pattern", "Near", "Stormy", "--places", "port=mine.csv", "gale=my_gale.csv", "--json")
     assert sorted(found()) == [("Near", 1, 0), ("Stormy", 1, 0), ("Stormy", 1, 1)]
     assert json.loads(ended.out)["detections"] == {"Near": 1, "Stormy": 2}

@@ -1,4 +1,4 @@
-"""Runs that go on from night to night find what one run finds: nothing lost, nothing twice."""
+"""Runs that continue from night to night find what one run finds: nothing lost, nothing twice."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_nights_that_are_run_again_change_nothing(tmp_path: Path, lateness: int 
     lines = "" if lateness is None else f" lateness {lateness} s\n"
     patterns = wayeb_py.compile(LAST % lines + "pattern Q := (x > 0) ; (x > 1) ; (x > 0)\n")
     times = [i // 3 + (chance.randint(-3, 3) if lateness else 0) for i in range(60)]
-    # No two events are equal: those could not be told from repeated ones.
+    # No two events are equal: they would look like repeated ones.
     rows: list[tuple[int, int, float | None]] = [
         (chance.randint(0, 2), time, chance.randint(0, 2) + i / 1000) for i, time in enumerate(times)
     ]

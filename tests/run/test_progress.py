@@ -42,7 +42,7 @@ def test_the_summary_tells_everything_that_was_not_as_usual() -> None:
     )
 
 
-def test_progress_has_events_and_only_if_somebody_looks() -> None:
+def test_progress_has_events_and_only_if_it_is_shown() -> None:
     with shown(visible=False) as nobody:
         assert nobody is None
     screen = io.StringIO()

@@ -299,7 +299,7 @@ def test_a_limit_is_a_number_or_a_share(limit: BadLimit, n_bad: int, n_rows: int
         (BadLimit.parse("1"), 2, 3, False),
     ],
 )
-def test_at_the_end_half_of_all_rows_is_too_many_unless_somebody_said_otherwise(
+def test_at_the_end_half_of_all_rows_is_too_many_unless_the_user_said_otherwise(
     limit: BadLimit, n_bad: int, n_rows: int, allowed: bool
 ) -> None:
     assert limit.allows_at_end(n_bad, n_rows) is allowed

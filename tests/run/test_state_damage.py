@@ -1,4 +1,4 @@
-"""A saved state that is damaged, or made up, ends in a message: no crash, no wrong answer, nobody's files replaced."""
+"""A saved state that is damaged, or forged, ends in a message: no crash, no wrong answer, no file replaced."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ EXTREMES = (-(2**31), -2, -1, 2, 3, 5, 255, 1_000, 60_000, 2**31 - 1)
 
 
 def changed(array: np.ndarray[Any, Any], chance: random.Random) -> np.ndarray[Any, Any] | None:
-    """The array in a way that nobody saved it."""
+    """The array in a form in which no release saved it."""
     match chance.randrange(6):
         case 0:
             return None
@@ -92,7 +92,7 @@ def changed(array: np.ndarray[Any, Any], chance: random.Random) -> np.ndarray[An
 
 
 @pytest.mark.parametrize(("limits", "own_input"), [(DEFAULT_LIMITS, True), (Limits(table_states=0), False)])
-def test_a_state_that_somebody_made_up_is_refused_or_harmless(folder: Path, limits: Limits, own_input: bool) -> None:
+def test_a_forged_state_is_refused_or_harmless(folder: Path, limits: Limits, own_input: bool) -> None:
     patterns = wayeb_py.compile(folder / "p.sre", limits=limits)
     first = wayeb_py.Recogniser(patterns, episodes=True, own_input=own_input)
     first.feed(events(200, 1))

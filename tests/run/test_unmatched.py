@@ -1,4 +1,4 @@
-"""A run tells afterwards what its events do not have, and `check` what is wrong with the files of places."""
+"""A run reports afterwards what its events do not have, and `check` what is wrong with the files of places."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ def test_check_tells_what_is_wrong_with_a_file_of_places(case: str, folder: Path
     assert [fault["severity"] for fault in json.loads(as_json.stdout)] == ["error"]
 
 
-def test_a_file_that_nobody_asks_for_is_a_warning(folder: Path) -> None:
+def test_a_file_that_no_pattern_asks_for_is_a_warning(folder: Path) -> None:
     (folder / "ports.csv").unlink()
     (folder / "a.sre").write_text(f"{STREAM}pattern P := (speed > 1)\n")
     told = CliRunner().invoke(app, ["check", str(folder / "a.sre")])

@@ -166,7 +166,7 @@ class Found:
 
 
 def run(world: World, patterns: Patterns, dice: random.Random, *, saves: bool) -> Found:
-    """Feeds the streams in some interleaving and some cuts, going on from a saved state now and then."""
+    """Feeds the streams in some interleaving and some cuts, continuing from a saved state now and then."""
     recogniser = wayeb_py.Recogniser(patterns, order=world.orders)
     names = [name for name in SCHEMAS if name in patterns.by_stream]
     for name in names:

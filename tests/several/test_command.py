@@ -1,4 +1,5 @@
-"""`wayeb run` over a file with several streams: whose paths are whose, and what is said where that is not clear."""
+"""`wayeb run` over a file with several streams: which path belongs to which, and the messages where that is not
+clear."""
 
 from __future__ import annotations
 

@@ -211,7 +211,7 @@ def test_only_events_of_a_range_are_read_of_every_stream(tmp_path: Path) -> None
     assert summary.detections == {"V": 4, "R": 4}
 
 
-def test_what_no_event_satisfies_is_told_of_every_stream(tmp_path: Path) -> None:
+def test_what_no_event_satisfies_is_reported_for_every_stream(tmp_path: Path) -> None:
     text = (
         VESSELS + RADAR + "pattern V on vessels := (x > 100)\npattern R on radar := (x > 200)\n"
         "pattern P on vessels := (x > 0)\npattern T on vessels := (detected(P)) ; (x > 300)\n"

@@ -104,16 +104,16 @@ def joined(generated: Iterator[Generated]) -> tuple[pa.Table, pa.Table]:
 
 
 def missed(detections: pa.Table, occurrences: pa.Table) -> list[dict[str, object]]:
-    """The occurrences in whose time the pattern is not detected for the entity (and the place, if there is one)."""
-    found: dict[tuple[object, object, object], list[object]] = {}
-    for row in detections.select(["pattern", "place", "entity", "ts"]).to_pylist():
-        found.setdefault((row["pattern"], row["place"], row["entity"]), []).append(row["ts"])
+    """The occurrences in whose time the pattern is not detected for the entity, and the place or the other, if any."""
+    found: dict[tuple[object, ...], list[object]] = {}
+    for row in detections.to_pylist():
+        found.setdefault((row["pattern"], row["place"], row["entity"], row.get("other")), []).append(row["ts"])
     return [
         row
         for row in occurrences.to_pylist()
         if not any(
             row["start_ts"] <= ts <= row["end_ts"]
-            for ts in found.get((row["pattern"], row["place"] or None, row["entity"]), [])
+            for ts in found.get((row["pattern"], row["place"] or None, row["entity"], row["other"]), [])
         )
     ]
 
@@ -245,11 +245,11 @@ def test_every_pattern_of_the_libraries_occurs_and_each_occurrence_is_detected(
 STRICTER = {
     "fleet": (
         "QuickParkedMovingSwing", "QuickIdleParkedSwing", "QuickSpeedSwing", "CarefulMovingWithZeroSpeed",
-        "CarefulMovingWithBadSignal", "CarefulDangerousDriving", "CarefulRefuelOpportunity",
+        "CarefulMovingWithBadSignal", "CarefulDangerousDriving", "CarefulRefuelOpportunity", "CarefulBunching",
     ),
     "maritime": (
         "CarefulDrifting", "CarefulTrawling", "CarefulAnchored", "CarefulLoitering", "CarefulProtectedArea",
-        "CarefulHighSpeedNearCoast",
+        "CarefulHighSpeedNearCoast", "CarefulRendezvous", "CarefulCollisionCourse", "CarefulCloseQuarters",
     ),
 }  # fmt: skip
 
@@ -296,8 +296,8 @@ def test_every_kind_of_lie_and_of_occurrence_is_in_the_samples() -> None:
 @pytest.mark.parametrize(
     ("sample", "schema", "generated"),
     [
-        (SAMPLE, maritime_traffic.SCHEMA, lambda: maritime_traffic.generate_maritime(16_000, 36, 3)),
-        (FLEET_SAMPLE, fleet_traffic.SCHEMA, lambda: fleet_traffic.generate_fleet(12_000, 36, 3)),
+        (SAMPLE, maritime_traffic.SCHEMA, lambda: maritime_traffic.generate_maritime(25_000, 50, 9)),
+        (FLEET_SAMPLE, fleet_traffic.SCHEMA, lambda: fleet_traffic.generate_fleet(14_000, 36, 1)),
     ],
     ids=["maritime", "fleet"],
 )

@@ -1,4 +1,4 @@
-"""Files of background knowledge: every format gives the same places, and what is wrong is told with its place."""
+"""Files of background knowledge: every format gives the same places, and a message about a fault names its place."""
 
 from __future__ import annotations
 

@@ -201,7 +201,7 @@ place = st.tuples(lon_anywhere, lat_anywhere)
 
 @st.composite
 def lines(draw: st.DrawFn) -> Any:
-    """A line somewhere on the earth, of short or very long edges; it may go on beyond 180."""
+    """A line somewhere on the earth, of short or very long edges; it may continue beyond 180."""
     lon, lat = draw(place)
     size = draw(st.sampled_from([0.001, 0.1, 3.0, 60.0]))
     steps = draw(st.lists(st.tuples(st.floats(-1, 1), st.floats(-1, 1)), min_size=1, max_size=3))

@@ -222,7 +222,7 @@ def test_reloaded_knowledge_counts_from_the_next_event_on_and_state_is_kept(fold
     second = wayeb_py.Recogniser(reloaded, order="sorted", saved=first.save())
     later = track([5, 5, -1], [5, 5, 0]).set_column(1, "ts", pa.array([3, 4, 5]))
     assert second.feed(later).to_arrow().select(["seq", "start_seq"]).to_pylist() == [{"seq": 4, "start_seq": 3}]
-    # The other way round: what was near before the reload goes on to count.
+    # The other way round: what was near before the reload still counts.
     (folder / "ports.csv").write_text("name,lon,lat\nFar,50,50\n")
     third = wayeb_py.Recogniser(reloaded.reload_knowledge(), order="sorted", saved=second.save())
     assert third.feed(track([50], [50]).set_column(1, "ts", pa.array([6]))).to_arrow().num_rows == 0

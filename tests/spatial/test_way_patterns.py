@@ -119,7 +119,7 @@ def test_the_way_is_what_the_definition_says_however_the_events_are_cut(
     assert sorted(found) == sorted(by_hand(events, times))
 
 
-def test_a_pattern_that_asks_for_nothing_but_the_way_goes_on_from_a_saved_state(patterns: wayeb_py.Patterns) -> None:
+def test_a_pattern_that_asks_for_nothing_but_the_way_continues_from_a_saved_state(patterns: wayeb_py.Patterns) -> None:
     events = [{"id": 1, "gap": 1, "lon": lon, "lat": 1.0} for lon in (-4.0, 4.0, -4.0)]
     table, times = table_of(events)
     crossing = patterns.select(["Over"])

@@ -49,7 +49,7 @@ def crossed_area(begin: Position, end: Position, areas: Sequence[Any]) -> bool:
 
 
 def crossed_line(begin: Position, end: Position, lines: Sequence[Any]) -> bool:
-    """Whether the way, without its begin, has a point in common with an edge."""
+    """Whether the way, without its beginning, has a point in common with an edge."""
     for way in turns(unrolled(begin, end)):
         for line in lines:
             for part in shapely.get_parts(line):

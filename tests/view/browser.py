@@ -51,7 +51,7 @@ class Browser:
         return [entry["message"] for entry in self._log("browser") if entry["source"] != "rendering"]
 
     def requests(self) -> list[str]:
-        """The addresses that the page asked for and was not kept from asking by its own policy."""
+        """The addresses that the page asked for and that its own policy let through."""
         messages = [json.loads(entry["message"])["message"] for entry in self._log("performance")]
         sent = {
             message["params"]["requestId"]: message["params"]["request"]["url"]

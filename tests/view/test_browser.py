@@ -1,4 +1,5 @@
-"""The map page in a real browser: it draws, filters and zooms, complains of nothing, and asks nobody for anything."""
+"""The map page in a real browser: it draws, filters and zooms, complains of nothing, and asks for nothing on the
+network."""
 
 from __future__ import annotations
 

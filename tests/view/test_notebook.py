@@ -1,4 +1,5 @@
-"""The library as an analyst uses it in a notebook: what it shows, takes, and says where something is not taken."""
+"""The library as an analyst uses it in a notebook: what it shows and accepts, and its messages about what it does
+not."""
 
 from __future__ import annotations
 
@@ -53,7 +54,7 @@ def test_completion_sees_the_names() -> None:
         assert getattr(wayeb_py, name).__doc__, name
 
 
-# ---- what is taken
+# ---- input
 
 
 @pytest.mark.parametrize(
@@ -198,7 +199,7 @@ def test_what_was_fed_can_be_neither_drawn_nor_explained(patterns: wayeb_py.Patt
         found.why(0)
 
 
-# ---- what is shown
+# ---- output on a notebook
 
 
 def test_patterns_show_their_expressions(patterns: wayeb_py.Patterns) -> None:

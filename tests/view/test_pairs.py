@@ -133,7 +133,7 @@ def test_a_silence_is_in_the_span_until_it_is_over(job: Wayeb) -> None:
     run(job, "d.parquet")
     words = ["map", "d.parquet", "--data", "sea.csv", "--patterns", "sea.sre", "--out", "map.html"]
     assert job(*words, "--since", "2016-01-01T00:20:00Z").code == 0
-    # Cora and Anna send on; Bert is silent, so that his episode has no track to lie on here, which is told.
+    # Cora and Anna send on; Bert is silent, so that his episode has no track to lie on here, which a note says.
     assert "1 episodes belong to entities that are not in the data" in " ".join(scene_of("map.html")["notes"])
 
 

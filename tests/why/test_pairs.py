@@ -22,10 +22,10 @@ from tests.pairs.test_operator import batch_of, compiled, patterns_of, wanted
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.errors import DataError
 from wayeb_py.patterns import Patterns
-from wayeb_py.why.encounters import encounters_of
 from wayeb_py.why.explain import Explainer
-from wayeb_py.why.explain_pair import explain_pair
 from wayeb_py.why.explanation import Why
+from wayeb_py.why.pairs.encounters import encounters_of
+from wayeb_py.why.pairs.explain import explain_pair
 
 # ---- as the oracle has it
 
@@ -76,7 +76,7 @@ def test_every_event_of_a_pair_is_explained_as_the_oracle_has_it(
 
 
 def all_events(scene: Scene, events: list[Timed], x: Any, y: Any) -> list[PairEvent]:
-    """Every event of two from when both have reported on, whether it is one of the pair or not."""
+    """Every event of two entities once both have reported, whether it counts for the pair or not."""
     newest: dict[Any, Timed] = {}
     found = []
     for e in events:
@@ -89,7 +89,7 @@ def all_events(scene: Scene, events: list[Timed], x: Any, y: Any) -> list[PairEv
 
 @given(scenes(max_events=40), st.data())
 @h_settings(max_examples=25 * N_EXAMPLES_FACTOR)
-def test_what_is_told_of_two_that_are_no_pair_is_what_the_definition_says(scene: Scene, data: st.DataObject) -> None:
+def test_the_explanation_of_two_that_are_no_pair_is_what_the_definition_says(scene: Scene, data: st.DataObject) -> None:
     drawn = data.draw(patterns_of(scene.pairing.reach_m))[:1]
     patterns = compiled(scene, drawn)
     detections, _ = wanted(scene, drawn)

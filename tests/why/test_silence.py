@@ -6,6 +6,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -15,6 +16,7 @@ from tests.engine.test_silence import SILENCES, compiled, events, expected
 from wayeb_py.why.entity_words import words_of
 from wayeb_py.why.explain import Explainer, explain
 from wayeb_py.why.explanation import Why
+from wayeb_py.why.pairs.encounters import encounters_of
 from wayeb_py.why.table import render_why
 
 STREAM = "stream s { key id  time t in s  lateness 1 min  attr x number }\n"
@@ -107,3 +109,40 @@ def test_a_detected_silence_is_explained_by_its_row() -> None:
         assert told.detected
         assert (told.silence is None) == (row["decided_ts"] is None)
         assert told.silence is None or told.silence.until == str(row["decided_ts"])
+
+
+NEAR = """
+stream s { key id  time t in s  position lon, lat  lateness 1 min  attr x number }
+let near = distance(a, b) < 100 m
+pattern OneDark for each ordered pair a, b in s within 1 km fresh 2 min := near ; (reports(a)) ; silence of a 1 min
+pattern BothDark for each pair a, b in s within 1 km fresh 2 min := near ; silence 1 min
+"""
+
+
+def tracks(seed: int) -> pa.Table:
+    random = np.random.default_rng(seed)
+    n = 120
+    ts = np.sort(random.integers(0, 2_000, n))
+    return pa.table(
+        {
+            "id": random.choice(["a", "b", "c"], n),
+            "t": ts,
+            "lon": np.where(random.random(n) < 0.1, np.nan, random.choice([0.0, 0.0005, 0.002, 0.02], n)),
+            "lat": np.zeros(n),
+        }
+    )
+
+
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("name", ["OneDark", "BothDark"])
+def test_every_silence_of_a_pair_is_explained_as_it_is_detected(name: str, seed: int) -> None:
+    patterns, table = wayeb_py.compile(NEAR).select([name]), tracks(seed)
+    rows = patterns.recognise(table).to_arrow().select(["entity", "other", "ts", "seq", "decided_ts"]).to_pylist()
+    met = encounters_of(patterns, name, {"s": table})
+    explainer = Explainer(patterns, met, name)
+    told = [explainer.explain(row) for row in range(len(met.chunk.ts))]
+    found = [(w.entity, w.other, int(w.ts), w.seq, int(until_of(w))) for w in told if w.detected]
+    assert sorted(map(str, found)) == sorted(str(tuple(row.values())) for row in rows)
+    assert len(rows) > 0
+    broken = [w.silence for w in told if w.silence is not None and not w.silence.is_kept]
+    assert any(silence.next_ts is not None for silence in broken)

@@ -40,7 +40,7 @@ stream vehicles {
 
 
 def events(**columns: str) -> pa.Table:
-    """One event a word; ten seconds apart, of one vehicle, unless something else is said."""
+    """One event a word; ten seconds apart, of one vehicle, unless the case says otherwise."""
     lists = {name: words.split() for name, words in columns.items()}
     n = len(next(iter(lists.values())))
     lists.setdefault("ts", [str(10 * i) for i in range(n)])
@@ -62,7 +62,7 @@ def why(pattern: str, at: int, table: pa.Table) -> Why:
 
 @dataclass(frozen=True)
 class Case:
-    """A pattern, its events, when to ask, and what is said."""
+    """A pattern, its events, when to ask, and the answer."""
 
     pattern: str
     events: dict[str, str]

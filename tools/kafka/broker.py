@@ -33,9 +33,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tools.kafka.broker_jars import broker_jars
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
-from wayeb_py.parallel.spark.jars import broker_jars, connector_jars
+from wayeb_py.parallel.spark.jars import connector_jars
 from wayeb_py.parallel.spark.session import find_java, require_java
 
 READY_WITHIN_S = 120.0
@@ -232,7 +233,7 @@ class Broker:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on; all are held until the last is found, so that they differ."""
+    """Ports without a listener; all are held until the last is found, so that they differ."""
     with contextlib.ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
         for each in sockets:

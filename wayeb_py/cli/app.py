@@ -1,4 +1,4 @@
-"""The command `wayeb`: its commands are put together, and its arguments handed to them.
+"""The command `wayeb`: puts its commands together, and passes its arguments to them.
 
 Messages go to standard error, results to standard output; `exit_codes` has what the process ends with. The modules of
 the commands import nothing heavy: numpy, numba, pyarrow and Spark come with the command that needs them, once it runs.
@@ -29,6 +29,7 @@ from wayeb_py.cli.commands import (
     test,
     why,
 )
+from wayeb_py.cli.plan_command import CommandWithPlan
 
 app = typer.Typer(
     name="wayeb",
@@ -42,7 +43,7 @@ data = typer.Typer(name="data", help="Providers' files, made-up events, and what
 
 # In the order in which `wayeb --help` lists them.
 app.command("check")(check.check_files)
-app.command("explain")(explain.show_automata)
+app.command("explain", cls=CommandWithPlan)(explain.show_automata)
 app.command("run")(run.run_patterns)
 app.command("test")(test.run_examples_of_files)
 app.command("fmt")(fmt.lay_out)
@@ -68,8 +69,8 @@ def main() -> None:
 def spread_values(words: list[str]) -> list[str]:
     """Lets `--data` take several paths, as a shell makes them of a glob: each gets a `--data` of its own.
 
-    They end at the next option, or at a pattern file, which is known by its extension. The names of a `--pattern`
-    end at what is no name, and the files of a `--places` at what has no `=`.
+    They end at the next option, or at a pattern file, which its extension shows. The names of a `--pattern` end at text
+    that is no name, and the files of a `--places` at text without `=`.
     """
     belongs = {"--data": lambda word: not word.endswith(".sre"), "--places": lambda word: "=" in word}
     if words[:1] in (["run"], ["stream"]):  # the other commands take one

@@ -1,4 +1,4 @@
-"""The texts of `--data` become the paths of each stream that patterns read, those of `--lateness` what each may lag.
+"""The texts of `--data` become the paths of each stream that patterns read, those of `--lateness` how late each may be.
 
 --data night.parquet                          of a file with one stream
 --data vessels=ais/ --data radar=radar.csv    of a file with several, each named
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
-    """The paths of each stream that patterns read; what is wrong with them is an error of usage."""
+    """The paths of each stream that patterns read; a mistake in them is an error of usage."""
     names = [stream.name or "" for stream in patterns.meaning.streams]
     if not data and patterns.by_stream:
         misuse("there are no events: add --data PATH")
@@ -55,7 +55,7 @@ def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
 
 
 def _without_name(text: str, name: str) -> str:
-    """A path that is named as if there were several streams; a path that is there is meant as it stands."""
+    """A path that is written as if there were several streams; a path that exists is taken as it stands."""
     if name and text.startswith(f"{name}=") and not os.path.exists(text):
         return text.removeprefix(f"{name}=")
     return text
@@ -83,6 +83,6 @@ def read_lateness(texts: list[str] | None) -> Fraction | dict[str, Fraction] | N
 
 
 def time_unit_of(patterns: Patterns) -> str | None:
-    """The unit of a time that is given as a number: that of all streams; None where they differ."""
+    """The unit of a numeric time that all streams share; None where they differ."""
     units = {part.stream.time_unit for part in patterns.by_stream.values()}
     return units.pop() if len(units) == 1 else None

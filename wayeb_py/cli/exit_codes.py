@@ -30,9 +30,9 @@ PASSING_FAULT = 75  # what sysexits.h calls EX_TEMPFAIL
 
 @contextmanager
 def explained(skipping: str = "") -> Iterator[None]:
-    """Turns every error that a user can mend into its message and exit code; stands around each command.
+    """Turns every error that a user can mend into its message and exit code; wraps each command.
 
-    `skipping` is the hint that a command adds where some patterns ask for a column that is missing.
+    `skipping` is the hint that a command adds where some patterns ask for a missing column.
 
     One of these around `app()` would come too late: typer handles an interruption itself.
     """

@@ -14,7 +14,8 @@ from wayeb_py.functions import UserFunction
 
 
 def load_functions(paths: Sequence[Path]) -> list[UserFunction]:
-    """All that the files define with `@predicate` and `@function`; a ValueError says what is wrong with a file."""
+    """Everything that the files define with `@predicate` and `@function`; a ValueError says what is wrong with a
+    file."""
     return [function for path in paths for function in _load(path)]
 
 

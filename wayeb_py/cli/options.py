@@ -50,6 +50,14 @@ MaxBad = Annotated[
     ),
 ]
 # Of what is recognised.
+ForcedPlans = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--plan",
+        metavar='"RULE: MEMBER..."',
+        help="The order in which a rule joins its members, parentheses first; `wayeb explain --plan` shows plans.",
+    ),
+]
 ChosenPatterns = Annotated[
     list[str] | None, typer.Option("--pattern", metavar="NAME...", help="Only these patterns; by default all.")
 ]

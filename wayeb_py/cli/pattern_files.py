@@ -1,8 +1,8 @@
-"""Paths on the command line become the pattern files that are meant.
+"""Paths on the command line become pattern files.
 
-A folder means all .sre below it. A file that another of them includes is read with that one: by itself it may lack what
-it is there to provide (a file with nothing but a stream block has no pattern), and its examples would run twice. Asking
-for a second extension for such files was the alternative; every editor and `fmt` would have to know it.
+A folder means all .sre below it. A file that another of them includes is read with that one: by itself it may be
+incomplete (a file with nothing but a stream block has no pattern), and its examples would run twice. Asking for a
+second extension for such files was the alternative; every editor and `fmt` would have to know it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def find_whole_files(paths: Iterable[Path]) -> list[Path]:
             continue
         below = _below(path)
         included = {target for file in below for target in _includes(file)}
-        # Files that include each other in a ring would all go: then each is its own.
+        # Files that include each other in a ring would all go: then each counts by itself.
         found += [file for file in below if file.resolve() not in included] or below
     return found
 
@@ -62,7 +62,7 @@ def declared_places(path: Path) -> set[str]:
 
 
 def _includes(file: Path) -> Iterable[Path]:
-    """The other files that a file includes; nothing where it cannot be read, which is told when it is compiled."""
+    """The other files that a file includes; nothing where it cannot be read, which compiling it reports."""
     for declaration in _declarations(file):
         if isinstance(declaration, t.Include):
             target = (file.parent / declaration.path).resolve()

@@ -1,4 +1,4 @@
-"""The options by which pattern files are compiled, for every command that compiles some.
+"""The options for compiling pattern files, shared by every command that compiles some.
 
 `PatternOptions` is a group of options (`option_groups`): commands take it whole and call `compile`.
 """
@@ -41,7 +41,7 @@ Places = Annotated[
 
 @dataclass
 class PatternOptions:
-    """How pattern files are compiled that keep the places they declare."""
+    """How to compile pattern files that keep the places they declare."""
 
     key: Key = None
     time: Time = None
@@ -64,7 +64,7 @@ class PatternOptions:
 
     @cached_property
     def user_functions(self) -> list[UserFunction]:
-        """What the files of `--functions` define, which run once however many pattern files there are."""
+        """What the files of `--functions` define; each runs once however many pattern files there are."""
         if not self.functions:
             return []
         from wayeb_py.cli.function_files import load_functions
@@ -77,7 +77,7 @@ class PatternOptions:
 
 @dataclass
 class PatternOptionsWithPlaces(PatternOptions):
-    """How pattern files are compiled, places of the user's in the place of the declared ones."""
+    """How to compile pattern files with the user's places in place of the declared ones."""
 
     places: Places = None
 
@@ -117,7 +117,7 @@ def select_patterns(patterns: Patterns, names: list[str] | None) -> Patterns:
 
 
 def show_warnings(patterns: Patterns, strict: bool, in_order: bool = False) -> None:
-    """Prints what the compiler warns of, where it is true of events in order; with `--strict` that ends the process."""
+    """Prints the compiler's warnings that hold of events in order; with `--strict` they end the process."""
     warnings = [warning for warning in patterns.warnings if not (in_order and warning.of_arrival)]
     if warnings:
         print("\n\n".join(warning.render() for warning in warnings), file=sys.stderr)

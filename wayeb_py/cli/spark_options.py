@@ -1,6 +1,6 @@
 """The options about Spark decide where a batch runs, in this process or on Spark, and say why there.
 
-Nothing here imports Spark before the choice has fallen on it.
+Nothing here imports Spark until Spark is chosen.
 """
 
 from __future__ import annotations

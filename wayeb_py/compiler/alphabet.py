@@ -113,7 +113,7 @@ def truth_table(predicate: m.Predicate, axes: tuple[Axis, ...]) -> Bool:
 
 
 def is_satisfiable(predicate: m.Predicate, limits: Limits) -> bool:
-    """Whether some event could satisfy the predicate; where it mentions too much to tell, yes."""
+    """Whether some event could satisfy the predicate; yes where it mentions too much to decide."""
     axes = axes_of([predicate])
     if prod(axis.n_cells for axis in axes) > limits.cells:
         return True

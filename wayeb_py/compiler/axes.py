@@ -2,10 +2,10 @@
 
 An axis is a subject (an attribute, a derived value, a pair of values that are compared with each other, a user's
 predicate) whose values are cut into finitely many cells, so fine that every comparison with that subject is a set of
-cells. Numbers and times are cut by thresholds, text by the values that are mentioned; one cell more is for missing.
-Two predicates can hold together iff their sets share a combination of cells: that is the satisfiability check, and a
-cell's number is what the kernels compute, so nothing has to be solved or generated. An SMT solver would know more (`x
-> y and y > x`), and no file that we have seen would gain from it.
+cells. Numbers and times are cut by thresholds, text by the values that are mentioned; one cell more is for missing. Two
+predicates can hold together iff their sets share a combination of cells: that is the satisfiability check, and a cell's
+number is what the kernels compute, so nothing has to be solved or generated. An SMT solver would know more (`x > y and
+y > x`), and no file that we have seen would gain from it.
 """
 
 from __future__ import annotations
@@ -111,8 +111,7 @@ class Axis:
         n = self.n_cells
         if self.sort == "numbers":
             assert isinstance(constant.value, Fraction)
-            # A comparison that needs a cut beside the constant has put it on the axis; without it the answer is not
-            # asked.
+            # A comparison that needs a cut beside the constant has put it on the axis; without the cut, no caller asks.
             first_at = bisect_right(self.cuts, Cut(constant.value, False))
             first_above = bisect_right(self.cuts, Cut(constant.value, True))
             return (

@@ -18,7 +18,7 @@ AB: Names = ("a", "b")  # what the two of a pair are called where a file does no
 
 
 def number_text(value: Fraction) -> str:
-    """A number as one would write it: without a fraction bar where decimals can say it."""
+    """A number as people write it: without a fraction bar where decimals can express it."""
     if value.denominator == 1:
         return str(value.numerator)
     text = f"{float(value):.12g}"
@@ -26,7 +26,7 @@ def number_text(value: Fraction) -> str:
 
 
 def quantity_text(value: Fraction, unit: str) -> str:
-    """A number with its unit as one would write it: 3600 s are 1 h, 5000 m are 5 km."""
+    """A number with its unit as people write it: 3600 s are 1 h, 5000 m are 5 km."""
     if unit == " s" and value:
         for seconds, larger in ((86400, "d"), (3600, "h"), (60, "min")):
             if value % seconds == 0:
@@ -128,7 +128,7 @@ def _pair_text(
     subject: m.Of | m.HoldsOf | m.Age | m.Reports | m.Separation | m.Bearing | m.Closing | m.Cpa | m.Tcpa | m.Apart,
     names: Names,
 ) -> str:
-    """What is asked of a pair of entities, or of the members of a rule, which have their own names."""
+    """A question about a pair of entities, or about the members of a rule, which have their own names."""
     name_of = dict(zip(AB, names, strict=True))
     both = ", ".join(names)
     match subject:
@@ -222,7 +222,7 @@ def cells_text(axis: Axis, cells: Sequence[int], names: Names = AB) -> str:
             return " or ".join(parts + (["one is missing"] if 3 in chosen else []))
         case "numbers":
             parts = [
-                _interval(axis, name, first, last) for first, last in _stretches([c for c in chosen if c != missing])
+                _interval(axis, name, first, last) for first, last in _runs([c for c in chosen if c != missing])
             ]
         case "words":
             words_chosen = [cell for cell in chosen if cell < len(axis.words)]
@@ -238,7 +238,7 @@ def cells_text(axis: Axis, cells: Sequence[int], names: Names = AB) -> str:
         case "ordered words":
             parts = [
                 _word_interval(axis, name, first, last)
-                for first, last in _stretches([c for c in chosen if c != missing])
+                for first, last in _runs([c for c in chosen if c != missing])
             ]
     if missing in chosen:
         parts.append("missing" if parts else f"missing({name})")
@@ -249,7 +249,7 @@ def _quoted(words: Sequence[str]) -> list[str]:
     return [f'"{word}"' for word in words]
 
 
-def _stretches(cells: Sequence[int]) -> list[tuple[int, int]]:
+def _runs(cells: Sequence[int]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for cell in cells:
         if found and found[-1][1] == cell - 1:

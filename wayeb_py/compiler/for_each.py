@@ -1,16 +1,16 @@
 """`pattern … for each p in port`: one automaton for all places, stepped only for the places that an event is near.
 
-The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A
-place out of reach is in the `far` cell of each axis of the second kind, the same for all of them. So all places that
-have been out of reach since the word began are in one state, which is stepped once for all of them. Two kinds of
-places need a step of their own: those within reach, which a grid gives, and those that were once within reach and
-whose state still differs, which are listed for each entity. That makes the cost proportional to the places near an
-event, whatever holds far away. Where a far place is not like another (`speed > p.limit` alone), the pattern is
-written out: one ordinary pattern for each place, exactly as it is defined.
+The axes of such a pattern are of two kinds: those about the event alone, and those about the event and a place. A place
+out of reach is in the `far` cell of each axis of the second kind, the same for all of them. So all places that have
+been out of reach since the word began share one state, and one step serves them all. Two kinds of places need a step of
+their own: those within reach, which a grid gives, and those that were once within reach and whose state still differs,
+which are listed for each entity. That makes the cost proportional to the places near an event, whatever holds far away.
+Where a far place is not like another (`speed > p.limit` alone), the pattern is written out: one ordinary pattern for
+each place, exactly as it is defined.
 
-So the patterns of a file become runnables, which the engine steps: patterns that mean the same are one runnable; a
-pattern `for each` place is one too where it can be stepped place by place, and otherwise one for each place. Only here,
-when something is to be recognised, are the files of places read.
+So the patterns of a file become runnables, which the engine steps. Patterns that mean the same are one runnable; a
+pattern `for each` place is one too where it can be stepped place by place, and otherwise one for each place. The files
+of places are read only here, when the first event is to be recognised.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from wayeb_py.dsl.walk import parts_of, transform, walk
 
 
 class PlaceLookup(Protocol):
-    """What is needed of background knowledge: names, columns, and the places within reach of points."""
+    """What patterns need of background knowledge: names, columns, and the places within reach of points."""
 
     @property
     def names(self) -> Sequence[str]: ...
@@ -49,7 +49,7 @@ class PlaceLookup(Protocol):
 
 
 def depends_on_place(subject: Subject) -> bool:
-    """Whether a subject is another one for each place."""
+    """Whether a subject differs from place to place."""
     return any(
         isinstance(part, m.PlaceColumn) or (isinstance(part, m.Places | m.Detected | m.Since) and part.each)
         for part in walk(subject)
@@ -57,7 +57,7 @@ def depends_on_place(subject: Subject) -> bool:
 
 
 def at_place(pattern: str, place: str) -> str:
-    """What a pattern is called at one of its places, where another reads it there."""
+    """The name of a pattern at one of its places, for a pattern that reads it there."""
     return f"{pattern}\x1f{place}"
 
 
@@ -104,7 +104,7 @@ def plan_for_each(pattern: CompiledPattern) -> ForEachPlan | None:
 
 
 def why_written_out(pattern: CompiledPattern) -> str | None:
-    """What makes a pattern cost in proportion to all places, in words; None where it costs only those nearby."""
+    """Why a pattern's cost grows with the number of all places, in words; None where only places nearby cost."""
     if plan_for_each(pattern) is not None:
         return None
     placed = [axis for axis in pattern.axes if depends_on_place(axis.subject)]
@@ -143,7 +143,7 @@ def _reach_m(axis: Axis) -> float | None:
 
 
 def _pinned(symbol: I64, placed: tuple[Axis, ...], lost: bool) -> I64 | None:
-    """The symbol by shared code when a place is far, or the position lost; None where more would have to be known."""
+    """The symbol by shared code when a place is far, or the position lost; None where that does not determine it."""
     index: list[int | slice] = [slice(None)]
     for axis in placed:
         match axis.subject:
@@ -163,7 +163,7 @@ def _pinned(symbol: I64, placed: tuple[Axis, ...], lost: bool) -> I64 | None:
 
 @dataclass(frozen=True, slots=True)
 class _Absent:
-    """Stands where a place lacks the column that a pattern asks for, until what holds it is decided."""
+    """Stands for a column that a place lacks, until the predicate around it is decided."""
 
 
 _ABSENT = _Absent()
@@ -182,7 +182,7 @@ def write_out(pattern: m.Pattern, names: Sequence[str], columns: Any) -> Iterato
 
 
 def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:
-    """A part of the tree for one place, whose own parts are those of that place already."""
+    """A part of the tree for one place, whose own parts are already those of that place."""
     match part:
         case m.PlaceColumn(_, column):
             constant = place_constant(values[column])
@@ -223,7 +223,7 @@ def place_constant(cell: Any) -> m.Constant | None:
 
 @dataclass(frozen=True, slots=True)
 class Runnable:
-    """What the engine steps: a compiled pattern, the patterns of the file that mean it, and its place or places."""
+    """What the engine steps: a compiled pattern, the patterns of the file with its meaning, and its place or places."""
 
     compiled: CompiledPattern
     patterns: tuple[int, ...]  # by their place in the file
@@ -239,11 +239,12 @@ def list_runnables(
     longest: bool,
     limits: Limits,
 ) -> tuple[Runnable, ...]:
-    """The runnables, in the order of the file; `distinct` has each compiled pattern with the patterns that mean it."""
+    """The runnables, in the order of the file; `distinct` has each compiled pattern with the patterns of the same
+    meaning."""
     runnables: list[Runnable] = []
     for compiled, same in distinct:
         pattern = patterns[same[0]]
-        if pattern.pair is not None:  # another operator's
+        if pattern.pair is not None:  # belongs to another operator
             continue
         if pattern.each is None:
             runnables.append(Runnable(compiled, same))

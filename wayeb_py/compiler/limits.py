@@ -9,10 +9,10 @@ from dataclasses import dataclass
 class Limits:
     """Bounds of the compiler; every limit error names the field that raises it.
 
-    Past `dfa_states` or `dfa_steps`, or past `table_states` or `table_steps`, a pattern is not put into tables but
-    simulated run by run over at most `nfa_states` states, found in at most `nfa_steps`, which gives the same detections
-    more slowly. Past that it is an error. Steps count work (`budget`), at about a million a second, and not time: the
-    same text compiles to the same automata everywhere.
+    A pattern past `dfa_states` or `dfa_steps`, or past `table_states` or `table_steps`, is not put into tables. The
+    engine simulates it run by run over at most `nfa_states` states, found in at most `nfa_steps`, which gives the same
+    detections more slowly. Past these it is an error. Steps count work (`budget`), at about a million a second, and not
+    time: the same text compiles to the same automata everywhere.
     """
 
     cells: int = 65_536  # combinations of cells of the attributes of one pattern, and of one group of patterns

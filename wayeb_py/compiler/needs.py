@@ -94,10 +94,10 @@ def asks_for_motion(pattern: m.Pattern) -> bool:
 
 
 def _attributes_of(pattern: m.Pattern, stream: m.Stream, lookups: set[str]) -> Iterator[m.Attribute]:
-    """The columns that a pattern looks at: of what asks for the position, those of the position.
+    """The columns that a pattern looks at; a part that asks for the position looks at the columns of the position.
 
-    A pair looks at the position of both, at their motion where it asks how they move, and else at what is asked of the
-    one or the other.
+    A pair looks at the position of both, at their motion where it asks how they move, and at what it asks of the one or
+    the other.
     """
     where = [m.Attribute(column, "number") for column in stream.position or ()]
     parts: Iterator[Any] = walk(pattern.regex)

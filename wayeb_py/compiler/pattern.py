@@ -4,8 +4,7 @@
 
 Then the pattern is brought into a normal form: cells that make no difference are joined, axes that make none are
 dropped, symbols and states are numbered as a walk meets them. Patterns that mean the same have the same fingerprint,
-whatever they look like; they cost once, keep their state when a file is rewritten, and are pointed out by the
-checker.
+whatever they look like: they cost once, keep their state when a file is rewritten, and the checker points them out.
 """
 
 from __future__ import annotations
@@ -132,7 +131,7 @@ def _simulate(
 
 
 def _normalize_symbols(alphabet: Alphabet, class_of_minterm: I64) -> tuple[tuple[Axis, ...], I64, I64]:
-    """Axes, the symbol of each combination of their cells, and for each symbol its class of minterms."""
+    """Axes, the symbol of each combination of their cells, and each symbol's class of minterms."""
     shape = tuple(axis.n_cells for axis in alphabet.axes)
     axes, symbols = _normalize_axes(alphabet.axes, class_of_minterm[alphabet.minterm_of_cell].reshape(shape))
     return axes, *_number_by_appearance(symbols)
@@ -204,7 +203,7 @@ def _fingerprint(
 
 
 def _limit_error(pattern: m.Pattern, over: OverBudgetError, limits: Limits) -> LimitError:
-    """The error for a pattern that fits no limit, at the smallest sub-expression that alone is too large."""
+    """The error for a pattern that fits no limit; it points at the smallest sub-expression that alone is too large."""
     culprit = _find_too_large(pattern.regex, limits)
     by_states = over.n_states > limits.nfa_states
     what, given, limit, knob = (
@@ -225,7 +224,7 @@ def _limit_error(pattern: m.Pattern, over: OverBudgetError, limits: Limits) -> L
 
 
 def _find_too_large(regex: m.Regex, limits: Limits) -> m.Regex:
-    """The smallest sub-expression that alone is too large, as far as the search for it stays small itself."""
+    """The smallest sub-expression that alone is too large, as far as a small search finds it."""
     n_steps_left = 2 * limits.nfa_steps
     waiting = list(parts_of(regex))
     while waiting and n_steps_left > 0:
@@ -243,7 +242,7 @@ def _find_too_large(regex: m.Regex, limits: Limits) -> m.Regex:
 
 
 def automaton_digest(pattern: CompiledPattern) -> str:
-    """Tells whether a pattern's states and registers mean what they meant when they were saved."""
+    """Says whether a pattern's states and registers mean what they meant when they were saved."""
     digest = hashlib.sha256(pattern.fingerprint.encode())
     if pattern.tracker is not None:
         for array in (pattern.tracker.next_state, pattern.tracker.moves, pattern.tracker.start):

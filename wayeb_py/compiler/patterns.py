@@ -1,7 +1,7 @@
 """The text of .sre files becomes compiled patterns: read, checked, compiled, reviewed.
 
-`CompiledPatterns` is what compiling gives, and all that the engine needs to know: it neither recognises nor draws
-anything. `wayeb_py.Patterns`, which users hold, adds to it what they can do with patterns.
+`CompiledPatterns` is the result of compiling, and all that the engine needs to know: it neither recognises nor draws
+anything. `wayeb_py.Patterns`, which users hold, adds what they can do with patterns.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ Listener = Callable[[dict[str, Any]], object]
 
 @dataclass(frozen=True)
 class CompiledPatterns:
-    """Compiled patterns; those that mean the same are run once: `distinct`, and the patterns by number for each."""
+    """Compiled patterns; those that mean the same run once: `distinct`, and the patterns by number for each."""
 
     meaning: m.Meaning
     compiled: tuple[CompiledPattern, ...]  # in the order of the file
@@ -58,8 +58,8 @@ class CompiledPatterns:
     limits: Limits
     longest: bool
     knowledge: KnowledgeBase
-    n_hidden: int = 0  # of the patterns, the last ones, which are run because others read them, and not reported
-    hidden_rules: frozenset[str] = frozenset()  # run because others read them, and not reported
+    n_hidden: int = 0  # of the patterns, the last ones, which run because others read them, and are not reported
+    hidden_rules: frozenset[str] = frozenset()  # likewise
     listeners: dict[str, list[Listener]] = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
@@ -82,9 +82,9 @@ class CompiledPatterns:
         """Patterns from the text of a .sre file, from a path, or from several paths.
 
         `key`, `time` and `time_unit` serve files without a stream block; `lateness_s` (of every stream, or by name),
-        `forget_after_s` and `clean` replace what it says. `places` gives declared places or tables of a name another
-        file than their own.
-        Raises PatternError with everything that is wrong, or LimitError where a pattern is too large.
+        `forget_after_s` and `clean` replace what it says. `places` gives declared places or tables another file than
+        their own, by name. Raises PatternError with everything that is wrong, or LimitError where a pattern is too
+        large.
         """
         if not isinstance(source, str | Path) and not (
             isinstance(source, Sequence) and all(isinstance(path, str | Path) for path in source)
@@ -116,7 +116,7 @@ class CompiledPatterns:
         longest: bool,
         knowledge: KnowledgeBase,
     ) -> Self:
-        """Patterns from what was found right before: nothing is reviewed."""
+        """Patterns from results that were just made: nothing is reviewed."""
         compiled = compile_all(meaning.patterns, longest, limits)
         return cls._assemble(meaning, compiled, (), functions, limits, longest, knowledge)
 
@@ -166,7 +166,7 @@ class CompiledPatterns:
 
     @property
     def clocked(self) -> tuple[str, ...]:
-        """What needs a time that all entities agree on: pairs, what waits for time to pass, and rules."""
+        """What needs a time that all entities share: pairs, patterns that wait for time to pass, and rules."""
         reported = self.meaning.patterns[: self.n_reported]
         patterns = (p.name for p in reported if p.silence_s is not None or p.pair is not None)
         return (*patterns, *(rule.name for rule in self.meaning.rules))
@@ -183,7 +183,7 @@ class CompiledPatterns:
 
     @cached_property
     def by_stream(self) -> dict[str, StreamPart]:
-        """What the patterns ask of each stream that they read, by its name; made when first something is recognised."""
+        """What the patterns ask of each stream that they read, by its name; made at the first recognition."""
         return {stream.name or "": self._part(stream) for stream in streams_read(self.meaning)}
 
     def _part(self, stream: m.Stream) -> StreamPart:
@@ -253,13 +253,13 @@ class CompiledPatterns:
 
     @property
     def max_age(self) -> int:
-        """How many of an entity's last events have to be remembered by their time."""
+        """How many of an entity's last events must be remembered by their time."""
         trackers = [runnable.compiled.tracker for runnable in self.runnables]
         return max((tracker.max_age for tracker in trackers if tracker is not None), default=1)
 
     @cached_property
     def runnables(self) -> tuple[Runnable, ...]:
-        """What the engine steps; made when first something is recognised."""
+        """What the engine steps; made at the first recognition."""
         distinct = list(zip(self.distinct, self.numbers_of_distinct, strict=True))
         return list_runnables(self.meaning.patterns, distinct, self.places, self.longest, self.limits)
 
@@ -323,7 +323,7 @@ class CompiledPatterns:
         )  # fmt: skip
 
     def reload_knowledge(self) -> Self:
-        """The same patterns, whose background knowledge is read again; saved state goes on with them."""
+        """The same patterns, which read their background knowledge again; saved state continues with them."""
         return replace(self, knowledge=self.knowledge.fresh())
 
     def __repr__(self) -> str:
@@ -344,14 +344,14 @@ class StreamPart:
 
 @dataclass(frozen=True)
 class OwnPastPatterns:
-    """Patterns of one entity, and the question of pairs that each of those that are reported answers."""
+    """Patterns of one entity, and the question of pairs that each reported one answers."""
 
     patterns: CompiledPatterns
     questions: tuple[m.Predicate, ...]
 
 
 def compile_all(patterns: Sequence[m.Pattern], longest: bool, limits: Limits) -> tuple[CompiledPattern, ...]:
-    """The patterns compiled; what one means depends on those that it reads, and so does its fingerprint."""
+    """The compiled patterns; the meaning of one depends on the patterns that it reads, and so does its fingerprint."""
     compiled = {pattern.name: compile_pattern(pattern, longest, limits) for pattern in patterns}
     for pattern in sorted(patterns, key=lambda pattern: pattern.tier):
         read = sorted(name for name in names_read(pattern) if name in compiled)

@@ -1,4 +1,4 @@
-"""Compiled patterns become what a writer should know of them: what needs automata, and is not for the checker to see.
+"""Compiled patterns become what their writer should know: findings that need automata, which the checker does not have.
 
 Letters that no event can satisfy are an error. Patterns that match nothing, or the empty sequence, or the same as
 another, are a warning.
@@ -24,7 +24,7 @@ Sense = tuple[str, str | None, str | None, m.EachPair | None, Fraction | None, m
 
 
 def sense_of(pattern: m.Pattern, compiled: CompiledPattern) -> Sense:
-    """What patterns share that detect the same: a fingerprint, what they are detected for, and when."""
+    """What patterns that detect the same share: a fingerprint, what they are detected for, and when."""
     places = None if pattern.each is None else pattern.each[1]
     pair = None if pattern.pair is None else replace(pattern.pair, variables=("a", "b"))
     return compiled.fingerprint, places, pattern.stream, pair, pattern.silence_s, pattern.silence_of
@@ -55,7 +55,7 @@ def refuse_unsatisfiable_letters(meaning: m.Meaning, limits: Limits) -> None:
 
 
 def review(meaning: m.Meaning, compiled: tuple[CompiledPattern, ...]) -> Iterator[Diagnostic]:
-    """Warnings of patterns that are hardly meant as they stand."""
+    """Warnings of patterns whose meaning is hardly the intended one."""
     first: dict[Sense, m.Pattern] = {}
     for pattern, result in zip(meaning.patterns, compiled, strict=True):
         if result.is_empty:

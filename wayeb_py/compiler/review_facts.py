@@ -1,6 +1,6 @@
 """Declared files of facts become diagnostics at their declarations, where a file is missing or lacks a column.
 
-Only the names of the columns are read, and no row: `check` tells before the night what would end the job then. A file
+Only the names of the columns are read, and no row: `check` says in the evening what would end the nightly job. A file
 that no rule joins would not end it, and is a warning.
 """
 
@@ -21,7 +21,7 @@ def path_of(facts: m.Facts) -> Path:
 
 
 def review_facts(meaning: m.Meaning, outside: bool = False) -> Iterator[Diagnostic]:
-    """What is wrong with the files of facts that are declared; `outside`, they may lie in any folder."""
+    """What is wrong with the declared files of facts; with `outside`, they may lie in any folder."""
     joined = {
         member.of
         for rule in meaning.rules

@@ -20,6 +20,7 @@ Who evaluates an expression is handed over, since that takes an engine: to expla
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,7 @@ from wayeb_py.dsl.semantics.rules.differences import ORIGIN, Difference, Moment,
 from wayeb_py.dsl.semantics.rules.distances import Distances
 from wayeb_py.dsl.semantics.rules.lifetimes import Deadline, RuleTimes, differences_of
 from wayeb_py.dsl.semantics.rules.links import Key, links_of
+from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.walk import walk
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Near, Within
@@ -175,10 +177,12 @@ class _Maker:
         if later == ORIGIN:
             column = self._column(earlier)
             assert column is not None
-            return Expression((column,), lambda values: values[0] >= -ticks, f"at least {-ticks}")
+            text = f"{earlier} >= {instant_text(Fraction(-ticks, self.ticks))}"
+            return Expression((column,), lambda values: values[0] >= -ticks, f"at least {-ticks}", text)
         column = self._column(later)
         assert column is not None
-        return Expression((column,), lambda values: values[0] <= ticks, f"at most {ticks}")
+        text = f"{later} <= {instant_text(Fraction(ticks, self.ticks))}"
+        return Expression((column,), lambda values: values[0] <= ticks, f"at most {ticks}", text)
 
     def _window(self, some: Sequence[m.Member], others: Sequence[m.Member]) -> Iterator[AnyCondition]:
         """`within`: no row of the ones ends so long after one of the others starts, and the other way round."""
@@ -207,7 +211,8 @@ class _Maker:
                 yield Within(at, until, 1)
             if not joined:
                 ends = tuple(Column(self.number[member.name], "ts") for member in happening)
-                yield Expression((since, until, *ends), _is_valid_at_the_last, "valid at the last")
+                text = f"{name} is valid at the end"
+                yield Expression((since, until, *ends), _is_valid_at_the_last, "valid at the last", text)
 
     def _reaches(self) -> Iterator[Reach]:
         """How late a row can be that is in one match with another, by each of its columns."""
@@ -293,24 +298,25 @@ class _Maker:
         times = ((one.later, one.earlier, one.ticks(self.ticks)) for one in differences)
         made: list[AnyCondition] = [*self._within(times)]
         links = links_of(others)
-        made += [self._expression(condition.predicate) for _, condition in links.selections]
+        made += [self._expression(condition) for _, condition in links.selections]
         for key in links.keys:
             equal = self._equal(key)
-            made += [self._expression(key.condition.predicate)] if equal is None else equal
+            made += [self._expression(key.condition)] if equal is None else equal
         for reach in links.reaches:
             first, second = (self._position(name) for name in (reach.first, reach.second))
             made.append(Near(first, second, float(reach.distance_m), reach.strict))
-        made += [self._expression(condition.predicate) for condition in links.others]
+        made += [self._expression(condition) for condition in links.others]
         return made
 
     def _position(self, name: str) -> tuple[Column, Column]:
         return Column(self.number[name], LON), Column(self.number[name], LAT)
 
-    def _expression(self, predicate: m.Predicate) -> Expression:
+    def _expression(self, condition: m.Condition) -> Expression:
+        predicate = condition.predicate
         asked = tuple(dict.fromkeys(self._asked(predicate)))
         columns = tuple(Column(self.number[name], column) for name, column in asked)
         order = {name: nth for nth, name in enumerate(dict.fromkeys(name for name, _ in asked))}
-        return Expression(columns, self.evaluator(predicate, asked), f"{predicate!r} of {order}")
+        return Expression(columns, self.evaluator(predicate, asked), f"{predicate!r} of {order}", condition.text)
 
     def _asked(self, predicate: m.Predicate) -> Iterator[Asked]:
         """The columns that a predicate asks for, in the order of its text."""
@@ -366,7 +372,7 @@ class _Maker:
             return None
         made: list[AnyCondition] = [Equal(tuple(sides[0]), tuple(sides[1]))]
         if any(column.name.startswith(AS_FLOATS) for column in made[0].columns):
-            made.append(self._expression(key.condition.predicate))  # whole numbers are compared as such
+            made.append(self._expression(key.condition))  # whole numbers are compared as such
         return made
 
 

@@ -18,7 +18,7 @@ Settings = float | Fraction | Mapping[str, float | Fraction]
 
 
 def streams_read(meaning: m.Meaning) -> tuple[m.Stream, ...]:
-    """The streams that some pattern or rule reads, in the order of the file; the first, where none is.
+    """The streams that some pattern or rule reads, in the order of the file; the first where nothing reads any.
 
     Rules over files of facts alone read none.
     """
@@ -37,7 +37,7 @@ def with_given_settings(
     forget_after_s: float | Fraction | None,
     clean: Literal["ais", "gps"] | None,
 ) -> m.Meaning:
-    """The meaning with what whoever runs the patterns says of the streams, in the place of what their blocks say."""
+    """The meaning with the caller's settings of the streams in place of what their blocks say."""
     names = [stream.name or "" for stream in meaning.streams]
     if isinstance(lateness_s, Mapping):
         for name in lateness_s:
@@ -74,7 +74,7 @@ def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected |
 
 
 def stream_fingerprint(stream: m.Stream) -> str:
-    """Changes with whatever the state of a stream's entities would have another meaning under."""
+    """Changes with everything that would give the state of a stream's entities another meaning."""
     return " ".join(str(part) for part in (stream.name, stream.key, stream.time, stream.time_unit))
 
 

@@ -1,4 +1,4 @@
-"""Arrow arrays as rows are picked out of them: without dictionaries, and of types that Arrow can pick from."""
+"""Arrow arrays as rows are picked from them: without dictionaries, and of types that Arrow can pick from."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ def plain(array: pa.Array) -> pa.Array:
 
 
 def has_null_word(array: pa.Array) -> bool:
-    """Whether the dictionary holds a null, so that a code that is there may mean nothing."""
+    """Whether the dictionary holds a null, so that a code may stand for nothing."""
     return bool(pa.types.is_dictionary(array.type) and array.dictionary.null_count > 0)

@@ -1,7 +1,7 @@
-"""Patterns are bound to the types of their events: entities, cohorts, and what is remembered of each entity.
+"""Patterns are bound to the types of their events: entities, cohorts, and the memory of each entity.
 
-Made from the first batch (or from what a saved state has read); later batches have to fit. What is here belongs to one
-recogniser and changes with every chunk; the patterns do not.
+Made from the first batch (or from what a saved state has read); later batches have to fit. Everything here belongs to
+one recogniser and changes with every chunk; the patterns do not.
 """
 
 from __future__ import annotations
@@ -154,5 +154,5 @@ class Binding:
 
 
 def bind_schema(patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
-    """The columns of what the patterns find in such events; EventsError or DataError where they do not fit them."""
+    """The columns of the patterns' detections in such events; EventsError or DataError where they do not fit them."""
     return Binding(patterns, events, 1).rows.schema

@@ -1,4 +1,4 @@
-"""Patterns of single entities over the events that the clock has passed, for what waits for a clock.
+"""Patterns of single entities over the events that the clock has passed, for operators that wait for a clock.
 
 The events are those of the stream's own recogniser, read and numbered there, without the ones that are late for the
 clock. They come in the order of time over all entities, so nothing is late or held back here.
@@ -17,13 +17,13 @@ class ClockedRecogniser(OrderedRecogniser):
     """Recognises patterns of one stream in the clock's order."""
 
     def __init__(self, patterns: CompiledPatterns, stream: str, is_only: bool) -> None:
-        # What is wrong with events is counted by those who read them all; here they come a second time.
+        # The operators that read all events count what is wrong with them; here events come a second time.
         super().__init__(patterns, order="sorted", stream=stream, is_only=is_only)
         self._read_entities: Entities | None = None
         self._numbers: Renumbering | None = None
 
     def read(self, entities: Entities) -> None:
-        """Says who numbers the entities of the events that are fed."""
+        """Takes the numbering of the entities whose events are fed."""
         self._read_entities, self._numbers = entities, None
 
     def numbered(self, passed: Passed) -> Rows | None:

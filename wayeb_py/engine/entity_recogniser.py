@@ -3,8 +3,8 @@
     keys → entities → order (late ones aside) → found (`ordered_recogniser`) → rows
 
 Whether an event is late, repeated or forgotten depends on its own entity's events alone, so feeding the same events in
-any cuts gives the same detections. Here is besides what a long-running stream asks of its entities: to go on without
-waiting for those that are silent, to drop those that are forgotten, and to save only what has changed.
+any cuts gives the same detections. This operator also does what a long-running stream asks of its entities: to continue
+without waiting for silent ones, to drop forgotten ones, and to save only what has changed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Arrived, Rows
 from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
-from wayeb_py.engine.eviction import find_aged, keep_entities
+from wayeb_py.engine.eviction import find_evictable, keep_entities
 from wayeb_py.engine.ordered_recogniser import OrderedRecogniser
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved import changes
@@ -40,7 +40,7 @@ Aside = list[tuple[str, pa.RecordBatch]]  # (reason, rows); the caller takes the
 class EntityRecogniser(OrderedRecogniser):
     """Recognises the patterns of single entities; the options are those of `Recogniser`.
 
-    `keeps_arrived`: others go on with the events as they arrive.
+    `keeps_arrived`: other operators continue with the events as they arrive.
     """
 
     kind = ENTITIES
@@ -67,12 +67,12 @@ class EntityRecogniser(OrderedRecogniser):
         self.aside: Aside = [] if aside is None else aside
         self.arrived: Arrived | None = None  # of the batch that was fed last, for the clock, where there is one
         self._keeps_arrived = keeps_arrived
-        self._changes: Changes | None = None  # noted only for those who ask
+        self._changes: Changes | None = None  # noted only where a caller asks for it
 
     # Feeding.
 
     def bind(self, schema: pa.Schema) -> None:
-        """Binds the patterns to the types of the events before there are any; what does not fit is told at once."""
+        """Binds the patterns to the types of the events before there are any; raises at once where they do not fit."""
         self._bind(schema)
 
     def feed(self, batch: pa.RecordBatch) -> Detections:
@@ -113,14 +113,14 @@ class EntityRecogniser(OrderedRecogniser):
         binding.raise_floor()
         return result
 
-    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+    def evict(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
-        What was still open of them, and which entities stay, by their numbers before; None if all do.
-        `now_s` is the wall clock, where it is known.
+        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
+        clock, where it is known.
         """
         binding = self._binding
-        aged = None if binding is None else find_aged(binding, now_s)
+        aged = None if binding is None else find_evictable(binding, now_s)
         if binding is None or aged is None:
             return None
         result = self._result(binding.reorderer.finish(aged))
@@ -150,16 +150,17 @@ class EntityRecogniser(OrderedRecogniser):
     # The state by what has changed in it.
 
     def note_changes(self) -> None:
-        """Begins to note what changes, from the state that this is in."""
+        """Begins to note what changes, starting from the current state."""
         self._changes = Changes()
 
     def settle_changes(self) -> None:
-        """Says that the state as it is now has been kept, whole or by its changes."""
+        """Marks the current state as kept, whole or by its changes."""
         if self._changes is not None:
             self._changes.settle(self._remembered())
 
     def save_changes(self) -> tuple[bytes, I32] | None:
-        """What has changed since the state was kept, and the entities that it is of; None where it takes the whole."""
+        """What has changed since the state was kept, and the entities concerned; None where the whole state must be
+        kept."""
         return None if self._changes is None else self._changes.save(self._remembered())
 
     @property
@@ -173,7 +174,7 @@ class EntityRecogniser(OrderedRecogniser):
             self._changes.touch(entities)
 
     def amend(self, data: bytes) -> I32:
-        """Takes over what has changed since the state that this recogniser is in; the entities that it is of."""
+        """Applies changes since the state that this recogniser is in; returns the entities concerned."""
         if is_list(data):
             raise DataError("these are not changes of this state", hint="remove them to go on from an older state")
         remembered = self._remembered()
@@ -196,14 +197,15 @@ class EntityRecogniser(OrderedRecogniser):
         key, time = batch.column(binding.key), batch.column(binding.time)
         if key.null_count or has_null_word(key):
             batch = self._set_aside(batch, pc.is_null(plain(key)), NO_KEY)
-            time = batch.column(binding.time)
+            key, time = batch.column(binding.key), batch.column(binding.time)
         ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
         if ticks.missing is not None:
             batch = self._set_aside(batch, pa.array(ticks.missing != 0), NO_TIME)
-            ticks = ticks_of(column_of(batch.column(binding.time), binding.time), binding.time_unit, binding.time)
+            key, time = batch.column(binding.key), batch.column(binding.time)
+            ticks = ticks_of(column_of(time, binding.time), binding.time_unit, binding.time)
         if batch.num_rows == 0:
             return None
-        entity = binding.entities.number(batch.column(binding.key))
+        entity = binding.entities.number(key)
         self.counts.entities = n_entities = len(binding.entities)
         binding.grow(n_entities)
         rows = Rows(batch, entity, ticks.values)
@@ -217,7 +219,7 @@ class EntityRecogniser(OrderedRecogniser):
 
     def _judge(self, rows: Rows, binding: Binding) -> tuple[Rows, Bool, Bool]:
         """The events that can be recognised now, in order; which rows are late, and which are no repeated events."""
-        # What comes before something that was recognised without waiting any longer is late, whatever the lateness.
+        # An event before something that was recognised without further waiting is late, whatever the lateness.
         late, is_event = binding.are_before_the_floor(rows), np.ones(len(rows), dtype=bool)
         taken, at = rows, np.zeros(0, dtype=np.int64)
         if late.any():

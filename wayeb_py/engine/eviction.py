@@ -1,7 +1,7 @@
 """Entities that have been silent for long leave a recogniser's state, which would otherwise only grow.
 
-With `forget after D` an entity's next event begins a new word if it comes more than D after its last one: for such an
-entity an empty state is as good as the one that is kept. Let T be the newest time that √n + 1 of the n entities have
+With `forget after D` an entity's next event begins a new word if it comes more than D after its last one: an empty
+state serves such an entity as well as the kept one. Let T be the newest time that √n + 1 of the n entities have
 reached: an entity whose last event is more than D before T leaves. So a few with a clock from the future do not make
 all others old. Where the caller passes the wall clock, times ahead of it do not count, however many entities have them;
 it passes the one by which the batch was planned, so that a repeated batch drops the same entities.
@@ -9,10 +9,10 @@ it passes the one by which the batch was planned, so that a repeated batch drops
 *Not taken*: the newest time of all, which one event from the year 2099 spoils for good; a share of the entities, a
 tenth say, as a crowd that has left would then stay in the state for as long as it is nine tenths of it.
 
-The caller decides when: a stream does it where a batch ends. Time is looked at in steps of D/8, so that the
-state is not rebuilt for every single entity. How events are cut therefore changes when an entity leaves the state, not
-what is detected, with one exception: an event that is delivered more than D later than
-others of its time, and is within D of its entity's own last one, begins a new word if the entity has left by then.
+The caller decides when: a stream does it where a batch ends. Time advances in steps of D/8, so that the state is not
+rebuilt for every single entity. How events are cut therefore changes when an entity leaves the state, not what is
+detected, with one exception. An event that arrives more than D later than others of its time, and is within D of its
+entity's own last one, begins a new word if the entity has left by then.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from wayeb_py.engine.saved.packing import pack_state, unpack_state
 from wayeb_py.kernels.ticks import NEVER
 
 STEPS = 8
-AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not only a clock that is a little fast
+AHEAD_S = 3600.0  # a time so far ahead of the clock is wrong, and not merely a clock that is a little fast
 
 
-def find_aged(binding: Binding, now_s: float | None = None) -> Bool | None:
+def find_evictable(binding: Binding, now_s: float | None = None) -> Bool | None:
     """Which entities have been silent for longer than the patterns remember; None if there are none.
 
-    `now_s` is the wall clock, if it is known: times ahead of it are no measure of the others.
+    `now_s` is the wall clock, if it is known: times ahead of it do not measure the others.
     """
     last = binding.reorderer.greatest[: len(binding.entities)]
     if binding.forget < 0:
@@ -46,21 +46,21 @@ def find_aged(binding: Binding, now_s: float | None = None) -> Bool | None:
     believed = last[heard]
     if now_s is not None:
         in_time = believed[believed <= int((now_s + AHEAD_S) * binding.ticks_per_s)]
-        believed = in_time if len(in_time) else believed  # a stream that is all in the future has a clock of its own
+        believed = in_time if len(in_time) else believed  # a stream wholly in the future has a clock of its own
     oldest = _oldest_kept(believed, binding.forget)
     aged: Bool = heard & (last < oldest)
     return aged if aged.any() else None
 
 
 def _oldest_kept(last: npt.NDArray[np.int64], forget: int) -> int:
-    """The oldest last event that an entity may have without being old, by the times that are believed."""
+    """The oldest last event with which an entity still counts as recent, by the times that are believed."""
     step = max(1, forget // STEPS)
     oldest = int(NEVER)
     while n := len(last):
         place = max(0, n - 1 - isqrt(n))
         oldest = int(np.partition(last, place)[place]) // step * step - forget
         kept = last[last >= oldest]
-        if len(kept) == n:  # else it is fewer who have to agree
+        if len(kept) == n:  # otherwise fewer entities have to agree
             break
         last = kept
     return oldest

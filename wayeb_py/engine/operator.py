@@ -6,12 +6,12 @@
                                  clock ──what it has passed──▶ silences, pairs ──▶ rows
 
 Every stream of a file has an operator of its own (`StreamOperator`): batches go in, and the rows of the patterns of
-single entities come out. What looks at several entities, or waits for time to pass, reads what the file's clock has
-passed (`ClockOperator`): events and time come to it together. A `Recogniser` runs the operators that a pattern file
-needs and knows nothing of what they do: in process, in a task of Spark's and in a stream.
+single entities come out. Operators that look at several entities, or wait for time to pass, read what the file's clock
+has passed (`ClockOperator`): events and time come to them together. A `Recogniser` runs the operators that a pattern
+file needs and knows nothing of what they do: in process, in a Spark task and in a stream.
 
 *Not taken*: operators as generators that pull from each other, since then none of them could be saved between two
-batches; a graph with edges as data, for which this one picture is enough as long as nothing goes back.
+batches; a graph with edges as data, for which this one picture is enough as long as nothing flows back.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Operator(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Changes with whatever the state would have another meaning under."""
+        """Changes with everything that would give the state another meaning."""
 
     @property
     def stream(self) -> str:
@@ -60,58 +60,59 @@ class Operator(Protocol):
         """The state; nothing where there is none yet."""
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; DataError where it does not fit."""
+        """Continues from a saved state; DataError where it does not fit."""
 
 
 class ClockOperator(Operator, Protocol):
     """Reads what the clock has passed."""
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of a stream's events, and who numbers its entities; once more where these change."""
+        """Learns the types of a stream's events, and the numbering of its entities; again where these change."""
 
     def feed(self, passed: Passed) -> Detections:
         """The detections of some more events, and those that are decided by the time that has passed."""
 
 
 class StreamOperator(Operator, Protocol):
-    """Reads the batches of one stream; a stream that runs for long asks more of it than a file does."""
+    """Reads the batches of one stream; a long-running stream asks more of it than a file does."""
 
     def bind(self, schema: pa.Schema) -> None:
-        """Learns the types of the events before there are any; what does not fit is told at once."""
+        """Learns the types of the events before there are any; raises at once where they do not fit."""
 
     def feed(self, batch: pa.RecordBatch) -> Detections:
         """The detections of some more events."""
 
     @property
     def event_schema(self) -> pa.Schema | None:
-        """The columns of the events that are read, once a batch has told their types."""
+        """The columns of the events that are read; known after the first batch."""
 
     @property
     def entities(self) -> Entities:
-        """The entities by number; there are none before the first batch has told the type of their keys."""
+        """The entities by number; none before the first batch shows the type of their keys."""
 
     @property
     def ticks_per_s(self) -> int:
-        """What times are counted in; known once a batch has told their type."""
+        """The unit that times are counted in; known after the first batch."""
 
     def flush_idle(self, entities: pa.Array) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
 
-    def age_out(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
+    def evict(self, now_s: float | None = None) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember.
 
-        What was still open of them, and which entities stay, by their numbers before; None if all do. `now_s` is the
-        wall clock, where it is known.
+        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
+        clock, where it is known.
         """
 
     def note_changes(self) -> None:
-        """Begins to note what changes, from the state that this is in."""
+        """Begins to note what changes, starting from the current state."""
 
     def settle_changes(self) -> None:
-        """Says that the state as it is now has been kept, whole or by its changes."""
+        """Marks the current state as kept, whole or by its changes."""
 
     def save_changes(self) -> tuple[bytes, I32] | None:
-        """What has changed since the state was kept, and the entities that it is of; None where it takes the whole."""
+        """What has changed since the state was kept, and the entities concerned; None where the whole state must be
+        kept."""
 
     @property
     def n_kept(self) -> int | None:
@@ -121,4 +122,4 @@ class StreamOperator(Operator, Protocol):
         """Notes that these entities have changed."""
 
     def amend(self, data: bytes) -> I32:
-        """Takes over what has changed since the state that this is in; the entities that it is of."""
+        """Applies changes since the current state; returns the entities concerned."""

@@ -2,8 +2,8 @@
 
     rows in order ──▶ arrive (each finds the one before) ──▶ cohorts (codes, steps) ──▶ found, by row
 
-Who puts events in order is another's business: `entity_recogniser` does it entity by entity, the clock over all of them
-(`clocked_recogniser`). The loops work off a batch in chunks that fit a core's cache.
+Other files put the events in order: `entity_recogniser` does it entity by entity, the clock over all of them
+(`clocked_recogniser`). The loops process a batch in chunks that fit a core's cache.
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ CHUNK_ROWS = 1 << 16
 class OrderedRecogniser:
     """Recognises patterns of single entities in events that are in order.
 
-    `order` says who vouches for it; `needs` are the columns that batches are reduced to, those of the patterns unless
-    others need more; `stream` is the name of the stream, `is_only` says that the file has no other.
+    `order` says who guarantees the order; `needs` are the columns that batches are reduced to, those of the patterns
+    unless others need more; `stream` is the name of the stream, `is_only` says that the file has no other.
     """
 
     def __init__(
@@ -83,11 +83,11 @@ class OrderedRecogniser:
 
     @property
     def event_schema(self) -> pa.Schema | None:
-        """The columns of the events, once a batch has told their types."""
+        """The columns of the events; known after the first batch."""
         return None if self._binding is None else self._binding.schema
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state, at once or as soon as the first batch tells the types of the events."""
+        """Continues from a saved state, at once or as soon as the first batch shows the types of the events."""
         schema = state.saved_schema(data)
         self._saved, self._binding = data, None
         # Patterns that look at columns which the saved ones did not are bound by the first batch instead.
@@ -96,20 +96,21 @@ class OrderedRecogniser:
 
     @property
     def ticks_per_s(self) -> int:
-        """What times are counted in; known once a batch has told their type."""
+        """The unit that times are counted in; known after the first batch."""
         if self._binding is None:
             raise ValueError("no batch has been fed yet")
         return self._binding.ticks_per_s
 
     @property
     def entities(self) -> Entities:
-        """The entities by number; there are none before the first batch has told the type of their keys."""
+        """The entities by number; none before the first batch shows the type of their keys."""
         if self._binding is None:
             raise ValueError("no batch has been fed yet")
         return self._binding.entities
 
     def nothing(self) -> Detections:
-        """No detections; before a batch has told the types of keys, times and attributes, columns without types."""
+        """No detections; before the first batch shows the types of keys, times and attributes, the columns have no
+        types."""
         if self._binding is not None:
             return Detections(self._binding.no_detections, self._binding.rows.episode_table([]))
         unknown = DetectionSchema.unknown(self.patterns)
@@ -134,7 +135,8 @@ class OrderedRecogniser:
     # From order to found.
 
     def _find(self, rows: Rows) -> tuple[BatchDetections | None, Rows]:
-        """What is detected in some events, and those of them that are events after all, by whose rows it is told."""
+        """The matches in some events, and the events that remain after repeats and ties are dropped: matches refer to
+        their rows."""
         binding = self._binding
         assert binding is not None
         if self.patterns.meaning.stream.dedupe:

@@ -1,9 +1,10 @@
 """Batches of events go in, detections come out, state stays: the operators of a pattern file, run as one.
 
-Every way of running (a table, files, a task of Spark's, a stream) feeds a `Recogniser`, which hands each batch to the
-operator of its stream (`entity_recogniser`), what arrived to the clock of the file, what the clock has passed to
-silences and pairs, and joins what all of them find. `operator` has the picture. A saved state holds those of all
-operators, each under its kind and fingerprint (`saved/operators`): an operator that changes leaves the others theirs.
+Every way of running (a table, files, a Spark task, a stream) feeds a `Recogniser`. It passes each batch to the operator
+of its stream (`entity_recogniser`), the arrived events to the clock of the file, the events that the clock has passed
+to silences and pairs, and joins what all of them find. `operator` has the picture. A saved state holds those of all
+operators, each under its kind and fingerprint (`saved/operators`): changing one operator leaves the others their
+states.
 """
 
 from __future__ import annotations
@@ -50,10 +51,10 @@ class Recogniser:
     order="arrival": events come as they arrive; those that are late, by the patterns' lateness (0 unless given), are
     set aside. order="sorted": each entity's events come in the order of time, and all of a stream's where silences or
     pairs read it; where they do not, `Disorder` is raised. Streams of one file may differ in it: {"radar": "sorted"}.
-    `own_input`: what is fed is an input of its own, not the rest of the one before, so that it may repeat events, which
-    are set aside (`repeats`). `plans` are orders in which the members of rules are joined, by the names of the rules.
+    `own_input`: the fed events are an input of their own, not the rest of the one before, so that they may repeat
+    events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
+    `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
-    `listens`: what patterns were given to call (`patterns.on`) is called.
     """
 
     def __init__(
@@ -79,7 +80,7 @@ class Recogniser:
         parts = patterns.by_stream
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
         is_clocked = bool(patterns.clocked)
-        self.counts_of = {name: Tally() for name in parts}  # by stream; detections are the caller's to count
+        self.counts_of = {name: Tally() for name in parts}  # by stream; the caller counts detections
         self._streams: dict[str, EntityRecogniser] = {
             name: EntityRecogniser(
                 part.single, order=orders[name], episodes=episodes, workers=workers, own_input=own_input,
@@ -95,7 +96,7 @@ class Recogniser:
         self._saves = saves
         self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
-            from wayeb_py.engine.clocked import (  # for start-up time: most have no clock
+            from wayeb_py.engine.clock_operators import (  # for start-up time: most have no clock
                 clocked_operators,
                 make_clock,
                 rule_operator,
@@ -114,6 +115,11 @@ class Recogniser:
     @property
     def operators(self) -> tuple[Operator, ...]:
         return (*self._streams.values(), *self._clocked, *([] if self._rules is None else [self._rules]))
+
+    @property
+    def rules(self) -> RuleOperator | None:
+        """The operator of the file's rules."""
+        return self._rules
 
     def of(self, stream: str | None = None) -> StreamOperator:
         """The operator of a stream's entities, the only one where the file has one stream."""
@@ -135,7 +141,8 @@ class Recogniser:
     # Feeding.
 
     def bind(self, schema: pa.Schema, stream: str | None = None) -> None:
-        """Binds the patterns to the types of a stream's events before there are any; what does not fit is told."""
+        """Binds the patterns to the types of a stream's events before there are any; raises at once where they do not
+        fit."""
         name = self._named(stream)
         self._streams[name].bind(schema)
         self._bound(name)
@@ -143,7 +150,7 @@ class Recogniser:
     def feed(self, events: Any, stream: str | None = None) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol.
 
-        `stream` says whose they are, where the file has several.
+        `stream` names their stream, where the file has several.
         """
         name = self._named(stream)
         batches = _batches(events)
@@ -172,35 +179,36 @@ class Recogniser:
 
     @property
     def ticks_per_s(self) -> int:
-        """What a clock counts in, the finest unit of all streams; known once each has told the type of its times."""
+        """The unit that the clock counts in, the finest of all streams; known once each stream has shown the type of
+        its times."""
         return max(operator.ticks_per_s for operator in self._streams.values())
 
     @property
     def behind(self) -> str:
-        """The stream that the clock waits for, of which the next events are best read; the first without a clock."""
+        """The stream that the clock waits for, whose events are best read next; the first without a clock."""
         return next(iter(self._streams)) if self._clock is None else self._clock.behind
 
-    # What a stream that runs for long asks.
+    # What a long-running stream asks.
 
     def flush_idle(self, entities: pa.Array, stream: str | None = None) -> Detections:
         """The detections of events held back for entities, given by key, that have been silent for long."""
         operator = self.of(stream)
         return self._announce(self._together([(operator, operator.flush_idle(entities))]))
 
-    def age_out(
+    def evict(
         self, now_s: float | None = None, stream: str | None = None
     ) -> tuple[Detections, npt.NDArray[np.bool_]] | None:
         """Drops entities that have been silent for longer than patterns remember: see `eviction`.
 
-        What was still open of them, and which entities stay, by their numbers before; None if all do. `now_s` is the
-        wall clock, where it is known.
+        What they still had open, and which entities stay, by their numbers before; None if all do. `now_s` is the wall
+        clock, where it is known.
         """
         name = self._named(stream)
-        aged = self._streams[name].age_out(now_s)
-        if aged is None:
+        evicted = self._streams[name].evict(now_s)
+        if evicted is None:
             return None
         self._bound(name)
-        return self._announce(self._together([(self._streams[name], aged[0])])), aged[1]
+        return self._announce(self._together([(self._streams[name], evicted[0])])), evicted[1]
 
     # State.
 
@@ -212,7 +220,8 @@ class Recogniser:
         return pack_operators(states) if any(state.data for state in states) else b""
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; operators that are not in it begin afresh; what is none of theirs is dropped."""
+        """Continues from a saved state; operators without a state in it begin afresh; states of other operators are
+        dropped."""
         saved = unpack_operators(data)
         refuse_unnamed(saved, n_streams=len(self.patterns.meaning.streams))
         for one in self._stateful():
@@ -255,7 +264,8 @@ class Recogniser:
         return self._together(found)
 
     def _take(self, name: str, clock: EventClock) -> None:
-        """Hands what has arrived of a stream to the clock; what is late for it is counted, and set aside once."""
+        """Passes the arrived events of a stream to the clock; events that are late for it are counted, and set aside
+        once."""
         arrived = self._streams[name].arrived
         assert arrived is not None
         late = clock.take(name, arrived)
@@ -274,7 +284,7 @@ class Recogniser:
         return found
 
     def _bound(self, name: str) -> None:
-        """Lets the clock, and what goes by it, know the types of a stream's events and its entities."""
+        """Tells the clock and its operators the types of a stream's events and its entities."""
         operator = self._streams[name]
         schema = operator.event_schema
         if self._clock is None or schema is None:
@@ -307,7 +317,7 @@ class Recogniser:
         return table.filter(pc.is_in(table.column("pattern").cast(pa.string()), value_set=names))
 
     def _joined_schema(self) -> DetectionSchema:
-        """The columns of all detections; their types are settled once all streams have told theirs."""
+        """The columns of all detections; their types are settled once all streams have shown theirs."""
         if self._schema is not None:
             return self._schema
         schema = join_schemas(self.patterns.emitted, [operator.schema for operator in self.operators])

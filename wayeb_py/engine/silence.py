@@ -2,10 +2,10 @@
 
     events that the clock has passed ──▶ matches of R at an entity's last event ──▶ wait for t + D ──▶ detected
 
-At an event of time t, R is looked for as by any other pattern. A match waits until the clock has passed t + D, and is
-detected then unless an event of its entity has a time in (t, t + D]; of several events at one time only the last can be
-followed by a silence. At the end of the input those are detected that end before the greatest time of their stream: of
-the others the data do not tell.
+At an event of time t, the operator looks for R as any other pattern does. A match waits until the clock has passed t +
+D, and is detected then unless an event of its entity has a time in (t, t + D]; of several events at one time only the
+last can be followed by a silence. At the end of the input it detects those that end before the greatest time of their
+stream: of the others the data say nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from wayeb_py.engine.clocked_recogniser import ClockedRecogniser
 from wayeb_py.engine.rows.detection_rows import BatchDetections, DetectionRows
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
-from wayeb_py.engine.waiting import Waiting
+from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
 
 WAITING = "waiting"
@@ -38,10 +38,10 @@ class SilenceRecogniser(ClockedRecogniser):
         super().__init__(patterns, stream, is_only)
         self._waiting: list[Waiting] = []  # one a pattern
         self._saved_waiting: dict[str, bytes] = {}
-        self._reached: int | None = None  # the greatest time that has arrived of the stream
+        self._reached: int | None = None  # the greatest time that has arrived in the stream
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of its stream's events, and who numbers its entities."""
+        """Learns the types of its stream's events, and the numbering of its entities."""
         if stream == self.stream:
             self.read(entities)
             self._bind(schema)
@@ -60,7 +60,7 @@ class SilenceRecogniser(ClockedRecogniser):
         return self._over(passed.until(binding.ticks_per_s))
 
     def finish(self) -> Detections:
-        """The matches whose silence ends before the greatest time: of the others the data do not tell."""
+        """The matches whose silence ends before the greatest time: of the others the data say nothing."""
         return self._over(self._reached)
 
     def _over(self, clock: int | None) -> Detections:
@@ -72,7 +72,7 @@ class SilenceRecogniser(ClockedRecogniser):
         return Detections(pa.concat_tables(tables), self._binding.rows.episode_table([]))
 
     def save(self) -> bytes:
-        """The state of the entities, and of what waits."""
+        """The state of the entities, and of the waiting matches."""
         if self._binding is None:
             return b""
         states = [OperatorState(ENTITIES, "", super().save())]
@@ -81,7 +81,7 @@ class SilenceRecogniser(ClockedRecogniser):
         return pack_operators(states)
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; patterns that are not in it begin afresh."""
+        """Continues from a saved state; patterns that are not in it begin afresh."""
         states = unpack_operators(data)
         self._saved_waiting = {state.fingerprint: state.data for state in states if state.kind == WAITING}
         self._waiting = []

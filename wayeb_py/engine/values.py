@@ -1,7 +1,7 @@
 """Values of the checked tree become columns of a chunk: attributes as they are, the others computed.
 
-What looks back (`prev`, `held`, `moved`, `crossed`, `passed`) finds the entity's event before by the chunk's links and,
-where that lies before the chunk, in what was kept by entity. A new word has nothing before it.
+Values that look back (`prev`, `held`, `moved`, `crossed`, `passed`) find the entity's event before by the chunk's links
+or, where that lies before the chunk, in the memory by entity. A new word has nothing before it.
 """
 
 from __future__ import annotations
@@ -52,14 +52,14 @@ class Chunk:
 
 
 class Memory:
-    """What is kept by entity between chunks for one value that looks back."""
+    """The memory by entity between chunks, for one value that looks back."""
 
     def __init__(self) -> None:
         self.arrays: dict[str, npt.NDArray[Any]] = {}
-        self.fills: dict[str, Any] = {}  # what an entity has there that had no event yet
+        self.fills: dict[str, Any] = {}  # what an entity without events has there
         self.words: list[str | None] = []
         self.code_of: dict[str, int] = {}
-        self.column: Column | None = None  # what the value looked like last: kind, own type, scale
+        self.column: Column | None = None  # how the value was last stored: kind, own type, scale
 
     def array(self, name: str, n_entities: int, dtype: Any, fill: Any) -> npt.NDArray[Any]:
         """The array of this name by entity, grown to hold them all."""
@@ -90,7 +90,7 @@ class Memory:
 
 
 class Values:
-    """Evaluates the values of one cohort of patterns, and holds what their looking back needs."""
+    """Evaluates the values of one cohort of patterns, and holds the memory of those that look back."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class Values:
         last = memory.array(name, self.n_entities, dtype, 0)
         values = np.ascontiguousarray(values)
         shift_by_entity(values, chunk.entity, chunk.link, chunk.fresh, last, shifted)
-        last[chunk.entity] = values  # the last of an entity's rows stays
+        last[chunk.entity] = values  # the last of an entity's rows wins
         return shifted
 
     def _looked_up(self, attribute: m.Attribute, chunk: Chunk) -> Column:
@@ -319,7 +319,7 @@ class Values:
     def _position_before(self, chunk: Chunk) -> tuple[F64, F64]:
         """Longitude and latitude at the entity's event before; NaN where there is none, or it was nowhere.
 
-        `moved`, `crossed` and `passed` share one memory of it, however many places are asked about.
+        `moved`, `crossed` and `passed` share one memory of it, however many places patterns ask about.
         """
         known: tuple[F64, F64] | None = chunk.computed.get(("before", self._position))
         if known is None:

@@ -1,9 +1,8 @@
 """Paths become event files, in the order in which their events arrive.
 
-A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive
-does), a glob, or `-` for NDJSON on standard input. Names that begin with `_` or `.` are bookkeeping of other tools
-and are passed over in folders. The format is told by the extension, and by the first bytes where the extension says
-nothing.
+A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive does),
+a glob, or `-` for NDJSON on standard input. A folder's files with names that begin with `_` or `.` are bookkeeping of
+other tools and are skipped. The extension gives the format, and the first bytes do where the extension says nothing.
 """
 
 from __future__ import annotations
@@ -87,7 +86,7 @@ def _find_at(text: str) -> Iterator[EventFile]:
             raise DataError(f"no file matches `{text}`")
         for match in matches:
             if os.path.isdir(match):
-                # `data/**` matches folders and the files in them: the files come by themselves.
+                # `data/**` matches folders and the files in them: the files are found through their folders.
                 if "**" not in text:
                     yield from _find_below(match)
             else:
@@ -112,9 +111,9 @@ def _find_below(folder: str) -> Iterator[EventFile]:
 
 
 def require_file(path: str) -> os.stat_result:
-    """The facts of a file; raises DataError for what is no file, or has a name that no record could hold.
+    """The facts of a file; raises DataError for something that is no file, or has a name that no record could hold.
 
-    Opening a pipe would wait for whoever writes to it, and a device has no end.
+    Opening a pipe would wait for its writer, and a device has no end.
     """
     refuse_unspeakable(path)
     try:

@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def in_order(calls: Iterable[Callable[[], T]], threads: int, ahead: int = 1) -> Iterator[T]:
-    """The results of the calls in their order, `threads` at work and `ahead` more waiting to be taken."""
+    """The results of the calls in their order, with `threads` at work and `ahead` more results waiting."""
     pool = ThreadPoolExecutor(threads, thread_name_prefix="wayeb-read")
     waiting: deque[Future[T]] = deque()
     try:
@@ -42,7 +42,7 @@ class _End:
 
 
 def in_background(items: Iterator[T], ahead: int = 2) -> Iterator[T]:
-    """The same items, made in a background thread at most `ahead` before they are asked for."""
+    """The same items, made in a background thread at most `ahead` items early."""
     made: queue.Queue[T | _End] = queue.Queue(maxsize=ahead)
     stopped = threading.Event()
 

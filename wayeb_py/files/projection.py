@@ -72,7 +72,7 @@ class Wanted:
 
     @property
     def key(self) -> WantedColumn:
-        """What tells one entity from another."""
+        """The column that identifies an entity."""
         return self.columns[0]
 
     @property

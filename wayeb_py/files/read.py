@@ -1,8 +1,8 @@
 """Paths become batches of events: only the wanted columns, in arrival order, read ahead of the recogniser.
 
-All files are opened before any row is read, so that a column that is missing or of a wrong type stops a run at once,
-at the pattern's place that asks for it. Files of one run may differ where one type can hold both (int32 and int64),
-and a file may lack an attribute, whose values are then missing; key and time must be everywhere.
+All files are opened before any row is read, so that a missing column or a wrong type stops a run at once, at the place
+of the pattern that asks for it. Files of one run may differ where one type can hold both (int32 and int64), and a file
+may lack an attribute, whose values are then missing; key and time must be everywhere.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class EventReader:
         self.is_stdin = any(opened.file.path == STDIN for opened in files)
 
     def blocks(self, skip: int = 0) -> Iterator[Block]:
-        """The events with what was left out of them, in arrival order, without the first `skip` blocks."""
+        """The events and the rows that were left out, in arrival order, without the first `skip` blocks."""
         calls = islice(self._calls(), skip, None)
         if self.is_stdin:
             # Reading ahead would wait for input that has not been sent.
@@ -86,8 +86,8 @@ def open_events(
 ) -> EventReader:
     """A reader of the wanted columns of all files; nothing but schemas and samples is read yet.
 
-    Paths name files, or folders of them; what is found already is taken as it is. `before` is the schema of an earlier
-    run whose state this one continues: its types are kept where they can be.
+    Paths name files, or folders of them; files that were found already are taken as they are. `before` is the schema of
+    an earlier run whose state this one continues: its types are kept where they can be.
     """
     found = [path for path in paths if isinstance(path, EventFile)]
     named = [path for path in paths if not isinstance(path, EventFile)]
@@ -100,7 +100,7 @@ def open_events(
 
 
 def joined_schema(files: Sequence[KnownColumns], wanted: Wanted, before: pa.Schema | None = None) -> pa.Schema:
-    """The types in which all files' values of the wanted columns are handed on."""
+    """The types in which the values of the wanted columns leave all files."""
     fields = []
     for column in wanted.columns:
         known = before.field(column.name).type if before is not None and column.name in before.names else pa.null()
@@ -135,7 +135,7 @@ def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
 
 
 def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataType) -> pa.DataType:
-    """The one type in which all files' values of a column are handed on: the one that is known, if it can hold them."""
+    """The one type in which a column leaves all files: the known one, if it can hold the values."""
     having = [opened for opened in files if column.name in opened.types]
     partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
     lacking = [opened for opened in files if opened not in having and opened not in partitioned]
@@ -167,7 +167,7 @@ def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataT
 
 
 def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-    """For texts there is always a type that serves: text itself, and a zone's absence is read as UTC."""
+    """Texts always have such a type: text itself, and a missing zone is read as UTC."""
     if pa.types.is_timestamp(one) and pa.types.is_timestamp(other):
         return pa.timestamp("ns" if "ns" in (one.unit, other.unit) else one.unit, one.tz or other.tz)
     joined = joined_type(one, other)

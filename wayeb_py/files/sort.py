@@ -1,12 +1,12 @@
 """Events in any order become events in time order, in bounded memory.
 
-Runs of a few hundred megabytes are sorted and spilled to disk as Arrow files, then merged: from each run the rows up
-to the earliest end of the blocks at hand are taken, put together in the order of the runs, and sorted stably, which
-costs little since they are sorted pieces already. The order is by time, then by the order column if there is one,
-then by arrival. A heap of single rows, the textbook's merge, would spend its time in Python.
+Runs of a few hundred megabytes are sorted and spilled to disk as Arrow files, then merged. The merge takes from each
+run the rows up to the earliest end of the blocks at hand, puts them together in the order of the runs, and sorts them
+stably, which costs little since they are sorted pieces already. The order is by time, then by the order column if there
+is one, then by arrival. A heap of single rows, the textbook's merge, would spend its time in Python.
 
 Text columns are spilled with a dictionary a run and merged with one dictionary for all; a column with more distinct
-texts than that dictionary may hold goes on as plain text.
+texts than that dictionary may hold continues as plain text.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ def _merge(paths: list[Path], schema: pa.Schema, by: tuple[str, ...]) -> Iterato
         n_pending = 0
         while live := [run for run in runs if run.advance(by)]:
             bound = min(run.last_key() for run in live)
-            # Of the runs whose block ends at the bound the first decides: rows equal to it in later runs may have to
+            # Among the runs whose block ends at the bound the first decides: rows equal to it in later runs may have to
             # wait for equal rows of this run's next block, which arrived before them.
             decides = next(index for index, run in enumerate(live) if run.last_key() == bound)
             taken = [run.take(run.up_to(bound, inclusive=index <= decides)) for index, run in enumerate(live)]

@@ -1,7 +1,7 @@
-"""A state folder keeps what a run ended with, so that the next run goes on from there (the nightly job).
+"""A state folder keeps what a run ended with, so that the next run continues from there (the nightly job).
 
-The detections are put in their place before the state is: a run that dies between the two is repeated from the old
-state, and gives the same detections again. Its number is in the state, and in the name of the file where detections
+The detections take their place before the state does: a run that dies between the two is repeated from the old state,
+and gives the same detections again. The number of the run is in the state, and in the name of the file where detections
 go to a folder: the repeated run replaces its own file, and nothing is there twice. The other order would lose
 detections.
 """
@@ -24,7 +24,8 @@ _VERSION = 2
 
 
 def _checksum(n_runs: int, state: bytes) -> str:
-    """Of everything that a state file says: a number of runs that is wrong would replace another night's detections."""
+    """The checksum covers everything that a state file says: a wrong number of runs would replace another night's
+    detections."""
     digest = hashlib.sha256(f"{_VERSION} {n_runs}\n".encode())
     digest.update(state)
     return digest.hexdigest()

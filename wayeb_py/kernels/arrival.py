@@ -21,7 +21,7 @@ class WordArrays(NamedTuple):
 
     length: I64  # [entity]: how many events the word has so far
     last_ts: I64
-    last_row: I32  # while a chunk is worked off, -1 between two
+    last_row: I32  # while a chunk is processed, -1 between two
     tail_ts: I64  # [entity * tail + seq % tail]: the last `tail` times
     tail: int
 
@@ -41,13 +41,13 @@ def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
     """Links each event to its entity's event before, numbers it in its word, and says when a new word begins.
 
     Returns (row, n_present): `row` is where time runs backwards within an entity, or the number of rows. `forget` below
-    0 is never. Nothing of the words but `last_row` is changed: `settle` does that when the chunk is done.
+    0 is never. It changes nothing of the words but `last_row`: `settle` does that when the chunk is done.
     """
     words, arrived = WordArrays(*words), ArrivedRows(*arrived)
     n_present = 0
     n = entity.shape[0]
     for row in range(n):
-        e = np.uint64(entity[row])  # without a sign, which would be looked at
+        e = np.uint64(entity[row])  # without a sign, which would have to be checked
         t = ts[row]
         before = words.last_row[e]
         if before >= 0:

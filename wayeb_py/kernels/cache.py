@@ -5,7 +5,7 @@ kernel holds code of other files; and a package that was shipped as a zip has no
 all kernels into one file, in a folder named by their content, and set each kernel's `co_filename` to it. The folder is
 in the package's `__pycache__`, or in the user's cache where that is not ours to write, or below the temporary folder
 where there is no home. Machine code that is found with the package comes along: from a zip (`wayeb ship`), or from
-whoever installed it. numba takes it if it is for this processor, this version, these sources.
+its installation. numba takes it if it is for this processor, this version, these sources.
 
 We run code from this folder, so we trust it only if it is a real folder and no link, if we own it, and if no other user
 can write to it or to a parent. Where there is no such folder nothing is kept, and every process compiles what it needs.
@@ -68,8 +68,8 @@ def kernel_source() -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Home:
-    """A folder that kernels may be kept below. Whoever can write a package's parents can write its code as well, so
-    that these are not asked about; and what is installed there is for everyone to read."""
+    """A folder that kernels may be kept below. A user who can write a package's parents can write its code
+    as well, so that these are not checked; and what is installed there is for everyone to read."""
 
     path: Path
     is_package: bool = False
@@ -92,7 +92,7 @@ def _homes() -> list[_Home]:
 
 
 def _is_ours(folder: Path, mode: int) -> bool:
-    """Whether this is a folder, made now or before, that is our own and that nobody else can write."""
+    """Whether this is a folder, made now or before, that is our own and that no other user can write."""
     try:
         folder.mkdir(mode=mode, parents=True, exist_ok=True)
         found = folder.lstat()
@@ -107,7 +107,7 @@ def _is_ours(folder: Path, mode: int) -> bool:
 
 
 def _is_reached_safely(folder: Path) -> bool:
-    """Whether nobody but root and ourselves can put another folder in its place, here or further up."""
+    """Whether only root and ourselves can put another folder in its place, here or further up."""
     for parent in {*folder.absolute().parents, *folder.resolve().parents}:
         found = parent.lstat()
         if found.st_uid not in (os.getuid(), 0):
@@ -131,9 +131,9 @@ def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
 
 
 def _write_whole(path: Path, data: bytes) -> None:
-    """A file that other workers, who do the same at the same time, never see by half."""
+    """A file that other workers, which do the same at the same time, never see by half."""
     with whole_file(path, durable=False) as whole:
         whole.write(data)
         file = whole.open()
         file.flush()
-        os.utime(file.fileno(), (0, 0))  # older versions of numba go by the time
+        os.utime(file.fileno(), (0, 0))  # older versions of numba compare times

@@ -29,7 +29,7 @@ class Kernel:
     """A function with its explicit signatures, each compiled, or loaded from the cache, when it is first called.
 
     Loading takes milliseconds a signature, and a run needs a third of them. Where there are several, the type of the
-    first argument tells which one is meant.
+    first argument decides.
     """
 
     every: ClassVar[list[Kernel]] = []
@@ -78,7 +78,7 @@ def kernel(*signatures: Any) -> Callable[[Callable[..., Any]], Kernel]:
     """Makes a kernel of a function that makes no array; signatures differ in the type of their first argument.
 
     It is compiled without numba's counting of references (`_nrt`), which costs a call and an atomic instruction each
-    time that an array is handed on, in the middle of loops: the caller holds all arrays while the kernel runs.
+    time that an array is passed on, in the middle of loops: the caller holds all arrays while the kernel runs.
     """
     return lambda function: Kernel(function, signatures, allocates=False)
 
@@ -89,17 +89,17 @@ def allocating_kernel(*signatures: Any) -> Callable[[Callable[..., Any]], Kernel
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """Makes of a function a piece of the kernels that call it: a call costs nothing, and what is constant is known."""
+    """Inlines a function into the kernels that call it: a call costs nothing, and constants are known."""
     return nb.njit(nogil=True, inline="always")(function)
 
 
 def subroutine(function: Callable[..., Any]) -> Any:
-    """Makes of a function one that kernels call; it makes no array, and counts none, whichever kernel calls it."""
+    """Makes a function that kernels call; it makes no array, and counts none, whichever kernel calls it."""
     options: Any = {"nogil": True, "_nrt": False}
     return nb.njit(**options)(function)
 
 
 def load_every_kernel() -> None:
-    """Compiles whatever is not in the cache yet, so that nobody waits for it later."""
+    """Compiles whatever is not in the cache yet, so that no run waits for it later."""
     for each in Kernel.every:
         each.load_all()

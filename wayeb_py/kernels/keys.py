@@ -19,8 +19,8 @@ def _first_slot(key, mask):  # type: ignore[no-untyped-def]
 def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[no-untyped-def]
     """Dense numbers of integer keys by open addressing, new keys numbered on; the caller keeps the table half empty.
 
-    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0; known[number] is its key, with room for all
-    that might be new. Returns how many keys are known now.
+    `slots[slot]` is a key, valid where `numbers[slot]` is at least 0; known[number] is its key, with room for all that
+    might be new. Returns how many keys are known then.
     """
     mask = slots.shape[0] - 1
     before = np.int64(0)

@@ -1,4 +1,4 @@
-"""Events and detections are looked at for their order: what is late, what repeats a time, what is sorted already."""
+"""Checks the order of events and detections: what is late, what repeats a time, what is sorted already."""
 
 from __future__ import annotations
 

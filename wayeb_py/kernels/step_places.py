@@ -83,7 +83,7 @@ def _copy_registers(from_seq, from_ts, source, to_seq, to_ts, target, n_register
 
 @inlined
 def _move_up(slots, begin, end, by, n_registers):  # type: ignore[no-untyped-def]
-    """RegisterMoves some slots to make room before them."""
+    """Moves some slots to make room before them."""
     for slot in range(end - 1, begin - 1, -1):
         slots.place[slot + by] = slots.place[slot]
         slots.state[slot + by] = slots.state[slot]
@@ -92,7 +92,8 @@ def _move_up(slots, begin, end, by, n_registers):  # type: ignore[no-untyped-def
 
 @inlined
 def _write_far(n_out, begin, end, row, pattern, start_seq, start_ts, out):  # type: ignore[no-untyped-def]
-    """Writes the detection of a far place for all places from `begin` to before `end`; how many there are now."""
+    """Writes the detection of a far place for all places from `begin` to before `end`; returns how many there are
+    then."""
     for place in range(begin, end):
         write(n_out, row, pattern, start_seq, start_ts, out)
         out.place[n_out] = np.int32(place)
@@ -107,7 +108,7 @@ _STRUCTS = ChunkRows, NearPlaces, PlaceAutomaton, RegisterMoves, PlaceSlots, Far
 def step_places(begin, code, rows, near, automaton, moves, slots, far_before, out):  # type: ignore[no-untyped-def]
     """Steps over the rows from `begin` on and writes detections with their places and starts.
 
-    Returns (row to go on from, number of detections), or (-1 - row, …) where the entity may need more slots than it
+    Returns (row to continue from, number of detections), or (-1 - row, …) where the entity may need more slots than it
     has, or more detections than the output has room for; the row is not stepped then.
     """
     rows, near, automaton = ChunkRows(*rows), NearPlaces(*near), PlaceAutomaton(*automaton)
@@ -147,7 +148,7 @@ def step_places(begin, code, rows, near, automaton, moves, slots, far_before, ou
         to = first  # the slot to be written next
         far_found = False
         far_seq, far_ts = np.int64(0), np.int64(0)
-        told = np.int64(0)  # the places below have been told that a far one is detected
+        told = np.int64(0)  # the detection of a far one has been written for the places below
         if far_state != 0:
             _copy_registers(slots.seq, slots.ts, first, far_before.seq, far_before.ts, 0, n_registers)
         if far_after != 0:

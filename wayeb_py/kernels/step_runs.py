@@ -14,7 +14,7 @@ from wayeb_py.kernels.structs import I32, I64, U8, U16, struct
 class RunAutomaton(NamedTuple):
     """The successors of a state and symbol are successors[first[step] : first[step + 1]].
 
-    `joined`: of runs in the same state only the preferred one lives on; otherwise runs live until the window ends.
+    `joined`: of runs in the same state only the preferred one survives; otherwise runs live until the window ends.
     """
 
     symbol_of_code: U16
@@ -57,7 +57,7 @@ _STRUCTS = ChunkRows, RunAutomaton, RunLists, RunScratch, DetectionArrays
 def step_runs(begin, code, rows, automaton, runs, scratch, out):  # type: ignore[no-untyped-def]
     """Steps over the rows from `begin` on and writes detections with their starts.
 
-    Returns (row to go on from, number of detections), or (-1 - row, …) where the entity's runs need more room than
+    Returns (row to continue from, number of detections), or (-1 - row, …) where the entity's runs need more room than
     they or the scratch have; the row is not stepped then.
     """
     rows, automaton, runs = ChunkRows(*rows), RunAutomaton(*automaton), RunLists(*runs)

@@ -59,7 +59,7 @@ _STRUCTS = ChunkRows, ProductTables, RegisterMoves, ReportLists, Windows, KeptSt
 def step_tables(begin, code, rows, tables, moves, reports, windows, kept, out):  # type: ignore[no-untyped-def]
     """Steps over the rows from `begin` on and writes detections with their starts.
 
-    Returns (row to go on from, number of detections): it stops early when the output is full.
+    Returns (row to continue from, number of detections): it stops early when the output is full.
     """
     rows, tables, moves = ChunkRows(*rows), ProductTables(*tables), RegisterMoves(*moves)
     reports, windows, kept, out = ReportLists(*reports), Windows(*windows), KeptStates(*kept), DetectionArrays(*out)

@@ -1,6 +1,6 @@
 """What every stepping kernel reads, does and writes: a chunk's rows, the starts of matches in registers, detections.
 
-Stepping kernels stop and say where when their output or their room is full, and are called again from there.
+Stepping kernels stop when their output or their room is full, say where, and are called again from there.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@ A class of named fields says what is in it, and its annotations give the types:
         length: I64                    @kernel(i64(struct(WordArrays), …))        its type
         last_ts: I64                   words = WordArrays(*words)                 in the kernel: names, at no cost
 
-It crosses as a plain tuple: numba's dispatcher tells the type of a plain one from its elements, as fast as if each were
-an argument, and refuses an array of another type or layout. *Not taken*: passing named tuples, whose type it asks
+It crosses as a plain tuple: numba's dispatcher derives the type of a plain one from its elements, as fast as if each
+were an argument, and refuses an array of another type or layout. *Not taken*: passing named tuples, whose type it asks
 Python for, at 2 µs for each of each call; calling past the dispatcher, which takes half the time and looks at no type;
 a structure of pointers, which takes less and keeps no array alive. `wayeb bench kernel_calls` measures them.
 """

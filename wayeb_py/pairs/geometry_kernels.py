@@ -14,8 +14,8 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import allocating_kernel as _kernel
-from wayeb_py.kernels.compiled import f64, i64
+from wayeb_py.kernels.compiled import f64, i32, i64
+from wayeb_py.kernels.compiled import kernel as _kernel
 from wayeb_py.kernels.compiled import read_only as _read_only
 from wayeb_py.pairs.grid_kernels import _direction
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
@@ -109,17 +109,31 @@ def approach(  # type: ignore[no-untyped-def]
         cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
 
 
-@_kernel(nb.void(_READ, _READ, _READ, _READ, f64[:, ::1]))
-def steer(lon, lat, speed, course, steering):  # type: ignore[no-untyped-def]
+@_kernel(nb.void(_READ, f64[:, ::1], _READ, _READ, f64[:, ::1]))
+def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
     """steering[row] = the point of the unit sphere, and the velocity there as a vector in metres a second."""
     for row in range(lon.shape[0]):
-        a, b = math.radians(lon[row]), math.radians(lat[row])
-        sin_a, cos_a, sin_b, cos_b = math.sin(a), math.cos(a), math.sin(b), math.cos(b)
-        steering[row, 0], steering[row, 1], steering[row, 2] = vector(lon[row], lat[row])
+        x, y, z = points[row, 0], points[row, 1], points[row, 2]
+        across = math.sqrt(x * x + y * y)
+        if across > 0.0:
+            cos_a, sin_a = x / across, y / across
+        else:  # at a pole, where north is toward the longitude that was reported
+            cos_a, sin_a = math.cos(math.radians(lon[row])), math.sin(math.radians(lon[row]))
+        steering[row, 0], steering[row, 1], steering[row, 2] = x, y, z
         north, east = _velocity(speed[row], course[row])
-        steering[row, 3] = -sin_b * cos_a * north - sin_a * east
-        steering[row, 4] = -sin_b * sin_a * north + cos_a * east
-        steering[row, 5] = cos_b * north
+        steering[row, 3] = -z * cos_a * north - sin_a * east
+        steering[row, 4] = -z * sin_a * north + cos_a * east
+        steering[row, 5] = across * north
+
+
+@nb.njit(nogil=True, inline="always")
+def _steered(here, kept, at):  # type: ignore[no-untyped-def]
+    """What `steer` made of a row, or kept of an entity where `at` is -1 - entity."""
+    if at >= 0:
+        row = np.uint64(at)
+        return here[row, 0], here[row, 1], here[row, 2], here[row, 3], here[row, 4], here[row, 5]
+    entity = np.uint64(-1 - at)
+    return kept[entity, 0], kept[entity, 1], kept[entity, 2], kept[entity, 3], kept[entity, 4], kept[entity, 5]
 
 
 @_kernel(
@@ -131,8 +145,8 @@ def steer(lon, lat, speed, course, steering):  # type: ignore[no-untyped-def]
 def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, closing, cpa_m, tcpa_s):  # type: ignore[no-untyped-def]
     """As `approach`, by what `steer` made of the rows of a and b, or kept of entities; without any trigonometry."""
     for row in range(a_at.shape[0]):
-        a = a_here[a_at[row]] if a_at[row] >= 0 else a_kept[-1 - a_at[row]]
-        b = b_here[b_at[row]] if b_at[row] >= 0 else b_kept[-1 - b_at[row]]
+        a = _steered(a_here, a_kept, a_at[row])
+        b = _steered(b_here, b_kept, b_at[row])
         dx, dy, dz = b[0] - a[0], b[1] - a[1], b[2] - a[2]
         # The plane of the great circle, by its normal; what is exact of it is the difference.
         nx, ny, nz = a[1] * dz - a[2] * dy, a[2] * dx - a[0] * dz, a[0] * dy - a[1] * dx
@@ -158,28 +172,25 @@ def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, clo
         cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
 
 
-@_kernel(nb.void(_read_only(i64), _read_only(i64), i64[::1]))
-def order_ties(ts, rank, order):  # type: ignore[no-untyped-def]
-    """The order by (time, rank, arrival) of rows that are in the order of time."""
-    begin = 0
-    n = ts.shape[0]
-    while begin < n:
-        end = begin + 1
-        in_order = True
-        while end < n and ts[end] == ts[begin]:
-            in_order = in_order and rank[end - 1] <= rank[end]
-            end += 1
-        if in_order:
-            for row in range(begin, end):
-                order[row] = row
-        else:
-            order[begin:end] = begin + np.argsort(rank[begin:end], kind="mergesort")
-        begin = end
-
-
 @_kernel(*(nb.void(_read_only(t), t[::1], _read_only(i64), t[::1]) for t in (f64, i64)))
 def gather(values, kept, at, out):  # type: ignore[no-untyped-def]
     """out[nth] = values[at[nth]], or kept[entity] where at[nth] is -1 - entity."""
     for nth in range(at.shape[0]):
         place = at[nth]
         out[nth] = values[place] if place >= 0 else kept[-1 - place]
+
+
+@_kernel(*(nb.void(_read_only(t), i32[::1], t[::1]) for t in (f64, i64)))
+def keep(values, entity, kept):  # type: ignore[no-untyped-def]
+    """kept[entity] = the last of its values."""
+    for row in range(entity.shape[0]):
+        kept[np.uint64(entity[row])] = values[row]
+
+
+@_kernel(nb.void(f64[:, ::1], i32[::1], f64[:, ::1]))
+def keep_steering(steering, entity, kept):  # type: ignore[no-untyped-def]
+    """The same of what `steer` makes."""
+    for row in range(entity.shape[0]):
+        e = np.uint64(entity[row])
+        for nth in range(6):
+            kept[e, nth] = steering[row, nth]

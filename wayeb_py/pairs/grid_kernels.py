@@ -10,9 +10,12 @@ So there are levels of ever larger cells, and an entity lies in the first whose 
 level without entities costs nothing. *Not taken*: one grid for the greatest speed seen, which a single wrong report
 ruins; the cells of the whole way ahead, of which a wrong speed makes thousands.
 
-body[entity] is one line of the cache: x, y, z, and as whole numbers time, cell, next, before, first edge. pairs[slot]
-is a pair's word: a, b, the next edge of a and of b, the edge before of a and of b. Edge 2 * slot is in the list of a,
-2 * slot + 1 in that of b.
+body[entity] is one line of the cache, seen in three ways: x, y, z; as `lines` time, cell, mark; as `links`, of half the
+size, next, before, first edge, newest row. pairs[slot] is a pair's word, half a line: a, b, the next edge of a and of
+b, the edge before of a and of b. Edge 2 * slot is in the list of a, 2 * slot + 1 in that of b.
+
+Of a million vessels nothing is in the cache when an event comes, so the lines of those that come next are asked for in
+time (`_look_ahead`). *Not taken*: entities in the order of their cells, which every event would change.
 """
 
 from __future__ import annotations
@@ -22,19 +25,49 @@ import math
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import allocating_kernel as _kernel
 from wayeb_py.kernels.compiled import f64, i32, i64, two_i64, u8
+from wayeb_py.kernels.compiled import kernel as _kernel
 from wayeb_py.kernels.compiled import read_only as _read_only
+from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.ticks import span as _span
-from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, chords, is_position, metres, vector
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, chords, is_position, metres
 
-TIME, CELL, NEXT, BEFORE, EDGE = 3, 4, 5, 6, 7  # of body
+TIME, CELL, MARK = 3, 4, 5  # of body, as lines
+NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # of body, as links
+PAIR_FIELDS = 8  # of which six are used: so no pair lies on two lines
 FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters
 MOST_BANDS = 1 << 20
+SMALL = 1024  # so many entities are in the cache anyway
+FAR, NEAR = 16, 8  # so many rows ahead
+MOST_AHEAD = 4  # cells of a band
 
-floats = f64[:, ::1]
-longs = i64[:, ::1]
-ints = i32[:, ::1]
+floats, longs, ints = f64[::1], i64[::1], i32[::1]
+
+
+@nb.njit(nogil=True, inline="always")
+def _of(entity, field):  # type: ignore[no-untyped-def]
+    """Where a field of body, or of lines, is; without a sign, which every use of an index would look at."""
+    return np.uint64(entity * 8 + field)
+
+
+@nb.njit(nogil=True, inline="always")
+def _link_of(entity, field):  # type: ignore[no-untyped-def]
+    return np.uint64(entity * 16 + field)
+
+
+@nb.njit(nogil=True, inline="always")
+def _pair_of(slot, field):  # type: ignore[no-untyped-def]
+    return np.uint64(slot * PAIR_FIELDS + field)
+
+
+@nb.njit(nogil=True, inline="always")
+def _steer_of(entity, field):  # type: ignore[no-untyped-def]
+    return np.uint64(entity * 4 + field)
+
+
+@nb.njit(nogil=True, inline="always")
+def _point_of(row, field):  # type: ignore[no-untyped-def]
+    return np.uint64(row * 3 + field)
 
 
 @nb.njit(nogil=True, inline="always")
@@ -70,58 +103,59 @@ def _band(lat, height, n_bands):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _unlink(e, lines, head, level_count):  # type: ignore[no-untyped-def]
-    after, before = lines[e, NEXT], lines[e, BEFORE]
+def _unlink(e, lines, links, head, level_count):  # type: ignore[no-untyped-def]
+    after, before = links[_link_of(e, NEXT)], links[_link_of(e, BEFORE)]
     if before >= 0:
-        lines[before, NEXT] = after
+        links[_link_of(before, NEXT)] = after
     else:
         head[-1 - before] = after
     if after >= 0:
-        lines[after, BEFORE] = before
-    level_count[lines[e, CELL] >> np.int64(52)] -= 1
-    lines[e, CELL] = -1
+        links[_link_of(after, BEFORE)] = before
+    level_count[lines[_of(e, CELL)] >> np.int64(52)] -= 1
+    lines[_of(e, CELL)] = -1
 
 
 @nb.njit(nogil=True, inline="always")
-def _link(e, cell, lines, head, level_count):  # type: ignore[no-untyped-def]
+def _link(e, cell, lines, links, head, level_count):  # type: ignore[no-untyped-def]
     bucket = _bucket(cell, head.shape[0] - 1)
-    after = np.int64(head[bucket])
-    lines[e, CELL], lines[e, NEXT], lines[e, BEFORE] = cell, after, -1 - bucket
+    after = head[bucket]
+    lines[_of(e, CELL)] = cell
+    links[_link_of(e, NEXT)], links[_link_of(e, BEFORE)] = after, -1 - bucket
     head[bucket] = e
     if after >= 0:
-        lines[after, BEFORE] = e
+        links[_link_of(after, BEFORE)] = e
     level_count[cell >> np.int64(52)] += 1
 
 
 @nb.njit(nogil=True, inline="always")
-def _drop_edge(edge, owner, lines, pairs):  # type: ignore[no-untyped-def]
+def _drop_edge(edge, owner, links, pairs):  # type: ignore[no-untyped-def]
     slot, side = edge >> 1, edge & 1
-    after, before = pairs[slot, 2 + side], pairs[slot, 4 + side]
+    after, before = pairs[_pair_of(slot, 2 + side)], pairs[_pair_of(slot, 4 + side)]
     if before >= 0:
-        pairs[before >> 1, 2 + (before & 1)] = after
+        pairs[_pair_of(before >> 1, 2 + (before & 1))] = after
     else:
-        lines[owner, EDGE] = after
+        links[_link_of(owner, EDGE)] = after
     if after >= 0:
-        pairs[after >> 1, 4 + (after & 1)] = before
+        pairs[_pair_of(after >> 1, 4 + (after & 1))] = before
 
 
 @nb.njit(nogil=True, inline="always")
-def _add_edge(edge, owner, lines, pairs):  # type: ignore[no-untyped-def]
+def _add_edge(edge, owner, links, pairs):  # type: ignore[no-untyped-def]
     slot, side = edge >> 1, edge & 1
-    first = lines[owner, EDGE]
-    pairs[slot, 2 + side] = first
-    pairs[slot, 4 + side] = -1
+    first = links[_link_of(owner, EDGE)]
+    pairs[_pair_of(slot, 2 + side)] = first
+    pairs[_pair_of(slot, 4 + side)] = -1
     if first >= 0:
-        pairs[first >> 1, 4 + (first & 1)] = edge
-    lines[owner, EDGE] = edge
+        pairs[_pair_of(first >> 1, 4 + (first & 1))] = edge
+    links[_link_of(owner, EDGE)] = edge
 
 
 @nb.njit(nogil=True, inline="always")
-def _end(slot, lines, pairs, ended, counters):  # type: ignore[no-untyped-def]
-    a, b = np.int64(pairs[slot, 0]), np.int64(pairs[slot, 1])
-    _drop_edge(2 * slot, a, lines, pairs)
-    _drop_edge(2 * slot + 1, b, lines, pairs)
-    pairs[slot, 0] = -1
+def _end(slot, links, pairs, ended, counters):  # type: ignore[no-untyped-def]
+    a, b = np.int64(pairs[_pair_of(slot, 0)]), np.int64(pairs[_pair_of(slot, 1)])
+    _drop_edge(2 * slot, a, links, pairs)
+    _drop_edge(2 * slot + 1, b, links, pairs)
+    pairs[_pair_of(slot, 0)] = -1
     ended[counters[ENDED]] = slot
     counters[ENDED] += 1
 
@@ -144,31 +178,84 @@ def _direction(lon, lat, course):  # type: ignore[no-untyped-def]
     return up * math.cos(a) - east * math.sin(a), up * math.sin(a) + east * math.cos(a), math.cos(b) * north
 
 
+@nb.njit(nogil=True, inline="always")
+def _first_bucket(level, band, mask):  # type: ignore[no-untyped-def]
+    """The bucket of a band's first cell; the others follow."""
+    return _bucket(_cell(level, band, np.int64(0)), mask)
+
+
+@nb.njit(nogil=True, inline="always")
+def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band, head, body, links, pairs, ahead):  # type: ignore[no-untyped-def]
+    """Asks for what the events after this one will look at: their own lines, then those of the entities around."""
+    mask = head.shape[0] - 1
+    far = row + FAR
+    if far < entity.shape[0] and is_position(lon[far], lat[far]):
+        prefetch(body, np.int64(entity[far]) * 8)
+        here_lon, tall, bands = _around(lon[far]), height[0], n_bands[0]
+        low = _band(lat[far] - tall, tall, bands)
+        high = min(_band(lat[far] + tall, tall, bands), low + 2)
+        wide = wide_of_band[_band(lat[far], tall, bands)]
+        at = far % FAR
+        for nth in range(3):
+            ahead[at, 2 * nth + 1] = 0
+        for band in range(low, high + 1):
+            scale = per_degree[band]
+            west = max(np.int64(0), np.int64((here_lon - wide) * scale))
+            bucket = (_first_bucket(0, band, mask) + west) & mask
+            ahead[at, 2 * (band - low)] = bucket
+            ahead[at, 2 * (band - low) + 1] = min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)
+            prefetch(head, bucket)
+    for depth in range(2):
+        near = row + NEAR - depth * NEAR // 2
+        if near < entity.shape[0]:
+            at = near % FAR
+            for nth in range(3):
+                bucket = ahead[at, 2 * nth]
+                for place in range(bucket, bucket + ahead[at, 2 * nth + 1]):
+                    j = np.int64(head[np.uint64(place & mask)])
+                    if depth > 0 and j >= 0:
+                        j = np.int64(links[_link_of(j, NEXT)])
+                    if j >= 0:
+                        prefetch(body, j * 8)
+    # Then the pairs of each, one after the other as its list has them.
+    for nth in range(3):
+        soon = row + NEAR - 3 * nth
+        if soon < entity.shape[0]:
+            edge = np.int64(links[_link_of(np.int64(entity[soon]), EDGE)])
+            for _ in range(nth):
+                if edge >= 0:
+                    edge = np.int64(pairs[_pair_of(edge >> 1, 2 + (edge & 1))])
+            if edge >= 0:
+                prefetch(pairs, (edge >> 1) * PAIR_FIELDS)
+
+
 @_kernel(
     two_i64(
-        i64, i32[::1], _read_only(i64), _read_only(f64), _read_only(f64), _read_only(f64), _read_only(f64),
+        i64, i32[::1], _read_only(i64), _read_only(f64), _read_only(f64), floats, _read_only(f64), _read_only(f64),
         i64[::1], u8[::1], nb.boolean, nb.boolean,
-        i64, f64, f64, f64[::1], i64[::1], i64[::1], i64[::1],
-        i32[::1], floats, longs, floats, i64[::1], i64[::1], ints, i32[::1], i32[::1], i64[::1],
-        i32[::1], f64[::1], i32[::1],
+        i64, f64, f64, f64[::1], i64[::1], i64[::1], f64[::1], f64[::1],
+        i32[::1], floats, longs, ints, floats, ints, i32[::1], i32[::1], i64[::1],
+        i64[:, ::1], i32[::1], f64[::1], i32[::1],
         i32[::1], i32[::1], i64[::1], i64[::1], f64[::1], u8[::1],
     )
 )  # fmt: skip
 def meet(  # type: ignore[no-untyped-def]
-    begin, entity, ts, lon, lat, speed, course,
+    begin, entity, ts, lon, lat, points, speed, course,
     rank, side, two_streams, projected,
-    fresh, ticks_per_s, reach_m, height, n_bands, band_first, cells_of_band,
-    head, body, lines, steering, row_of, mark, pairs, free, ended, counters,
-    hit, hit_square, hit_edge,
+    fresh, ticks_per_s, reach_m, height, n_bands, band_first, per_degree, wide_of_band,
+    head, body, lines, links, steering, pairs, free, ended, counters,
+    ahead, hit, hit_square, hit_edge,
     out_row, out_slot, out_a, out_b, out_m, out_begins,
 ):  # fmt: skip
     """The events of pairs among the rows from `begin` on: row, slot, rows of a and b, distance, whether a word begins.
 
-    Rows are in order; those without a position are passed over. An entity's row is that of its newest event, or -1 -
-    entity where that came before these rows. A slot is a word of a pair: `ended` lists those whose word is over, which
-    the caller may put on the stack of `free` ones. steering[entity] is the direction in which a projected entity moves
-    and its angle a tick. hit, hit_square, hit_edge are scratch for as many as there are entities; mark[entity] numbers
-    the hits of one event. `rank` orders the keys, `side` says whose stream it is where there are two.
+    Rows are in order, points[row] on the unit sphere; those without a position are passed over. An entity's row is that
+    of its newest event, or -1 - entity where that came before these rows. A slot is a word of a pair: `ended` lists
+    those whose word is over, which the caller may put on the stack of `free` ones. steering[entity] is the direction in
+    which a projected entity moves and its angle a tick. hit, hit_square, hit_edge are scratch for as many as there are
+    entities, `ahead` for the rows that come next; an entity's mark numbers the hits of one event. `rank` orders the
+    keys, `side` says whose stream it is where there are two. Of a band, `per_degree` is how many cells a degree has,
+    and `wide_of_band` by how many degrees the search reaches east and west.
 
     Returns (row to go on from, number written): it stops where `out_row` is full, or, with counters[NEEDED] set to how
     many, where it is too small or slots are too few.
@@ -181,26 +268,28 @@ def meet(  # type: ignore[no-untyped-def]
     n_levels = height.shape[0]
     level_count = counters[4:]
     counters[NEEDED] = 0
+    ahead[:, :] = 0
+    looks_ahead = body.shape[0] > 8 * SMALL
     for row in range(begin, entity.shape[0]):
+        if looks_ahead:
+            _look_ahead(
+                row, entity, lon, lat, height, n_bands, per_degree, wide_of_band, head, body, links, pairs, ahead
+            )
         if not is_position(lon[row], lat[row]):
             continue
         e = np.int64(entity[row])
         now = ts[row]
-        x, y, z = vector(lon[row], lat[row])
+        x, y, z = points[_point_of(row, 0)], points[_point_of(row, 1)], points[_point_of(row, 2)]
         here_lon, here_lat = _around(lon[row]), lat[row]
-        across = math.sqrt(x * x + y * y)
         # Who is near? All fresh entities of the cells around, by their chords.
-        n_hits = 0
+        n_hits = np.int64(0)
         for level in range(n_levels):
             if level_count[level] == 0:
                 continue
             tall = height[level]
             bands = n_bands[level]
             first_band = band_first[level]
-            sine = math.sin(math.radians(min(tall, 90.0)))
-            ratio = sine / across if across > sine else 1.0
-            # More than arcsin, which is how far east and west the reach goes at this latitude.
-            wide = math.degrees(ratio * (1.0 + 0.5708 * ratio * ratio)) * (1.0 + 1e-9) if ratio < 1.0 else 360.0
+            wide = wide_of_band[first_band + _band(here_lat, tall, bands)]
             low = _band(here_lat - tall * (1.0 + 1e-9), tall, bands)
             high = _band(here_lat + tall * (1.0 + 1e-9), tall, bands)
             farthest = math.inf
@@ -208,87 +297,101 @@ def meet(  # type: ignore[no-untyped-def]
                 _, farthest = chords(math.radians(tall) * EARTH_RADIUS_M)
                 farthest = farthest * farthest
             for band in range(low, high + 1):
-                n_cells = cells_of_band[first_band + band]
+                scale = per_degree[first_band + band]
+                n_cells = np.int64(scale * 360.0 + 0.5)
                 if 2.0 * wide * n_cells >= 360.0 * (n_cells - 1):
                     west, last = np.int64(0), n_cells - 1
                 else:
-                    west = np.int64(math.floor((here_lon - wide) * n_cells / 360.0))
-                    last = np.int64(math.floor((here_lon + wide) * n_cells / 360.0))
+                    west = np.int64(math.floor((here_lon - wide) * scale))
+                    last = np.int64(math.floor((here_lon + wide) * scale))
                     if last - west >= n_cells:
                         west, last = np.int64(0), n_cells - 1
+                first = _cell(level, band, np.int64(0))
+                first_bucket = _bucket(first, mask)
                 for nth in range(west, last + 1):
-                    cell = _cell(level, band, nth + n_cells if nth < 0 else nth - n_cells if nth >= n_cells else nth)
-                    j = np.int64(head[_bucket(cell, mask)])
+                    place = nth + n_cells if nth < 0 else nth - n_cells if nth >= n_cells else nth
+                    cell = first + place
+                    j = np.int64(head[(first_bucket + place) & mask])
                     while j >= 0:
-                        after = lines[j, NEXT]
-                        if lines[j, CELL] == cell and j != e:
-                            age = _span(now, lines[j, TIME])
+                        after = np.int64(links[_link_of(j, NEXT)])
+                        if lines[_of(j, CELL)] == cell and j != e:
+                            age = _span(now, lines[_of(j, TIME)])
                             if age > fresh:
-                                _unlink(j, lines, head, level_count)  # time only grows: it comes back by reporting
+                                # Time only grows: it comes back by reporting.
+                                _unlink(j, lines, links, head, level_count)
                             elif not (two_streams and side[j] == side[e]):
-                                dx, dy, dz = body[j, 0] - x, body[j, 1] - y, body[j, 2] - z
+                                dx, dy, dz = body[_of(j, 0)] - x, body[_of(j, 1)] - y, body[_of(j, 2)] - z
                                 square = dx * dx + dy * dy + dz * dz
                                 if level > 0 and square < farthest:
-                                    angle = steering[j, 3] * age
+                                    angle = steering[_steer_of(j, 3)] * age
                                     if angle != 0.0:
                                         cosine, sined = math.cos(angle), math.sin(angle)
-                                        dx = body[j, 0] * cosine + steering[j, 0] * sined - x
-                                        dy = body[j, 1] * cosine + steering[j, 1] * sined - y
-                                        dz = body[j, 2] * cosine + steering[j, 2] * sined - z
+                                        dx = body[_of(j, 0)] * cosine + steering[_steer_of(j, 0)] * sined - x
+                                        dy = body[_of(j, 1)] * cosine + steering[_steer_of(j, 1)] * sined - y
+                                        dz = body[_of(j, 2)] * cosine + steering[_steer_of(j, 2)] * sined - z
                                         square = dx * dx + dy * dy + dz * dz
-                                if square <= enough or (square < beyond and metres(math.sqrt(square)) <= reach_m):
-                                    hit[n_hits] = j
-                                    hit_square[n_hits] = square
+                                # Written in any case, and counted if near: which one is cannot be foretold.
+                                hit[np.uint64(n_hits)] = j
+                                hit_square[np.uint64(n_hits)] = square
+                                n_hits += np.int64(square <= enough)
+                                if enough < square < beyond and metres(math.sqrt(square)) <= reach_m:
                                     n_hits += 1
                         j = after
         # Which of them were near at the pair's event before?
         counters[EPOCH] += n_hits + 1
         base = counters[EPOCH] - n_hits
         for nth in range(n_hits):
-            mark[hit[nth]] = base + nth
+            lines[_of(hit[nth], MARK)] = base + nth
             hit_edge[nth] = -1
         n_known = 0
-        edge = lines[e, EDGE]
+        n_over = 0
+        edge = np.int64(links[_link_of(e, EDGE)])
         while edge >= 0:
             slot, own = edge >> 1, edge & 1
-            at = mark[pairs[slot, 1 - own]] - base
+            at = lines[_of(pairs[_pair_of(slot, 1 - own)], MARK)] - base
             if at >= 0:
                 hit_edge[at] = edge
                 n_known += 1
-            edge = np.int64(pairs[slot, 2 + own])
+            else:
+                n_over += 1
+            edge = np.int64(pairs[_pair_of(slot, 2 + own)])
         n_new = n_hits - n_known
         if n_out + n_hits > room or n_new > counters[FREE]:
             if n_hits > room or n_new > counters[FREE]:
                 counters[NEEDED] = n_hits
             return row, n_out
         # From here on the event has come.
-        edge = lines[e, EDGE]
-        while edge >= 0:
+        edge = np.int64(links[_link_of(e, EDGE)])
+        while n_over > 0:
             slot, own = edge >> 1, edge & 1
-            after = np.int64(pairs[slot, 2 + own])
-            if mark[pairs[slot, 1 - own]] < base:
-                _end(slot, lines, pairs, ended, counters)
+            after = np.int64(pairs[_pair_of(slot, 2 + own)])
+            if lines[_of(pairs[_pair_of(slot, 1 - own)], MARK)] < base:
+                _end(slot, links, pairs, ended, counters)
+                n_over -= 1
             edge = after
-        body[e, 0], body[e, 1], body[e, 2] = x, y, z
-        lines[e, TIME] = now
-        row_of[e] = row
+        body[_of(e, 0)], body[_of(e, 1)], body[_of(e, 2)] = x, y, z
+        lines[_of(e, TIME)] = now
+        links[_link_of(e, ROW)] = row
         level = 0
         if projected:
-            steering[e, 3] = 0.0
+            steering[_steer_of(e, 3)] = 0.0
             pace = speed[row]
             if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
-                steering[e, 0], steering[e, 1], steering[e, 2] = _direction(lon[row], lat[row], course[row])
-                steering[e, 3] = pace / EARTH_RADIUS_M / ticks_per_s
-                way = math.degrees(abs(steering[e, 3]) * fresh)
+                ux, uy, uz = _direction(lon[row], lat[row], course[row])
+                steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
+                steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
+                way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
                 level = n_levels - 1
                 while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
                     level -= 1
         band = _band(here_lat, height[level], n_bands[level])
-        cell = _cell(level, band, _nth_cell(here_lon, cells_of_band[band_first[level] + band]))
-        if lines[e, CELL] != cell:
-            if lines[e, CELL] >= 0:
-                _unlink(e, lines, head, level_count)
-            _link(e, cell, lines, head, level_count)
+        scale = per_degree[band_first[level] + band]
+        nth_cell = min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)
+        cell = _cell(level, band, nth_cell)
+        if lines[_of(e, CELL)] != cell:
+            if lines[_of(e, CELL)] >= 0:
+                _unlink(e, lines, links, head, level_count)
+            _link(e, cell, lines, links, head, level_count)
         for nth in range(n_hits):
             j = np.int64(hit[nth])
             edge = np.int64(hit_edge[nth])
@@ -297,57 +400,55 @@ def meet(  # type: ignore[no-untyped-def]
                 counters[FREE] -= 1
                 slot = np.int64(free[counters[FREE]])
                 e_is_a = side[e] < side[j] if two_streams else rank[e] < rank[j]
-                pairs[slot, 0], pairs[slot, 1] = (e, j) if e_is_a else (j, e)
-                _add_edge(2 * slot, np.int64(pairs[slot, 0]), lines, pairs)
-                _add_edge(2 * slot + 1, np.int64(pairs[slot, 1]), lines, pairs)
+                pairs[_pair_of(slot, 0)], pairs[_pair_of(slot, 1)] = (e, j) if e_is_a else (j, e)
+                _add_edge(2 * slot, np.int64(pairs[_pair_of(slot, 0)]), links, pairs)
+                _add_edge(2 * slot + 1, np.int64(pairs[_pair_of(slot, 1)]), links, pairs)
             else:
-                slot = edge >> 1
+                slot, e_is_a = edge >> 1, edge & 1 == 0
+            other = np.int64(links[_link_of(j, ROW)])
             out_row[n_out] = row
             out_slot[n_out] = slot
-            out_a[n_out] = row_of[pairs[slot, 0]]
-            out_b[n_out] = row_of[pairs[slot, 1]]
+            out_a[n_out], out_b[n_out] = (row, other) if e_is_a else (other, row)
             out_m[n_out] = _metres(math.sqrt(hit_square[nth]))
             out_begins[n_out] = begins
             n_out += 1
     return entity.shape[0], n_out
 
 
-@_kernel(nb.void(i64, i64, i32[::1], longs, ints, i32[::1], i64[::1], i64))
-def sweep(now, fresh, head, lines, pairs, ended, counters, n_entities):  # type: ignore[no-untyped-def]
+@_kernel(nb.void(i64, i64, i32[::1], longs, ints, ints, i32[::1], i64[::1], i64))
+def sweep(now, fresh, head, lines, links, pairs, ended, counters, n_entities):  # type: ignore[no-untyped-def]
     """Ends the words of which no event can be one any more, and takes entities that are not fresh out of the grid."""
-    for slot in range(pairs.shape[0]):
-        if pairs[slot, 0] >= 0:
-            newest = max(lines[pairs[slot, 0], TIME], lines[pairs[slot, 1], TIME])
+    for slot in range(pairs.shape[0] // PAIR_FIELDS):
+        if pairs[_pair_of(slot, 0)] >= 0:
+            newest = max(lines[_of(pairs[_pair_of(slot, 0)], TIME)], lines[_of(pairs[_pair_of(slot, 1)], TIME)])
             if _span(now, newest) > fresh:
-                _end(np.int64(slot), lines, pairs, ended, counters)
+                _end(np.int64(slot), links, pairs, ended, counters)
     level_count = counters[4:]
     for e in range(n_entities):
-        if lines[e, CELL] >= 0 and _span(now, lines[e, TIME]) > fresh:
-            _unlink(np.int64(e), lines, head, level_count)
+        if lines[_of(e, CELL)] >= 0 and _span(now, lines[_of(e, TIME)]) > fresh:
+            _unlink(np.int64(e), lines, links, head, level_count)
 
 
-@_kernel(nb.void(i32[::1], longs, i64))
-def rehash(head, lines, n_entities):  # type: ignore[no-untyped-def]
-    """Links all entities that have a cell into an empty table."""
-    count = np.zeros(64, dtype=np.int64)
+@_kernel(nb.void(i32[::1], longs, ints, i64, i64[::1]))
+def rehash(head, lines, links, n_entities, level_count):  # type: ignore[no-untyped-def]
+    """Links all entities that have a cell into an empty table, and counts them by level."""
     for e in range(n_entities):
-        if lines[e, CELL] >= 0:
-            _link(np.int64(e), lines[e, CELL], lines, head, count)
+        if lines[_of(e, CELL)] >= 0:
+            _link(np.int64(e), lines[_of(e, CELL)], lines, links, head, level_count)
 
 
-@_kernel(nb.void(i32[::1], i64[::1]))
-def forget_rows(entity, row_of):  # type: ignore[no-untyped-def]
+@_kernel(nb.void(i32[::1], ints))
+def forget_rows(entity, links):  # type: ignore[no-untyped-def]
     """From here on the newest event of these entities came before the rows at hand."""
     for row in range(entity.shape[0]):
-        if row_of[entity[row]] >= 0:
-            row_of[entity[row]] = -1 - np.int64(entity[row])
+        links[_link_of(np.int64(entity[row]), ROW)] = -1 - entity[row]
 
 
-@_kernel(nb.void(i32[::1], i32[::1], i32[::1], longs, ints))
-def tie(slots, a, b, lines, pairs):  # type: ignore[no-untyped-def]
+@_kernel(nb.void(i32[::1], i32[::1], i32[::1], ints, ints))
+def tie(slots, a, b, links, pairs):  # type: ignore[no-untyped-def]
     """Puts pairs into the lists of their entities."""
     for nth in range(slots.shape[0]):
         slot = np.int64(slots[nth])
-        pairs[slot, 0], pairs[slot, 1] = a[nth], b[nth]
-        _add_edge(2 * slot, np.int64(a[nth]), lines, pairs)
-        _add_edge(2 * slot + 1, np.int64(b[nth]), lines, pairs)
+        pairs[_pair_of(slot, 0)], pairs[_pair_of(slot, 1)] = a[nth], b[nth]
+        _add_edge(2 * slot, np.int64(a[nth]), links, pairs)
+        _add_edge(2 * slot + 1, np.int64(b[nth]), links, pairs)

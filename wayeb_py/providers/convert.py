@@ -1,12 +1,13 @@
 """A provider's files become Parquet that is partitioned by entity and ordered in time.
 
-First every input file is split, stretch by stretch: its events go to one spilled file a partition, by a hash of the
-key. Then every partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both
-steps work in bounded memory, and what they write takes its name when it is complete; a conversion that was killed finds
-what is already there and goes on with the rest. Sorting everything at once would need one merge of all entities, and
-could not be gone on with.
+First every input file is split, part by part: its events go to one spilled file a partition, by a hash of the key. Then
+every partition is sorted by time, ties as they arrived, and written as `part-00000.parquet` and so on. Both steps work
+in bounded memory, and their files take their names when they are complete; a conversion that was killed finds these
+files and continues with the rest. Sorting everything at once would need one merge of all entities, and could not be
+resumed.
 
-What is set aside on the way is kept, with its reasons, in `_aside.ndjson`; `_conversion.json` says what was done.
+Rows that are set aside on the way are kept, with their reasons, in `_aside.ndjson`; `_conversion.json` says what was
+done.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ ASIDE = "_aside.ndjson"
 PARTITION_BYTES = 128 << 20  # of input, where the number of partitions is not given
 MOST_PARTITIONS = 64
 GROUP_ROWS = 1 << 17
-STRETCH_BYTES = 256 << 20  # of input that are split, and lost at most when a conversion is killed
+PART_BYTES = 256 << 20  # of input that are split, and lost at most when a conversion is killed
 
 Phase = Literal["splitting", "sorting"]
 OnProgress = Callable[[Phase, int, int], None]  # phase, done, of how many
@@ -77,7 +78,7 @@ def convert(
     max_bad: BadLimit | None = None,
     on_progress: OnProgress | None = None,
 ) -> Conversion:
-    """Converts all files of the paths into the folder, or goes on with a conversion that was interrupted there."""
+    """Converts all files of the paths into the folder, or continues a conversion that was interrupted there."""
     files = find_provider_files(paths, provider)
     n_partitions = partitions or min(MOST_PARTITIONS, 1 + sum(file.n_bytes for file in files) // PARTITION_BYTES)
     plan = {
@@ -92,7 +93,7 @@ def convert(
     if done is not None:
         return done
     sources = [open_source(file, provider, mapping, time_unit, header) for file in files]
-    schema = shared_schema(sources)  # a column that is not there is told before a folder is made for a conversion
+    schema = shared_schema(sources)  # a missing column is reported before a folder is made for a conversion
     work = out / WORK
     resumed = _begin(out, work, plan)
     total = sum(source.n_bytes for source in sources)
@@ -129,7 +130,7 @@ def _fingerprint(file: EventFile) -> list[Any]:
 
 
 def _done_before(out: Path, plan: dict[str, Any]) -> Conversion | None:
-    """What the same conversion did when it was finished here before."""
+    """The result of the same conversion, when it was finished here before."""
     if not (out / RECORD).exists():
         return None
     record = json.loads((out / RECORD).read_text())
@@ -176,20 +177,20 @@ def _split(
     limit: BadLimit,
     tell: Callable[[int], None],
 ) -> None:
-    """One file's events as one spilled file a partition and stretch, after the stretches that are there already."""
-    before = [folder for folder in _stretches(work) if folder.name.startswith(f"{number:05}-")]
-    if before and not source.skips:  # such a file is one stretch, and only its mark was not set any more
+    """One file's events as one spilled file a partition and part, after the parts that are there already."""
+    before = [folder for folder in _parts(work) if folder.name.startswith(f"{number:05}-")]
+    if before and not source.skips:  # such a file has one part, and only its mark is missing
         (work / f"{number:05}.split").touch()
         return
     counted = [json.loads((folder / "counted.json").read_text()) for folder in before]
     blocks = source.blocks(sum(one["blocks"] for one in counted))
     n_bytes = sum(one["bytes"] for one in counted)
-    stretch = len(before)
+    part = len(before)
     try:
         while True:
-            taken = _split_stretch(blocks, schema, n_partitions, work, f"{number:05}-{stretch:05}", limit, source.skips)
+            taken = _split_part(blocks, schema, n_partitions, work, f"{number:05}-{part:05}", limit, source.skips)
             n_bytes += taken
-            stretch += 1
+            part += 1
             if taken == 0:
                 break
             tell(n_bytes)
@@ -198,12 +199,12 @@ def _split(
     (work / f"{number:05}.split").touch()
 
 
-def _stretches(work: Path) -> list[Path]:
-    """The stretches that are split, in the order in which their events arrived."""
+def _parts(work: Path) -> list[Path]:
+    """The parts that are split, in the order in which their events arrived."""
     return sorted(folder for folder in work.glob("?????-?????") if folder.is_dir())
 
 
-def _split_stretch(
+def _split_part(
     blocks: Iterator[Block],
     schema: pa.Schema,
     n_partitions: int,
@@ -212,7 +213,7 @@ def _split_stretch(
     limit: BadLimit,
     may_end: bool,
 ) -> int:
-    """Splits some of the blocks, all of them unless it may end; the number of their bytes, 0 at the end.
+    """Splits some of the blocks, all of them unless it may end; returns the number of their bytes, 0 at the end.
 
     The folder takes its name when all of it is there.
     """
@@ -233,7 +234,7 @@ def _split_stretch(
                 n_events += batch.num_rows
                 for partition, part in _parted(batch, n_partitions):
                     writers[partition].write_batch(part)
-            if may_end and n_bytes >= STRETCH_BYTES:
+            if may_end and n_bytes >= PART_BYTES:
                 break
         for writer in writers:
             writer.close()
@@ -270,12 +271,12 @@ def _parted(batch: pa.RecordBatch, n_partitions: int) -> Iterator[tuple[int, pa.
 
 
 def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
-    """The counts of all stretches together; too many bad rows are an error here as they are in one of them."""
+    """The counts of all parts together; too many bad rows are an error here as they are in one of them."""
     conversion = Conversion(provider)
     reasons: Counter[str] = Counter()
     unreadable: dict[str, Unreadable] = {}
     n_bad = 0
-    for folder in _stretches(work):
+    for folder in _parts(work):
         counted = json.loads((folder / "counted.json").read_text())
         conversion.rows += counted["rows"]
         conversion.events += counted["events"]
@@ -295,7 +296,7 @@ def _summed(work: Path, provider: str, limit: BadLimit) -> Conversion:
 
 
 def _sort(work: Path, partition: int, schema: pa.Schema, target: Path) -> int:
-    """Writes a partition in order of time; the number of its entities."""
+    """Writes a partition in order of time; returns the number of its entities."""
     keys: set[Any] = set()
     with whole_file(target) as whole, pq.ParquetWriter(whole.open(), schema, compression="zstd") as writer:
         pending: list[pa.RecordBatch] = []
@@ -313,7 +314,7 @@ def _sort(work: Path, partition: int, schema: pa.Schema, target: Path) -> int:
 
 
 def _spilled(work: Path, partition: int) -> Iterator[pa.RecordBatch]:
-    for folder in _stretches(work):
+    for folder in _parts(work):
         with pa.OSFile(str(folder / f"{partition:05}.arrows")) as source:
             yield from pa.ipc.open_stream(source)
 
@@ -321,7 +322,7 @@ def _spilled(work: Path, partition: int) -> Iterator[pa.RecordBatch]:
 def _finish(out: Path, work: Path, plan: dict[str, Any], conversion: Conversion) -> None:
     if conversion.aside:
         with whole_file(out / ASIDE) as whole:
-            for folder in _stretches(work):
+            for folder in _parts(work):
                 path = folder / "aside.ndjson"
                 if path.exists():
                     whole.write(path.read_bytes())

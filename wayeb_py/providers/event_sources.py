@@ -115,7 +115,8 @@ def _begins_with_a_row(file: EventFile) -> bool:
 
 
 def with_header(file: EventFile, header: Sequence[str]) -> EventFile:
-    """The file with the columns that it does not begin with; DataError where it needs them and nobody has said them."""
+    """The file with the columns that it does not begin with; DataError where it needs them and the caller gives
+    none."""
     if file.format != "csv":
         if header:
             raise UsageError("--header names the columns of CSV files: this one has names of its own", file.path)
@@ -137,11 +138,11 @@ def with_header(file: EventFile, header: Sequence[str]) -> EventFile:
 
 
 def _with_own_columns(form: ProviderFormat, columns: tuple[str, ...], source_of: dict[str, str]) -> ProviderFormat:
-    """The format with the columns of a file: words of the vocabulary that it has, then what there is no word for.
+    """The format with the columns of a file: words of the vocabulary that it has, then the columns without such a word.
 
-    A word that the file has nothing for is no column: patterns that ask for it are told so. A further column keeps its
+    A word that the file has nothing for is no column: patterns that ask for it get an error. A further column keeps its
     name and its type; one that is called like a word of the vocabulary, and means something else here, has the
-    provider's name before its own. Columns that share a name are nobody's.
+    provider's name before its own. Columns that share a name are left out.
     """
     used = set(source_of.values())
     further = [column for column in columns if column and column not in used and columns.count(column) == 1]
@@ -160,8 +161,8 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile)
         if word == form.key:
             columns.append(WantedColumn(source, "key", _key_kind(form.schema.field(word).type)))
         elif word == form.time:
-            # As an order it may be a timestamp, a whole number or a text: what it means is seen in `translate`.
-            # Where it is surely a time in a text, the reader can tell the line of one that is not.
+            # As an order it may be a timestamp, a whole number or a text: what it means is seen in `translate`. Where
+            # it is surely a time in a text, the reader knows the line of one that is not.
             is_text_file = file.format in ("csv", "ndjson")
             columns.append(
                 WantedColumn(source, "order", "time" if form.time_spelling == "iso" and is_text_file else None)
@@ -172,7 +173,7 @@ def _wanted(form: ProviderFormat, source_of: Mapping[str, str], file: EventFile)
 
 
 def _kind_of(form: ProviderFormat, word: str) -> Kind | None:
-    """What a column must hold; of a code, of a plain table's words and of further columns the file tells."""
+    """What a column must hold; for a code, a plain table's words and further columns the file decides."""
     if word in form.factors:
         return "number"
     kind = None if word in form.codes or word not in form.spellings else KINDS.get(word)
@@ -320,7 +321,7 @@ def shared_schema(sources: Sequence[EventSource]) -> pa.Schema:
             known = fields.get(field.name)
             joined = field.type if known is None else joined_type(known.type, field.type)
             if joined is None and field.name not in _VOCABULARY:
-                joined = pa.string()  # nobody has promised what a further column holds
+                joined = pa.string()  # the provider promises nothing about a further column
             if joined is None:
                 assert known is not None
                 raise DataError(f"column `{field.name}` is {known.type} in one file and {field.type} here", source.path)

@@ -3,7 +3,7 @@
     vessels    mmsi, ts, lon, lat, speed (knots), course, heading (degrees), type, name, status
     vehicles   vehicle_id, ts, lon, lat, speed (km/h), heading (degrees), route, trip, status
 
-What else a file has keeps its own name behind these: nobody here knows what a pattern will ask for.
+A file's other columns keep their own names behind these: some pattern may ask for them.
 
 A format is data: for each word of the vocabulary the spellings that the provider has used over the years, compared
 without regard to case. Only what a table of columns cannot say (raw NMEA, feeds) has code of its own. The alternative,
@@ -75,7 +75,7 @@ class ProviderFormat:
     codes: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # numbers that stand for words
     words: Mapping[str, Mapping[str, str | None]] = field(default_factory=dict)  # words that are others here
     factors: Mapping[str, Fraction] = field(default_factory=dict)  # units: times this gives ours
-    signatures: tuple[tuple[str, ...], ...] = ()  # columns that together tell its files
+    signatures: tuple[tuple[str, ...], ...] = ()  # columns that together identify its files
     wraps_course: bool = False  # negative courses have overflowed 12 bits of tenths of a degree
 
     @property
@@ -196,7 +196,7 @@ GTFS = ProviderFormat(
     factors={"speed": Fraction("3.6")},  # metres a second
 )
 
-# Columns as people name them; `describe` and the format `csv` go by these.
+# Columns as people name them; `describe` and the format `csv` use these.
 FORMATS: dict[str, ProviderFormat] = {form.name: form for form in (NOAA, DMA, NMEA, GTFS, BREST)}
 
 

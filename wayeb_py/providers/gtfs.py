@@ -115,7 +115,7 @@ def _further(vehicle: dict[str, Any]) -> dict[str, Any]:
         head, *tail = name.split("_")
         value = message.get(name, message.get(head + "".join(word.capitalize() for word in tail)))
         as_type = str if pa.types.is_string(type_) else float if pa.types.is_floating(type_) else int
-        with suppress(TypeError, ValueError):  # a position is not lost for the sake of its label
+        with suppress(TypeError, ValueError):  # an odd label does not cost the position
             found[name] = None if value is None else as_type(value)
     return found
 

@@ -1,4 +1,4 @@
-"""The times of entities' events become the intervals between them: their median, the gaps, what is out of order.
+"""The times of entities' events become the intervals between them: their median, the gaps, the disorder.
 
 Up to a few million events it keeps and sorts all times, so the numbers are exact in any order of the file. Beyond that
 it keeps a histogram: the median is within 3 per cent, and labelled so. A file that large and out of order gets no
@@ -83,7 +83,7 @@ class Intervals:
             self._kept.append((entity, ts))
 
     def tell(self) -> IntervalFacts:
-        """What was seen."""
+        """The summary of all events so far."""
         return self._exactly() if self._kept is not None else self._about()
 
     def _exactly(self) -> IntervalFacts:

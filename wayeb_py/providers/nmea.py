@@ -1,11 +1,11 @@
 """Raw AIS sentences become blocks of events: fragments joined across lines, bad checksums counted.
 
-A line is a sentence `!AIVDM,…*hh`, after a tag block (`\\s:station,c:1443650402*5C\\`) or a number that tells when it
+A line is a sentence `!AIVDM,…*hh`, after a tag block (`\\s:station,c:1443650402*5C\\`) or a number that says when it
 was received, or before one; or the line before it is a `$PGHP` sentence with the time, as the receivers of the Danish
-authority write it. AIS itself sends only the second of the minute, so a sentence without a time of reception
-cannot be an event. Position reports (types 1, 2, 3, 18, 19, 27) are events; what types 5, 19 and 24 say of a vessel's
-name and type goes with the positions that follow. Sentences are taken apart here and decoded by pyais, whose own
-stream reader drops the time of reception and bad sentences without a word.
+authority write it. AIS itself sends only the second of the minute, so a sentence without a time of reception cannot be
+an event. Position reports (types 1, 2, 3, 18, 19, 27) are events; what types 5, 19 and 24 say of a vessel's name and
+type goes with the positions that follow. Sentences are taken apart here and decoded by pyais, whose own stream reader
+drops the time of reception and bad sentences without a word.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Vessel:
 
 @dataclass(slots=True)
 class SentenceReader:
-    """Reads one file of sentences; what it knows of vessels and fragments goes on from block to block."""
+    """Reads one file of sentences; its knowledge of vessels and fragments lasts from block to block."""
 
     file: EventFile
     unfinished: OrderedDict[tuple[bytes, ...], _Unfinished] = field(default_factory=OrderedDict)
@@ -111,7 +111,7 @@ class SentenceReader:
             self._join(fields, sentence, number, time_ms, block, rows)
 
     def _told_ms(self, told: re.Match[bytes], line: bytes, number: int, block: Block) -> int | None:
-        """The time of a `$PGHP`; a line that tells none goes aside, and so does the sentence after it."""
+        """The time of a `$PGHP`; a line without one goes aside, and so does the sentence after it."""
         if _checksum(told[0]) != int(told[0][-2:], 16):
             self._set_aside(block, number, "bad checksum", line)
             return None

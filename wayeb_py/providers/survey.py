@@ -1,8 +1,8 @@
 """A file becomes an account of what is in it, and the stream block that fits it.
 
-One pass in bounded memory (`intervals` says what is kept). Impossible values are those that `clean` would mark missing;
-it is suggested only where it takes little but what says "not available": a column of which it would take much is more
-likely one that is not understood, such as NOAA's courses, which are below 0 from 205 degrees on.
+One pass in bounded memory (`intervals` says what is kept). Impossible values are those that `clean` would mark missing.
+The block suggests `clean` only where it takes little besides "not available": a column of which it would take much is
+more likely misunderstood, such as NOAA's courses, which are below 0 from 205 degrees on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class ColumnFacts:
     """What one column holds."""
 
     name: str
-    kind: str  # number, text, bool, time, or the Arrow type that none of these is
+    kind: str  # number, text, bool, time, or the Arrow type that is none of these
     missing: int = 0
     least: float | None = None
     greatest: float | None = None
@@ -61,7 +61,7 @@ class ColumnFacts:
 
 @dataclass(slots=True)
 class Survey:
-    """What is in some files."""
+    """The content of some files."""
 
     files: int = 0
     rows: int = 0
@@ -81,7 +81,7 @@ class Survey:
     unreadable: dict[str, int] = field(default_factory=dict)
     columns: list[ColumnFacts] = field(default_factory=list)
     stream_block: str = ""
-    provider: str | None = None  # whose files these look like, where nobody has said it
+    provider: str | None = None  # the likely provider of these files, where the caller names none
 
     @property
     def events_per_s(self) -> float | None:
@@ -141,9 +141,9 @@ def survey(
     time_unit: TimeUnit | None = None,
     header: Sequence[str] = (),
 ) -> Survey:
-    """What is in the files of the paths: as they are, or as a provider's files become when they are converted.
+    """The content of the files of the paths: as they are, or as a conversion would make them.
 
-    A mapping that scales says what they are to become.
+    A mapping with scales describes the result of a conversion.
     """
     files = find_provider_files(paths, provider or "csv")
     if provider is None:
@@ -304,7 +304,7 @@ def _add_column(facts: ColumnFacts, column: pa.Array) -> None:
 
 
 def _suggest(layout: _Layout, schema: pa.Schema, result: Survey) -> str:
-    """A stream block for these events; everything that is known of them, and nothing that is not."""
+    """A stream block for these events: everything that is known of them, and nothing else."""
     unit = f" in {layout.time_unit}" if layout.time_unit else ""
     time_kind = _kind(schema.field(layout.time).type)
     note = "  // a text: `wayeb data convert` makes it a time" if time_kind == "text" else ""

@@ -29,7 +29,7 @@ def unit_of_times(numbers: pa.Array | pa.ChunkedArray) -> str:
 def as_instants(times: pa.Array, target: pa.DataType, day_first: bool, unit: str | None = None) -> pa.Array:
     """The times in the target type, null where they cannot be read; times without a zone are UTC.
 
-    Numbers whose unit is not given tell it by their size.
+    The size of a number shows its unit where none is given.
     """
     if pt.is_dictionary(times.type):
         times = times.dictionary_decode()
@@ -126,7 +126,7 @@ def _scaled(values: pa.Array, factor: Fraction) -> pa.Array:
 
 
 def _decode(values: pa.Array, words: Mapping[int, str]) -> pa.Array:
-    """Words for codes; a code without a word says nothing."""
+    """Words for codes; a code without a word becomes missing."""
     codes = convert(values.cast(pa.string()), pa.float64())[0] if pt.is_string(values.type) else values
     at = pc.index_in(codes.cast(pa.float64()), pa.array([float(code) for code in words]))
     return pa.array(list(words.values()), pa.string()).take(at)

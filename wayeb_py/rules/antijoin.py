@@ -59,6 +59,17 @@ class _Antijoin(Node):
         """Says how long the tuples of each right side are needed; of what several say the longest counts."""
         for side, lifetime in zip(self._sides, rights, strict=True):
             side.node.use(side.in_right.entries, lifetime)
+            side.node.is_met_at_once = True
+
+    @property
+    def n_held(self) -> int:
+        """How many left tuples wait, or stand."""
+        return self._held.n_alive
+
+    @property
+    def lookups(self) -> list[tuple[Lookup, Lookup]]:
+        """For each right side, how left tuples look up right ones, and right tuples left ones."""
+        return [(side.in_right, side.in_left) for side in self._sides]
 
     def memories(self) -> list[Memory]:
         return [*super().memories(), self._held]

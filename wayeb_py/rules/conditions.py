@@ -8,7 +8,7 @@ nodes that ask the same are shared by that.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -55,12 +55,14 @@ class AnyCondition(Protocol):
 class Expression:
     """A function of columns that gets their arrays, in order, and returns one; as a condition, of truth values.
 
-    `name` is what it means: expressions with the same name and columns are the same.
+    `name` is what it means: expressions with the same name and columns are the same. `text` is what a reader
+    sees of it.
     """
 
     columns: tuple[Column, ...]
     evaluate: Callable[[Sequence[Array]], Array] = field(compare=False, repr=False)
     name: Hashable
+    text: str = field(default="", compare=False, repr=False)
 
     def of(self, values: Values) -> Array:
         """Its value for each tuple."""
@@ -70,7 +72,7 @@ class Expression:
         return self.of(values).astype(bool, copy=False)
 
     def moved(self, to: Callable[[int], int]) -> Expression:
-        return Expression(tuple(column.moved(to) for column in self.columns), self.evaluate, self.name)
+        return replace(self, columns=tuple(column.moved(to) for column in self.columns))
 
 
 @dataclass(frozen=True, slots=True)

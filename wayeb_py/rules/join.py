@@ -1,10 +1,15 @@
-"""A join: tuples of two nodes that match become tuples of all their members."""
+"""A join: tuples of two nodes that match become tuples of all their members.
+
+Of what comes on both sides in one step, the tuples of one side look up those of the other, which must be in its memory
+by then. That side is the one whose tuples are needed later anyway, so that tuples which nothing to come can join are
+not stored at all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wayeb_py.rules.lifetime import Lifetime
+from wayeb_py.rules.lifetime import Lifetime, ends_at_once
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Memory, Moment
 from wayeb_py.rules.node import Node, Step, together, too_many
@@ -21,26 +26,35 @@ class Join(Node):
         super().__init__((left, right), left.tables + right.tables, name)
         self._in_right = Lookup(on, left.tables, right.tables, stored_right=True)
         self._in_left = Lookup(on, left.tables, right.tables, stored_right=False)
+        self._right_after = False  # of what comes together, the left looks up the right
 
     def keep(self, left: Lifetime, right: Lifetime) -> None:
         """Says how long the tuples of both sides are needed; of what several say the longest counts."""
         self.inputs[0].use(self._in_left.entries, left)
         self.inputs[1].use(self._in_right.entries, right)
+        self._right_after = ends_at_once(left) and not ends_at_once(right)
+        self.inputs[int(self._right_after)].is_met_at_once = True
+
+    @property
+    def lookups(self) -> tuple[Lookup, Lookup]:
+        """How left tuples look up right ones, and right tuples left ones."""
+        return self._in_right, self._in_left
 
     def change(self, step: Step) -> Delta:
         left, right = self.inputs
         assert left.memory is not None
         assert right.memory is not None
         right_before = (right.memory, self._in_right, left, Moment.BEFORE)
-        right_stayed = (right.memory, self._in_right, left, Moment.STAYED)
         left_stayed = (left.memory, self._in_left, right, Moment.STAYED)
-        left_after = (left.memory, self._in_left, right, Moment.AFTER)
+        moments = (Moment.AFTER, Moment.STAYED) if self._right_after else (Moment.STAYED, Moment.AFTER)
+        right_after = (right.memory, self._in_right, left, moments[0])
+        left_after = (left.memory, self._in_left, right, moments[1])
         removed = [
             *self._joined(*right_before, left.delta.removed, step),
             *self._joined(*left_stayed, right.delta.removed, step),
         ]
         added = [
-            *self._joined(*right_stayed, left.delta.added, step),
+            *self._joined(*right_after, left.delta.added, step),
             *self._joined(*left_after, right.delta.added, step),
         ]
         return Delta(together(added, len(self.tables)), together(removed, len(self.tables)))

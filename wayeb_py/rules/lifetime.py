@@ -9,16 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import Column, shifted
-from wayeb_py.rules.table import I64, Bools
-from wayeb_py.rules.tuples import Tuples
+from wayeb_py.rules.table import I64, Array, Bools
 
 Clocks = Mapping[str, int]
 """The time of each input's clock; `FOREVER` where no row comes any more, `NEVER` where nothing is known yet."""
+
+
+class HasValues(Protocol):
+    """Tuples, or rows that are in no table yet."""
+
+    def __len__(self) -> int: ...
+
+    def values(self, column: Column) -> Array:
+        """The values of a column, one for each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +48,7 @@ class Awaits:
         limits = tuple((later.moved(to), earlier.moved(to), ticks) for later, earlier, ticks in self.limits)
         return Awaits(self.clock, until, limits)
 
-    def last(self, tuples: Tuples) -> I64:
+    def last(self, tuples: HasValues) -> I64:
         """The latest time of a row that each tuple can meet."""
         last: I64 = np.full(len(tuples), FOREVER)
         for column, ticks in self.until:
@@ -48,7 +57,7 @@ class Awaits:
             last[tuples.values(later) > shifted(tuples.values(earlier), ticks)] = NEVER
         return last
 
-    def is_over(self, tuples: Tuples, clocks: Clocks) -> Bools:
+    def is_over(self, tuples: HasValues, clocks: Clocks) -> Bools:
         """Which tuples await no row of this input any more."""
         clock = clocks.get(self.clock, int(NEVER))
         if clock == FOREVER:
@@ -60,12 +69,17 @@ Lifetime = tuple[Awaits, ...] | None
 """What a tuple awaits; None where it is needed until it is removed."""
 
 
-def is_dead(lifetime: Lifetime, tuples: Tuples, clocks: Clocks) -> Bools:
+def is_dead(lifetime: Lifetime, tuples: HasValues, clocks: Clocks) -> Bools:
     """Which tuples nothing to come can join."""
     dead: Bools = np.full(len(tuples), lifetime is not None)
     for awaits in lifetime or ():
         dead &= awaits.is_over(tuples, clocks)
     return dead
+
+
+def ends_at_once(lifetime: Lifetime) -> bool:
+    """Whether a tuple awaits nothing after its own times, as far as its bounds tell without a look at its rows."""
+    return lifetime is not None and all(any(ticks <= 0 for _, ticks in awaits.until) for awaits in lifetime)
 
 
 def longer(one: Lifetime, other: Lifetime) -> Lifetime:

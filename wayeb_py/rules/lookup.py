@@ -139,6 +139,20 @@ class Lookup:
         )
 
     @property
+    def n_alternatives(self) -> int:
+        """How often a tuple probes at most, where it has a choice of values to be equal."""
+        return max(1, len(self._probe_keys.any_of))
+
+    @property
+    def range_of_time(self) -> int | None:
+        """How far the times of two entries that a probe finds can be apart; None where nothing bounds it."""
+        least = max((bound.least for bound in self._times if bound.least != NEVER), default=None)
+        most = min((bound.most for bound in self._times if bound.most != FOREVER), default=None)
+        if len({bound.first for bound in self._times}) > 1:  # which are not at one time
+            return min((bound.most - bound.least for bound in self._times if _width(bound) < FOREVER), default=None)
+        return None if least is None or most is None else max(-1, most - least)
+
+    @property
     def is_exact(self) -> bool:
         """Whether every candidate matches."""
         return not self._checks

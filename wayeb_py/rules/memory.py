@@ -21,7 +21,7 @@ from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer
 from wayeb_py.rules.lookup import Entries, Lookup
 from wayeb_py.rules.sorted_runs import NONE, SortedRuns
-from wayeb_py.rules.table import I64, ID
+from wayeb_py.rules.table import I64, ID, Bools
 from wayeb_py.rules.tuples import Candidates, Delta, Tables, Tuples
 
 ALIVE = FOREVER
@@ -174,13 +174,25 @@ class Memory:
 
     # What goes by itself.
 
-    def expire(self, clocks: Clocks, step: int) -> None:
-        """Marks the tuples that nothing to come can join."""
+    def dead_of(self, rows: I64, clocks: Clocks) -> Bools | None:
+        """Which of some tuples nothing to come can join; None where none is such."""
+        if self.lifetime is None or not rows.shape[1]:
+            return None
+        dead = is_dead(self.lifetime, Tuples(rows, self.tables), clocks)
+        return dead if dead.any() else None
+
+    def end(self, slots: I64) -> None:
+        """Marks tuples that came in the last step as gone with it."""
+        self.kill(slots, self._step)
+
+    def expire(self, clocks: Clocks, step: int) -> int:
+        """Marks the tuples that nothing to come can join, and says how many these are."""
         if self.lifetime is None or not self.n_alive:
-            return
+            return 0
         alive = self.alive()
         dead = is_dead(self.lifetime, Tuples(self.rows_of(alive), self.tables), clocks)
         self.kill(alive[dead], step)
+        return int(dead.sum())
 
     def compact(self) -> None:
         """Gives away the slots of dead tuples; those that are left stay in order."""

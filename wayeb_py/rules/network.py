@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from time import perf_counter
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
 from wayeb_py.rules.output import Matches, Output
 from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
+
+if TYPE_CHECKING:
+    from wayeb_py.rules.planning.build import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
 SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept
@@ -55,10 +58,13 @@ class Network:
         self.tables: dict[str, Table] = {}
         self.nodes: list[Node] = []
         self.outputs: dict[str, Output] = {}
+        self.plans: dict[str, Plan] = {}  # of each query that was built, by its name
         self.clocks: dict[str, int] = {}
         self._known: dict[Hashable, Any] = {}
+        self.is_exact = False  # every sweep looks at all that is kept, so that counters of it are exact
         self._number = 0
         self._n_swept = 0
+        self._readers: dict[int, list[Node]] | None = None  # by the number of a node, those that read it
 
     # Nodes.
 
@@ -159,11 +165,11 @@ class Network:
         `clocks` are the times that inputs have reached; a clock that is not given stays. Returns the positions of the
         rows that came, -1 for those that no node wants.
         """
-        positions = self._give(added or {}, removed or {})
         before, self.clocks = self.clocks, {**self.clocks, **(clocks or {})}
         for name, clock in self.clocks.items():
             if clock < before.get(name, int(NEVER)):
                 raise ValueError(f"the clock {name} goes back from {before[name]} to {clock}")
+        positions = self._give(added or {}, removed or {})
         self._number += 1
         step = Step(self._number, self.clocks, before, self.most_tuples)
         for node in self.nodes:
@@ -181,11 +187,15 @@ class Network:
             table, columns = self.tables[name], added.get(name, {})
             n_rows = len(next(iter(columns.values()))) if columns else 0
             readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
-            if all(not node.where for node in readers):  # and every row is wanted by all
+            idle = [n_rows > 0 and self._is_idle(node, {*added, *removed}) for node in readers]
+            if not any(idle) and all(not node.where for node in readers):  # and every row is wanted by all
                 position = table.append(columns) if n_rows else NONE
                 selected = [position] * len(readers)
             else:
-                rows = [node.selected(columns, n_rows) if n_rows else NONE for node in readers]
+                rows = [
+                    node.selected(columns, n_rows, self.clocks if is_idle else None) if n_rows else NONE
+                    for node, is_idle in zip(readers, idle, strict=True)
+                ]
                 wanted = np.zeros(n_rows, dtype=bool)
                 for some in rows:
                     wanted[some] = True
@@ -197,6 +207,16 @@ class Network:
             if n_rows:
                 positions[name] = position
         return positions
+
+    def _is_idle(self, select: Select, given: Collection[str]) -> bool:
+        """Whether rows of a selection meet nothing in a step that gives rows to these tables: only rows are then
+        looked at that something to come can join."""
+        if self._readers is None:
+            self._readers = {node.number: [] for node in self.nodes}
+            for node in self.nodes:
+                for read in node.inputs:
+                    self._readers[read.number].append(node)
+        return all(_meets_nothing(node, select, given) for node in self._readers[select.number])
 
     def take(self, name: str) -> Matches:
         """The matches of an output since they were last taken. Their positions hold until the next sweep."""
@@ -211,15 +231,16 @@ class Network:
         """
         n_now = sum(table.n_rows for table in self.tables.values())
         n_now += sum(memory.n_slots for node in self.nodes for memory in node.memories())
-        if not at_once and n_now < max(SWEEP_FROM, 2 * self._n_swept):
+        if not (at_once or self.is_exact) and n_now < max(SWEEP_FROM, 2 * self._n_swept):
             return
         if any(output.is_pending for output in self.outputs.values()):
             raise ValueError("matches are taken before a sweep, since the positions of their rows change")
         self._number += 1
         for node in self.nodes:
             for memory in node.memories():
-                memory.expire(self.clocks, self._number)
+                node.counters.n_expired += memory.expire(self.clocks, self._number)
             node.compact()
+            node.counters.n_needed = max(node.counters.n_needed, node.n_alive)
         memories = [memory for node in self.nodes for memory in node.memories()]
         held = {name: np.zeros(table.n_rows, dtype=bool) for name, table in self.tables.items()}
         for memory in memories:
@@ -283,6 +304,21 @@ class Network:
         """Whether every node of this network that keeps something is in a saved state."""
         known = {name.split("/")[1] for name in saved if name.startswith("node/")}
         return all(node.digest in known for node in self.nodes if node.memories())
+
+
+def _meets_nothing(node: Node, select: Select, given: Collection[str]) -> bool:
+    """Whether a node has nothing, and gets nothing in a step, that rows of a selection could be joined with."""
+    if isinstance(node, Join):
+        left, right = node.inputs
+        other = right if left is select else left
+        return other is not select and other.n_alive == 0 and not _is_fed(other, given)
+    if isinstance(node, Waiting) and node.inputs[0] is not select:
+        return node.n_held == 0 and not _is_fed(node.inputs[0], given)
+    return False
+
+
+def _is_fed(node: Node, given: Collection[str]) -> bool:
+    return any(table.name in given for table in node.tables) or any(_is_fed(one, given) for one in node.inputs)
 
 
 def _below(saved: Mapping[str, Array], prefix: str) -> dict[str, Array]:

@@ -38,7 +38,11 @@ class Counters:
     n_in: int = 0  # tuples that came or went at the nodes that it reads
     n_candidates: int = 0  # pairs that an index found
     n_out: int = 0  # tuples that came or went at the node itself
-    n_most: int = 0  # the most tuples that it kept at once
+    n_most: int = 0  # the most tuples that it kept at once, dead ones that were not swept yet among them
+    n_needed: int = 0  # the most tuples that were left after a sweep
+    n_dead: int = 0  # tuples that nothing to come could use when they came, and that were not kept
+    n_expired: int = 0  # tuples that were kept, and dropped once nothing to come could use them
+    n_skipped: int = 0  # rows of a table that were dead and could meet nothing: their conditions were not evaluated
     seconds: float = 0.0
 
 
@@ -54,6 +58,8 @@ class Node:
         self.estimate: float | None = None  # how many tuples the planner expects
         self.memory: Memory | None = None
         self.counters = Counters()
+        self.is_met_at_once = False  # whether others look up, in a step, the tuples that came in it
+        self._dead_slots: I64 | None = None  # tuples that are there for this step alone
         self._nothing = Delta(no_rows(len(tables)), no_rows(len(tables)))
         self.delta = self._nothing
         self.n_changed = 0  # tuples of the delta
@@ -88,8 +94,23 @@ class Node:
             n_kept = self.memory.n_alive + self.delta.added.shape[1]
             if n_kept > step.most_tuples:
                 raise too_many(self, n_kept, step)
-            self.memory.apply(self.delta, step.number)
+            self._remember(self.memory, step)
         self.counters.n_most = max(self.counters.n_most, self.n_alive)
+
+    def _remember(self, memory: Memory, step: Step) -> None:
+        """Takes what changed into the memory; what is dead already stays for this step at most."""
+        dead = memory.dead_of(self.delta.added, step.clocks)
+        if dead is None:
+            memory.apply(self.delta, step.number)
+            return
+        self.counters.n_dead += int(dead.sum())
+        if not self.is_met_at_once:
+            alive = np.ascontiguousarray(self.delta.added[:, ~dead])
+            memory.apply(Delta(alive, self.delta.removed), step.number)
+            return
+        n_before = memory.n_slots
+        memory.apply(self.delta, step.number)
+        self._dead_slots = n_before + np.flatnonzero(dead)
 
     def change(self, step: Step) -> Delta:
         """What changes here, of what changed at the inputs."""
@@ -98,6 +119,10 @@ class Node:
     def rest(self) -> None:
         """Ends a step."""
         self.delta, self.n_changed = self._nothing, 0
+        if self._dead_slots is not None:
+            assert self.memory is not None
+            self.memory.end(self._dead_slots)
+            self._dead_slots = None
 
     def compact(self) -> None:
         """Gives up what is kept of tuples that are dead."""

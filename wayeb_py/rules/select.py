@@ -8,12 +8,25 @@ import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal
-from wayeb_py.rules.lifetime import Lifetime
+from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Moment
 from wayeb_py.rules.node import Node, Step
 from wayeb_py.rules.table import I64, Array, Table
 from wayeb_py.rules.tuples import Delta, Tuples
+
+
+class _Batch:
+    """Rows that are in no table yet."""
+
+    def __init__(self, columns: Mapping[str, Array], n_rows: int) -> None:
+        self._columns, self._n_rows = columns, n_rows
+
+    def __len__(self) -> int:
+        return self._n_rows
+
+    def values(self, column: Column) -> Array:
+        return np.asarray(self._columns[column.name])
 
 
 class Select(Node):
@@ -27,9 +40,14 @@ class Select(Node):
         self._given = self._nothing
         self._finders: dict[tuple[str, ...], Lookup] = {}
 
-    def selected(self, columns: Mapping[str, Array], n_rows: int) -> I64:
-        """Which rows of a batch belong here."""
+    def selected(self, columns: Mapping[str, Array], n_rows: int, clocks: Clocks | None = None) -> I64:
+        """Which rows of a batch belong here; where `clocks` are given, of those alone that something to come can
+        join."""
         rows: I64 = np.arange(n_rows, dtype=np.int64)
+        lifetime = () if self.memory is None else self.memory.lifetime
+        if clocks is not None and lifetime is not None:
+            rows = np.flatnonzero(~is_dead(lifetime, _Batch(columns, n_rows), clocks))
+            self.counters.n_skipped += n_rows - len(rows)
         for condition in self.where:
             asked = {
                 column: np.asarray(columns[column.name]) if len(rows) == n_rows else columns[column.name][rows]

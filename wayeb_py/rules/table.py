@@ -36,6 +36,7 @@ class Table:
         self._columns[ID] = np.empty(16, np.int64)
         self.n_rows = 0
         self.n_arrived = 0
+        self.n_taken = 0  # of those that arrived, since the table was made
 
     @property
     def names(self) -> list[str]:
@@ -59,6 +60,7 @@ class Table:
                 values[begin:end] = columns[name] if rows is None else columns[name][rows]
         self.n_rows = end
         self.n_arrived += n_batch
+        self.n_taken += len(picked)
         return np.arange(begin, end, dtype=np.int64)
 
     def _grow(self, n_rows: int) -> None:

@@ -1,8 +1,8 @@
-"""Where a run is done: in this process, or on Spark; decided from what is configured and how much there is to read.
+"""Where a run happens, in this process or on Spark: decided by the configuration and the size of the input.
 
 Nothing here imports Spark. One process reads and recognises some hundred megabytes a second and core, in bounded
-memory. What would keep it for more than ten minutes, or is many times its memory (sorting would then be all disk), is
-more than one machine should take. `WAYEB_ONE_MACHINE=200GB` says otherwise.
+memory. An input that would keep it for more than ten minutes, or is many times its memory (sorting would then be all
+disk), is more than one machine should take. `WAYEB_ONE_MACHINE=200GB` sets another limit.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def choose_engine(
     machine: Machine,
     hindrance: Callable[[], str | None] = lambda: None,
 ) -> tuple[Literal["local", "spark"], str]:
-    """Where to run if the user does not say, and why there. A hindrance is why Spark cannot run here, if so."""
+    """Where to run if the user does not say, and why there. `hindrance` says why Spark cannot run here, if it
+    cannot."""
     master = find_master(environment)
     most = read_limit(environment, machine)
     size, limit = _amount(n_bytes), _amount(most)
@@ -73,7 +74,7 @@ def find_master(environment: Mapping[str, str]) -> str | None:
 
 
 def configured_master(environment: Mapping[str, str]) -> str | None:
-    """The master that a new JVM would have: told by the environment, or by spark-defaults.conf."""
+    """The master that a new JVM would have, according to the environment or to spark-defaults.conf."""
     if environment.get("SPARK_MASTER"):
         return environment["SPARK_MASTER"]
     words = shlex.split(environment.get("PYSPARK_SUBMIT_ARGS", ""))  # go before the file, as on a command line

@@ -1,8 +1,8 @@
-"""The examples that a pattern file carries with itself (`test` blocks) are run: their events recognised, the detections
-compared.
+"""The examples of a pattern file (`test` blocks) are run: their events recognised, the detections compared.
 
 The events of an example are those of one entity, unless the example gives the key itself. Only the example's own
-pattern is run, so that attributes of other patterns need not be there; what the example does not give is missing.
+pattern runs, so that attributes of other patterns need not be there; columns that the example does not give are
+missing.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ def run_examples(patterns: CompiledPatterns) -> Iterator[Outcome]:
 def _recognise(patterns: CompiledPatterns, example: Example) -> list[Found]:
     from wayeb_py.run.whole_table import recognise  # for start-up time: most commands run no example
 
-    table = recognise(patterns, build_events(patterns, example), 1, example.ends_s).to_arrow()
-    if example.who:  # a pair counts within an encounter, an example from its first event: times tell
+    events: pa.Table | dict[str, pa.Table] = build_events(patterns, example)
+    if len(patterns.meaning.streams) > 1:
+        events = dict.fromkeys(patterns.by_stream, events)  # the pattern is on one of them
+    table = recognise(patterns, events, 1, example.ends_s).to_arrow()
+    if example.who:  # a pair counts within an encounter, an example from its first event: times decide
         nth = {round(time_s * 1_000_000): number for number, time_s in enumerate(example.times_s)}
         ends, starts = (table.column(name).cast(pa.int64()).to_pylist() for name in ("ts", "start_ts"))
         return sorted((nth[end], nth[start]) for end, start in zip(ends, starts, strict=True))

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of a run: a line while it goes on, a summary when it ends. All of it on standard
+"""What a person at a terminal sees of a run: a line while it runs, a summary when it ends. All of it on standard
 error."""
 
 from __future__ import annotations

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Reads the texts of a test; those of a kind that nobody tells are numbers if all such texts of it are."""
+    """Reads the texts of a test; texts of an unknown kind are numbers if all of them look like numbers."""
 
     unknown_are_numbers: bool
 

@@ -1,11 +1,11 @@
 """Patterns and paths become a file of detections: reading, recognising and writing, on one machine.
 
-Files are recognised as they come, hoping that each entity's events are in the order of time. If they turn out not to
-be, nothing that was found is visible yet: the run starts again from the events sorted on disk. Sorting first would
-cost every run what few need. Standard input, and files for which a lateness is given, are taken in the order of
-arrival instead: there events that are late are set aside. Every stream of a file is taken in its own way (`sources`).
+The runner recognises files as they come, hoping that each entity's events are in the order of time. If they turn out
+not to be, no detection is visible yet: the run starts again from the events sorted on disk. Sorting first would cost
+every run what few need. Standard input, and files with a lateness, are taken in the order of arrival instead: there
+late events are set aside. Every stream of a file is taken in its own way (`sources`).
 
-With a state folder a run goes on where the last one ended (`files.state_folder` says why the detections are put in
+With a state folder a run continues where the last one ended (`files.state_folder` says why the detections take their
 place first). Episodes still open and events still held back are kept for the next run, unless this is the final one.
 """
 
@@ -53,11 +53,12 @@ def run(
     aside: str | os.PathLike[str] | None = None,
     csv_safe: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
+    plans: Mapping[str, str] | None = None,
 ) -> Summary:
-    """Recognises the patterns in the events of the paths, and writes what they find to `out`.
+    """Recognises the patterns in the events of the paths, and writes the detections to `out`.
 
     Where the file has several streams, `paths` are by their names. `final` closes what a state folder would keep open
-    for the next run.
+    for the next run. `plans` are orders in which rules join their members, by the names of the rules.
     """
     began = time.perf_counter()
     with ExitStack() as stack:
@@ -73,7 +74,8 @@ def run(
         )  # fmt: skip
         aside_path = target.aside_path if aside is None else Path(aside)
         positions = Positions(patterns, by_stream, since_s, until_s) if target.format in ("geojson", "kml") else None
-        job = _Job(patterns, sources, target, aside_path, max_bad or DEFAULT_LIMIT, episodes, workers, state, positions)
+        limit = max_bad or DEFAULT_LIMIT
+        job = _Job(patterns, sources, target, aside_path, limit, episodes, workers, state, positions, plans)
         summary = job.run(ends=state is None or final)
     summary.seconds = time.perf_counter() - began
     return summary
@@ -100,6 +102,7 @@ class _Job:
     workers: int
     state: StateFolder | None
     positions: Positions | None
+    plans: Mapping[str, str] | None
 
     def run(self, ends: bool) -> Summary:
         """One attempt; if the events turn out to be in disorder, a second one over the sorted events."""
@@ -123,7 +126,7 @@ class _Job:
         }
         recogniser = Recogniser(
             self.patterns, order=order, episodes=self.episodes, workers=self.workers, saved=saved,
-            own_input=self.state is not None, saves=self.state is not None,
+            own_input=self.state is not None, plans=self.plans, saves=self.state is not None,
         )  # fmt: skip
         output = self._open_output(may_restart=bool(in_order))
         aside = Aside(self.aside_path, self.max_bad)
@@ -132,7 +135,7 @@ class _Job:
         first = {name: FirstEvents() for name in self.sources.readers}
         try:
             output.open()
-            # An empty batch binds the patterns to the schema: a fault is told before anything is read, and an input
+            # An empty batch binds the patterns to the schema: a fault appears before anything is read, and an input
             # without events still gives an output with columns.
             for name, reader in self.sources.readers.items():
                 recogniser.bind(reader.schema, name)
@@ -157,7 +160,7 @@ class _Job:
                 self.state.save(recogniser.save())
         except DataError:
             output.discard()
-            if aside.n_bad:  # too many bad rows are best understood by looking at them
+            if aside.n_bad:  # to understand too many bad rows, a user looks at them
                 aside.commit()
             raise
         finally:
@@ -179,7 +182,7 @@ class _Job:
         return GeoOutput(self.target.path, self.target.format, self.positions.layout, self.positions.read)
 
     def _take(self, detections: Any, output: Output, found: Counter[str]) -> int:
-        """Writes what was found; the number of episodes among it."""
+        """Writes what was found; returns the number of episodes in it."""
         found.update(detections.counts())
         if not self.episodes:
             output.write(detections.to_arrow())
@@ -190,7 +193,7 @@ class _Job:
 
 
 def _rerun_note(counts: Tally) -> Iterator[str]:
-    """Says that an input had nothing new, which is what a night that is run twice looks like."""
+    """Says that an input had nothing new: this is what running the same night twice looks like."""
     n_old = counts.late + counts.recognised_before
     if counts.recognised_before and not counts.events:
         yield (

@@ -1,7 +1,7 @@
 """Paths become the events of each stream: a reader for each, and their batches in turn.
 
-Of several streams the one is read next that the clock waits for, so that no more is held than lies between them. The
-batches of a stream come in the order of arrival, or sorted on disk where that order is not the order of time.
+The stream that the clock waits for is read next, so that no more is held than lies between the streams. The batches of
+a stream come in the order of arrival, or sorted on disk where that order is not the order of time.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Sources:
         before: Callable[[str], pa.Schema | None],
         on_progress: Callable[[Progress], None] | None,
     ) -> None:
-        """`before` is the schema of a stream's events in the run whose state is gone on with."""
+        """`before` is the schema of a stream's events in the run whose state this one continues."""
         self.readers: dict[str, EventReader] = {
             name: open_events(
                 paths[name], Wanted.from_needs(part.needs, part.stream.time_unit), since_s=since_s, until_s=until_s,
@@ -90,7 +90,8 @@ class Sources:
     def batches(
         self, aside: Aside, behind: Callable[[], str], to_sort: Collection[str]
     ) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """(stream, batch) of all events; `behind` says which stream is waited for, `to_sort` are sorted on disk first.
+        """(stream, batch) of all events; `behind` names the stream that the clock waits for, `to_sort` are sorted on
+        disk first.
 
         Rows that are no events go aside.
         """
@@ -146,7 +147,7 @@ def refuse_own_input(target: OutputFile, paths: Paths) -> None:
 
 
 class Positions:
-    """Where the events were: read once more, when it is known whose are wanted."""
+    """Where the events were: read once more, when it is known whose positions are needed."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""What a short-lived process can do without."""
+"""What a short-lived process can leave out."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class _WithoutPandas(MetaPathFinder):
 
 
 def spare_pandas() -> None:
-    """Lets Arrow look for pandas while it cannot be found.
+    """Makes pandas invisible while Arrow looks for it.
 
     Arrow imports pandas, if it is installed, when it makes its first array, in case that comes from a data frame. No
     command has data frames, and the import takes half a second, which would be a third of the start of a run.

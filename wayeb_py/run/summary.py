@@ -1,4 +1,4 @@
-"""How far a run is, and what it did: numbers for those who watch it and for those who read about it later."""
+"""How far a run is, and what it did: numbers for a progress bar and for a summary."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Summary:
 
     @property
     def read_nothing(self) -> bool:
-        """Whether there was not one row to read: neither an event nor one to set aside."""
+        """Whether there was no row at all to read: neither an event nor one to set aside."""
         return self.events == 0 and not self.aside
 
     @property
@@ -78,7 +78,7 @@ def summarise(
     episodes: bool,
     by_stream: Mapping[str, Tally] | None = None,
 ) -> Summary:
-    """What was counted, by whichever engine, as a summary; `by_stream` where patterns read several."""
+    """The counts of any engine as a summary; `by_stream` where patterns read several streams."""
     from wayeb_py.engine.arrival.clean import losses  # for start-up time
 
     tallies = dict(by_stream or {}) or dict.fromkeys(patterns.by_stream, tally)

@@ -1,8 +1,8 @@
-"""What a run can tell of itself afterwards: places that no event is near, and letters that no event satisfies.
+"""What a run notices about itself afterwards: places that no event is near, and letters that no event satisfies.
 
 Both mostly mean that the patterns and the events do not belong together: an invented sea against real tracks, knots
-taken for km/h, a word that the data spells otherwise. They are asked of the first events that were read, once the run
-is over. Counting while events are recognised would cost every run something for what few of them need.
+taken for km/h, a word that the data spells otherwise. The questions go to the first events that were read, once the run
+is over. Counting during recognition would cost every run something that few of them need.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOST_POSITIONS = 1 << 12
 MOST_LETTERS = 64
 FAR_M = 100_000.0
 
-Asked: TypeAlias = tuple[m.Predicate, str | None, m.EachPair | None]  # a letter, and whose events it is asked of
+Asked: TypeAlias = tuple[m.Predicate, str | None, m.EachPair | None]  # a letter, and the stream whose events are asked
 
 
 class FirstEvents:
@@ -46,7 +46,7 @@ class FirstEvents:
             self._n += self._batches[-1].num_rows
 
     def take(self, reader: EventReader) -> None:
-        """Reads and keeps what the reader begins with: for a run whose events go by elsewhere."""
+        """Reads and keeps the reader's first events: for a run whose events pass through elsewhere."""
         blocks = reader.blocks()
         try:
             for block in blocks:
@@ -63,7 +63,7 @@ class FirstEvents:
 
 
 def is_worth_looking_back(patterns: CompiledPatterns, found: Mapping[str, int]) -> bool:
-    """Whether there is anything to tell: a pattern that was not detected, or places that may be far."""
+    """Whether there may be something to note: a pattern that was not detected, or places that may be far."""
     return any(not found.get(pattern.name) or any(mentioned(pattern)) for pattern in patterns.meaning.patterns)
 
 

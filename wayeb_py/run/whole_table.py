@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 def recognise(patterns: CompiledPatterns, events: Any, workers: int, reaches_s: Fraction | None = None) -> Detections:
     """All detections and episodes of a table, or of a table for each stream where patterns read several.
 
-    A silence that ends by the time that the events reach, if told, is one.
+    A silence counts if it ends by the time that the events reach, where the caller gives one.
     """
     tables = tables_by_stream(patterns, events)
     orders: dict[str, Order] = {

@@ -22,11 +22,13 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.fleet_duos import COMPANION_AFTER_MS, ROUTES, VehicleDuos
 from wayeb_py.simulate.fleet_occurrences import WITNESSED, VehicleHistory
 from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import (
     DEPOT_VISIT,
     IDLE,
+    LONG_ROAD,
     MOVING,
     PARKED,
     REFUELLING,
@@ -70,6 +72,8 @@ TICKS_A_DAY = 24 * 60
 ICE_UNTIL_TICK = 9 * 60  # of the day
 CITY_LIMIT_KMH, ROAD_LIMIT_KMH = 50.0, 100.0
 MOVED_FAR_M = 6_000.0
+LONG_ROAD_M = 23_000.0
+NEVER = 1 << 60
 
 SCHEMA = pa.schema(
     [
@@ -99,7 +103,7 @@ class Fleet:
         self.random = random = np.random.default_rng(seed)
         self.roads = Roads()
         self.tables = SceneTables()
-        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)])
+        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [place[0] for place in (*CITIES, *DEPOTS)], ["Tailgating"])
         self.witness = VehicleHistory(n_vehicles, self.roads, self.diary)
         self.vehicle_id = 10_000_000 + random.permutation(7 * n_vehicles)[:n_vehicles].astype(np.int64)
         self.offset_ms = random.integers(0, TICK_MS, n_vehicles)
@@ -119,6 +123,10 @@ class Fleet:
         self.scene_place = np.full(n_vehicles, -1)  # number of a city, or of a depot after them
         self.aim_lon, self.aim_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where its messages see it go
         self.from_lon, self.from_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where the scene began
+        self.duos = VehicleDuos(n_vehicles, self.tables.gap_m)
+        self.offset_ms[self.duos.leader] %= TICK_MS - 2 * COMPANION_AFTER_MS
+        self.offset_ms[self.duos.companion] = self.offset_ms[self.duos.leader] + COMPANION_AFTER_MS
+        self.remaining[self.duos.companion] = NEVER
         self.now = 0
 
     def tick(self) -> Columns:
@@ -130,6 +138,7 @@ class Fleet:
         before_kmh = self.speed_kmh
         icy, limit_kmh = self._conditions()
         travelled_m = self._drive(icy, limit_kmh)
+        self._lead_companions(travelled_m, fell_asleep)
 
         asleep = self.status == PARKED
         due = asleep & (self.heartbeat <= 0)
@@ -139,6 +148,7 @@ class Fleet:
         sends = (~asleep | due | says_off) & (random.random(n) >= DROPOUT_RATE)
         ts = START_MS + self.now * TICK_MS + self.offset_ms
         self._begin_scenes(sends, woke, ts)
+        self._begin_together(ts)
 
         acting = np.flatnonzero(self.scene >= 0)
         scene, step = self.scene[acting], self.step[acting]
@@ -201,6 +211,7 @@ class Fleet:
         reaches_city = (after <= 0) | (after >= 1)
         self.share = np.clip(after, 0.0, 1.0)
         stops = (self.status == MOVING) & (passes_half_way | reaches_city) & (self.fuel < LOW_FUEL) & (self.scene < 0)
+        stops &= ~self.duos.follows
         self.share[stops & passes_half_way & ~reaches_city] = 0.5
         self.speed_kmh[stops] = 0.0
         self._begin(np.flatnonzero(stops), REFUELLING)
@@ -217,11 +228,20 @@ class Fleet:
         self.road[who], self.share[who] = road, np.where(at_first, 0.0, 1.0)
         self.sense[who] = np.where(at_first, 1.0, -1.0)
 
+    def _lead_companions(self, travelled_m: F64, fell_asleep: Bool) -> None:
+        """Companions of duos do what their leaders do, behind them."""
+        leader, who = self.duos.leader, self.duos.companion
+        for values in (self.road, self.sense, self.speed_kmh, self.status, travelled_m, fell_asleep):
+            values[who] = values[leader]
+        self.share[who] = self.duos.places(
+            self.road[leader], self.share[leader], self.sense[leader], self.scene[leader], self.roads.length_m
+        )
+
     # ---- scenes
 
     def _begin_scenes(self, sends: Bool, woke: Bool, ts: I64) -> None:
         random, n = self.random, len(self.status)
-        free = self.scene < 0
+        free = (self.scene < 0) & ~self.duos.follows
         tried = np.flatnonzero(sends & free & (random.random(n) < SCENE_RATE * self.tables.weight))
         drawn = np.searchsorted(self.tables.choice, random.random(len(tried)), side="right")
         for scene in np.unique(drawn).tolist():
@@ -237,6 +257,11 @@ class Fleet:
         lon, lat = self.roads.position(self.road[who], self.share[who])
         fits, place, aim_lon, aim_lat = self.roads.find(where, self.road[who], self.share[who], self.now)
         fits &= self.roads.has_time(where, self.offset_ms[who]) & self.roads.has_fuel(where, self.fuel[who])
+        if SCENES[scene].gap_m is not None:
+            fits &= self.duos.has_companion[who]
+        if where == LONG_ROAD:
+            ahead = np.where(self.sense[who] > 0, 1 - self.share[who], self.share[who])
+            fits &= ahead * self.roads.length_m[self.road[who]] > LONG_ROAD_M
         self.scene_place[who], self.aim_lon[who], self.aim_lat[who] = place, aim_lon, aim_lat
         self.from_lon[who], self.from_lat[who] = lon, lat
         return who[fits]
@@ -247,6 +272,13 @@ class Fleet:
         if goes >= 0:
             self.status[who], self.remaining[who] = goes, self.tables.n_ticks[scene] + 1
         self.scene_kmh[who] = least + (most - least) * self.random.random(len(who))
+
+    def _begin_together(self, ts: I64) -> None:
+        """Where a leader begins a scene for two, its companion does."""
+        scene = self.scene[self.duos.leader]
+        begins = self.duos.plays(scene) & (self.step[self.duos.leader] == 0)
+        who = self.duos.companion[begins]
+        self.scene[who], self.step[who], self.scene_began_ms[who] = scene[begins], 0, ts[who]
 
     def _end_scenes(self, who: I64, message: Columns) -> None:
         """Notes what the scenes that are over were; they all end with a message."""
@@ -262,6 +294,12 @@ class Fleet:
         for number in np.unique(scene).tolist():
             mine = scene == number
             place = self.scene_place[vehicles[mine]] if number in (SPEEDING_IN_CITY, DEPOT_VISIT) else None
+            if SCENES[number].gap_m is not None:
+                mine &= self.duos.follows[vehicles]
+                other = self.vehicle_id[self.duos.is_led_by[vehicles[mine]]]
+                for pattern in SCENES[number].patterns:
+                    self.diary.note(pattern, rows[mine], since_ms[mine], other=other)
+                continue
             for pattern in SCENES[number].patterns:
                 if pattern == "MovedInSilence":
                     mine = mine & (moved_m > MOVED_FAR_M)
@@ -300,7 +338,7 @@ class Fleet:
             "fuel": np.round(self.fuel[who], 3),
             "limit": limit_kmh[who].astype(np.float32),
             "ice": icy[who],
-            "route": np.zeros(k, np.int8),
+            "route": self.duos.route[who],
             "no_speed": random.random(k) < NULL_RATE,
             "no_satellites": random.random(k) < NULL_RATE,
         }
@@ -344,7 +382,7 @@ def generate_fleet(
 
     def to_generated(columns: Columns) -> Generated:
         nulls = {"speed": columns["no_speed"], "satellites": columns["no_satellites"]}
-        events = to_events(columns, SCHEMA, {"status": STATUSES, "route": (None,)}, nulls)
+        events = to_events(columns, SCHEMA, {"status": STATUSES, "route": ROUTES}, nulls)
         return Generated(events, fleet.diary.tear_off(columns["vehicle_id"], columns["ts"]), {})
 
     return in_batches(fleet.tick, to_generated, n_events, batch_rows)

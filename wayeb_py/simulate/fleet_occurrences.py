@@ -1,4 +1,4 @@
-"""Sees in the messages of the made-up fleet what nobody planted: trips, long days, nights, cities.
+"""Sees in the messages of the made-up fleet what no scene planted: trips, long days, nights, cities.
 
 It knows the vehicles' messages as they are sent, and the country; of cities it takes down only what is clear, from well
 outside to well inside, since it has no polygons. It shares no code with the recogniser, whose recall is checked by it.

@@ -24,6 +24,7 @@ FULL, COUNTRY, COUNTRY_LOW = "with fuel", "away from all places", "away from all
 WILDS, CITY, DEPOT = "where there is room beside the road", "in the middle of a city", "near a depot"
 ICE, STORM = "where a station reports ice", "where a station reports a storm"
 NOWHERE = "only where it is called for"
+COMPANY, LONG_ROAD = "in company", "with a long road ahead"
 
 Range = tuple[float, float]
 FAR_M: Range = (31, 900)
@@ -53,6 +54,7 @@ class Scene:
     late_speed: tuple[Range | None, ...] = (None,)  # in a second message, 4 s after the first
     travelled: Range | None = None
     fuel: tuple[float, ...] = (0.0,)  # what is added
+    gap_m: float | None = None  # of two that play it together: how far behind the second is
 
 
 STILL: Range = (0, 0)
@@ -87,11 +89,12 @@ SCENES = (
     ),
     Scene(("SilentWhileMoving",), 36, 0.4, goes=MOVING, status=(MOVING,), ignition=True, silent=(1, 35)),
     Scene(
-        ("SilentWhileMoving", "MovedInSilence"), 67, 0.3, goes=MOVING, status=(MOVING,), ignition=True, silent=(1, 66),
+        ("SilentWhileMoving", "MovedInSilence", "SilentVehicle"), 67, 0.3, goes=MOVING, status=(MOVING,), ignition=True,
+        silent=(1, 66),
     ),
     Scene(("FrozenPosition",), 6, goes=IDLE, frozen=True, status=(MOVING,), ignition=True, speed=((25, 60),)),
     Scene(("JumpingPosition",), 3, goes=IDLE, away=(0, 1, 0), status=(IDLE,), ignition=True, speed=(STILL,)),
-    Scene(("LongIdling",), 23, 0.4, goes=IDLE, status=(IDLE,), ignition=True, speed=(STILL,)),
+    Scene(("LongIdling",), 23, 0.7, goes=IDLE, status=(IDLE,), ignition=True, speed=(STILL,)),
     Scene(("TooFast", "Speeding"), 4, status=(MOVING,), speed=((131, 170),)),
     Scene(("Speeding",), 4, status=(MOVING,), above_limit=(15, 29)),
     Scene(("DangerousDriving", "CarefulDangerousDriving"), 4, status=(MOVING,), ice=True, above_limit=(4, 30)),
@@ -119,6 +122,21 @@ SCENES = (
     Scene(
         ("ShortTrip",), 5, where=NOWHERE, goes=MOVING, kmh=(25, 40), then=PARKED,
         ignition=(True, True, True, True, False), status=(MOVING, MOVING, MOVING, MOVING, PARKED),
+    ),
+    Scene(
+        ("Bunching", "CarefulBunching"), 11, 8.0, COMPANY, goes=MOVING, kmh=(14, 18), status=(MOVING,), ignition=True,
+        gap_m=90,
+    ),
+    Scene(
+        ("Tailgating",), 8, 12.0, LONG_ROAD, goes=MOVING, kmh=(75, 85), frozen=True, status=(MOVING,), ignition=True,
+        gap_m=8,
+    ),
+    Scene(
+        ("Handover",), 9, 30.0, COUNTRY, goes=IDLE, frozen=True, status=(IDLE,), ignition=True, speed=(STILL,),
+        gap_m=12,
+    ),
+    Scene(
+        ("Convoy",), 20, 12.0, LONG_ROAD, goes=MOVING, kmh=(55, 62), status=(MOVING,), ignition=True, gap_m=400,
     ),
 )  # fmt: skip
 
@@ -159,6 +177,7 @@ class SceneTables:
         self.speed: F64 = np.array([[_range(s.speed[step % len(s.speed)]) for step in steps] for s in SCENES])
         self.late: F64 = np.array([[_range(s.late_speed[step % len(s.late_speed)]) for step in steps] for s in SCENES])
         self.above_limit: F64 = np.array([_range(scene.above_limit) for scene in SCENES])
+        self.gap_m: F64 = np.array([np.nan if scene.gap_m is None else scene.gap_m for scene in SCENES])
         self.travelled: F64 = np.array([_range(scene.travelled) for scene in SCENES])
 
 

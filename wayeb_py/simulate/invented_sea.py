@@ -18,6 +18,7 @@ from typing import Any
 METRES_A_DEGREE = 111_195.0  # of latitude
 WEST, EAST, NORTH = -5.0, -4.0, 49.0
 COAST_STEP_DEG = 0.0025
+LAND_WEST, LAND_EAST, LAND_SOUTH = -6.6, -2.4, 47.7
 
 Ring = list[tuple[float, float]]  # (lon, lat), the first again at the end
 
@@ -92,6 +93,17 @@ def mainland() -> Ring:
     return [_rounded(lon, coast_lat(lon)) for lon in lons]
 
 
+def land() -> list[tuple[str, list[list[Ring]]]]:
+    """The land as areas, further than the sea in all directions, so that it fills a map; without names of its own."""
+    step = 4 * COAST_STEP_DEG
+    n = round((LAND_EAST - LAND_WEST) / step)
+    shore = [_rounded(lon, coast_lat(lon)) for lon in (LAND_WEST + step * i for i in range(n + 1))]
+    near = mainland()
+    shore = [*(p for p in shore if p[0] < near[0][0]), *near, *(p for p in shore if p[0] > near[-1][0])]
+    ring = [*shore, (LAND_EAST, LAND_SOUTH), (LAND_WEST, LAND_SOUTH), shore[0]]
+    return [("", [[ring]]), *(("", [[island_ring(island[0])]]) for island in ISLANDS)]
+
+
 def ports() -> list[dict[str, Any]]:
     """Ports with their names, positions just off the shore, speed limits and berths."""
     rows: list[dict[str, Any]] = []
@@ -143,6 +155,7 @@ def write_sea(folder: Path) -> None:
     shores = [("Mainland", mainland()), *((island[0], island_ring(island[0])) for island in ISLANDS)]
     write_geojson(folder / "coast.geojson", [(name, "LineString", shore) for name, shore in shores])
     for file, areas in (
+        ("land.geojson", land()),
         ("anchorages.geojson", anchorages()),
         ("fishing.geojson", fishing_grounds()),
         ("protected.geojson", protected_areas()),

@@ -21,11 +21,30 @@ import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
+from wayeb_py.simulate.maritime_duos import (
+    CROSSED_STEP,
+    CROSSING,
+    DARK_AFTER_TICKS,
+    DARK_TICKS,
+    DOUBLING,
+    GOING_DARK,
+    KEEPING,
+    LANE_TICKS,
+    PASSED_BACK_STEP,
+    PASSED_STEP,
+    PASSING,
+    SETTLED_TICKS,
+    SUPPLYING,
+    TOWING,
+)
+from wayeb_py.simulate.maritime_pilots import BOARDING_TICKS
 from wayeb_py.simulate.maritime_scenes import (
     ANCHORED,
     COASTING,
     FISHER,
+    HANDING_OVER,
     KN_IN_M_S,
+    MEETING,
     MOORED,
     NONE,
     SCENE_PATTERNS,
@@ -68,18 +87,24 @@ OCCURRENCE_NAMES = (
     *(name for patterns in TRICK_PATTERNS for name in patterns),
     "FishingInProtectedArea", "EnteringProtectedArea", "LeavingProtectedArea", "LeavingPort", "WrongStatus",
     "ApproachingPort", "CarefulApproachingPort", "PortCall", "TransmissionGap", "GapAtSea", "HiddenVoyage",
+    "WentSilent", "Rendezvous", "CarefulRendezvous", "PossibleTransshipment", "DarkAfterMeeting", "PilotBoarding",
+    "TugAndTow", "CollisionCourse", "CarefulCollisionCourse", "CloseQuarters", "CarefulCloseQuarters", "Overtaking",
+    "Convoy", "SharedTrack",
 )  # fmt: skip
+WITH_ROLES = ("PossibleTransshipment", "DarkAfterMeeting", "PilotBoarding", "TugAndTow", "Overtaking")
+CROSSED = ("CollisionCourse", "CarefulCollisionCourse", "CloseQuarters", "CarefulCloseQuarters")
 
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 LYING_TICKS = 3  # between two messages of a vessel that lies still
 DEPARTING_M, LEFT_M = 3000.0, 1300.0  # from the port
 
 DROPOUT_RATE = 0.01  # messages that never arrive
-GAP_RATE = 0.0012  # silences that begin, per tick on a lane
+GAP_RATE = 0.002  # silences that begin, per tick on a lane
 GAP_TICKS = (36, 100)  # longer than half an hour
-HIDDEN_RATE, HIDDEN_TICKS = 0.004, (62, 67)  # silences that hide a faster voyage, where the lane is long enough
+SILENT_TICKS = 61  # longer than an hour
+HIDDEN_RATE, HIDDEN_TICKS = 0.005, (62, 67)  # silences that hide a faster voyage, where the lane is long enough
 FAR_FROM_PORTS_M = 10_150.0
-TRICK_RATE = 0.0012  # false positions that begin, per tick on a lane
+TRICK_RATE = 0.004  # false positions that begin, per tick on a lane
 GPS_NOISE_M = 6.0
 NULL_RATE = 0.002  # of heading
 LIE_RATES = {"speed": 0.0015, "heading": 0.004, "course": 0.001, "position": 0.0007, "jump": 0.0007}
@@ -106,12 +131,15 @@ class Sea(Voyages):
     def __init__(self, n_vessels: int, seed: int) -> None:
         super().__init__(n_vessels, seed)
         n = n_vessels
-        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [*self.port_names, *TRESPASSED, SPED_THROUGH])
+        self.diary = OccurrenceBuffer(OCCURRENCE_NAMES, [*self.port_names, *TRESPASSED, SPED_THROUGH], WITH_ROLES)
         self.first_area = len(self.port_names)  # in the diary
         self.zone = self.first_area + len(TRESPASSED)
         self.silent_until = np.zeros(n, np.int64)
         self.silent_since_ms = np.zeros(n, np.int64)
         self.far = np.zeros(n, np.bool_)  # from ports when it fell silent
+        duos = self.duos
+        self.plays = np.zeros(n, np.bool_)  # with another vessel: its messages all arrive, and are honest
+        self.plays[np.concatenate([duos.leader, duos.companion, self.pilots.vessel])] = True
         self.trick = np.full(n, NO_TRICK)
         self.trick_step = np.zeros(n, np.int64)
         self.trick_began_ms = np.zeros(n, np.int64)
@@ -141,27 +169,32 @@ class Sea(Voyages):
         self.began_ms[begins] = ts[begins]
 
         lot = random.random((3, n), dtype=np.float32)
-        untouched = on_lane & (self.trick == NO_TRICK)
+        untouched = on_lane & (self.trick == NO_TRICK) & ~self.plays
         self._fall_silent(np.flatnonzero(untouched & (lot[0] < GAP_RATE)), hides=False)
         self._fall_silent(np.flatnonzero(untouched & (lot[0] > 1 - HIDDEN_RATE)), hides=True)
+        self._go_dark()
         was_silent = self.silent_until > 0
-        self._begin_tricks(np.flatnonzero(on_lane & ~was_silent & (lot[2] < TRICK_RATE)), ts)
+        self._begin_tricks(np.flatnonzero(on_lane & ~was_silent & ~self.plays & (lot[2] < TRICK_RATE)), ts)
         tricks = self.trick != NO_TRICK
         # A vessel that leaves the lane is heard again; only then it is known how long it was silent.
-        heard_again = was_silent & ((self.silent_until <= self.now) | ~on_lane)
+        heard_again = was_silent & ((self.silent_until <= self.now) | ~(on_lane | self.plays))
         lying = (phase == IN_PORT) | ((phase == AT_SITE) & (scene == ANCHORED))
         due = ~lying | ((self.now + self.offset_ms) % LYING_TICKS == 0)
-        sends = (due & (lot[1] >= DROPOUT_RATE) & ~was_silent) | heard_again | ending | begins | tricks | (busy & due)
+        arrives = (lot[1] >= DROPOUT_RATE) | self.plays
+        arrives[self.transits.vessel] &= ~self.transits.unheard()
+        sends = (due & arrives & ~was_silent) | heard_again | ending | begins | tricks | (busy & due)
 
         who = np.flatnonzero(sends)
         who = who[np.argsort(self.offset_ms[who], kind="stable")]
-        message = self._measure(who, ts[who], (busy | heard_again | tricks)[who])
+        message = self._measure(who, ts[who], (busy | heard_again | tricks | self.plays)[who])
         row = np.full(n, -1)
         row[who] = np.arange(len(who))
         self._note_scenes(np.flatnonzero(ending), row)
         self._note_ports(np.flatnonzero(departing & ~self.left), np.flatnonzero(calling & sends), row)
         self._note_silences(np.flatnonzero(heard_again), row, ts)
         self._note_tricks(np.flatnonzero(tricks), row)
+        self._note_duos(ending, row, ts)
+        self._note_pilots(row, ts)
         self.diary.end_tick(np.arange(len(who)))
         self.last_ms[who] = ts[who]
         self.last_lon[who], self.last_lat[who] = message["lon"], message["lat"]
@@ -180,6 +213,19 @@ class Sea(Voyages):
         lasts = self.random.integers(*(HIDDEN_TICKS if hides else GAP_TICKS), len(who))
         self.silent_until[who], self.silent_since_ms[who] = self.now + lasts, self.last_ms[who]
         self.hides[who] = hides
+        self._look_around(who)
+
+    def _go_dark(self) -> None:
+        """Companions fall silent after a meeting."""
+        duos = self.duos
+        darkens = (duos.agreed == GOING_DARK) & (duos.left_ticks == DARK_AFTER_TICKS)
+        who = duos.companion[darkens]
+        self.silent_until[who] = self.now + self.random.integers(*DARK_TICKS, len(who))
+        self.silent_since_ms[who] = self.last_ms[who]
+        self._look_around(who)
+
+    def _look_around(self, who: I64) -> None:
+        """Whether vessels that fall silent are far from ports."""
         last_lon, last_lat = self.last_lon[who, None], self.last_lat[who, None]
         away_m = metres_between(last_lon, last_lat, self.port_lon[None], self.port_lat[None])
         self.far[who] = away_m.min(axis=1, initial=np.inf) > FAR_FROM_PORTS_M
@@ -275,9 +321,13 @@ class Sea(Voyages):
             ("TransmissionGap", long_ago),
             ("GapAtSea", long_ago & self.far[heard]),
             ("HiddenVoyage", hidden),
+            ("WentSilent", ts[heard] - since_ms >= SILENT_TICKS * TICK_MS),
         ):
             self.diary.note(pattern, row[heard[mine]], since_ms[mine])
         self.silent_until[heard], self.hides[heard] = 0, False
+        is_dark = np.isin(self.duos.companion, heard)
+        dark, met = self.duos.companion[is_dark], self.duos.leader[is_dark]
+        self.diary.note("DarkAfterMeeting", row[dark], self.silent_since_ms[dark], other=self.mmsi[met])
 
     def _note_tricks(self, who: I64, row: I64) -> None:
         self.trick_step[who] += 1
@@ -287,6 +337,36 @@ class Sea(Voyages):
             for pattern in TRICK_PATTERNS[trick]:
                 self.diary.note(pattern, row[mine], self.trick_began_ms[mine])
         self.trick[over] = NO_TRICK
+
+    def _note_duos(self, ending: Bool, row: I64, ts: I64) -> None:
+        """What leaders and companions do together; both send at every tick of it."""
+        duos = self.duos
+
+        def note(patterns: tuple[str, ...], mine: Bool, since_ms: I64, is_leader: bool = True) -> None:
+            one, other = (duos.leader, duos.companion) if is_leader else (duos.companion, duos.leader)
+            for pattern in patterns:
+                self.diary.note(pattern, row[one[mine]], since_ms[mine], other=self.mmsi[other[mine]])
+
+        meets = ending[duos.leader] & np.isin(self.scene[duos.leader], (MEETING, HANDING_OVER))
+        meets &= self.phase[duos.leader] == AT_SITE
+        note(("Rendezvous", "CarefulRendezvous"), meets, self.began_ms[duos.leader])
+        note(("PossibleTransshipment",), meets & (duos.agreed == SUPPLYING), self.began_ms[duos.leader])
+        on_lane_ms = ts[duos.leader] - duos.lane_ticks * TICK_MS
+        for agreed, pattern in ((KEEPING, "Convoy"), (TOWING, "TugAndTow"), (DOUBLING, "SharedTrack")):
+            mine = (duos.agreed == agreed) & (duos.lane_ticks == SETTLED_TICKS + LANE_TICKS[agreed])
+            note((pattern,), mine, on_lane_ms)
+        on_lane = duos.lane_ticks > 0
+        step_ms = ts[duos.leader] - duos.step * TICK_MS
+        note(CROSSED, on_lane & (duos.agreed == CROSSING) & (duos.step == CROSSED_STEP), step_ms)
+        passing = on_lane & (duos.agreed == PASSING)
+        note(("Overtaking",), passing & (duos.step == PASSED_STEP), step_ms, is_leader=False)
+        note(("Overtaking",), passing & (duos.step == PASSED_BACK_STEP), step_ms + PASSED_STEP * TICK_MS)
+
+    def _note_pilots(self, row: I64, ts: I64) -> None:
+        done = self.pilots.boarded()
+        who, ship = self.pilots.vessel[done], self.pilots.ship[done]
+        since_ms = ts[who] - BOARDING_TICKS * TICK_MS
+        self.diary.note("PilotBoarding", row[who], since_ms, other=self.mmsi[ship])
 
 
 def generate_maritime(

@@ -14,17 +14,17 @@ import numpy.typing as npt
 from wayeb_py.arrays import F64, I64
 from wayeb_py.simulate.invented_sea import ANCHORAGES, METRES_A_DEGREE, WEST
 
-TYPES = ("cargo", "tanker", "passenger", "fishing", "sar", "pleasure")
+TYPES = ("cargo", "tanker", "passenger", "fishing", "sar", "pleasure", "pilot", "tug")
 FISHER = TYPES.index("fishing")
-TYPE_SHARES = (0.30, 0.14, 0.12, 0.26, 0.04, 0.14)
-CRUISE_KN = ((9, 16), (8, 13), (12, 20), (6, 10), (14, 22), (6, 16))  # by type
+TYPE_SHARES = (0.29, 0.14, 0.12, 0.25, 0.06, 0.14, 0.0, 0.0)  # of vessels that sail alone
+CRUISE_KN = ((9, 16), (8, 13), (12, 20), (6, 10), (14, 22), (6, 16), (12, 17), (5, 7))  # by type
 STATUSES = ("under way", "at anchor", "moored", "fishing", "not under command")
 UNDER_WAY, AT_ANCHOR, MOORED, FISHING, NOT_UNDER_COMMAND = range(5)
 
-N_SCENES = 13
+N_SCENES = 15
 (
     NONE, ANCHORED, DRIFTING, TRAWLING, SEARCHING, LOITERING, TRESPASSING, COASTING, TURNING, STOPPING, DRAGGING,
-    SPEEDING, OVER_CABLE,
+    SPEEDING, OVER_CABLE, MEETING, HANDING_OVER,
 ) = range(N_SCENES)  # fmt: skip
 # [scene]: the patterns that occur, complete with the scene's last message.
 SCENE_PATTERNS: tuple[tuple[str, ...], ...] = (
@@ -41,24 +41,29 @@ SCENE_PATTERNS: tuple[tuple[str, ...], ...] = (
     ("DraggingAnchor",),
     ("SpeedingInZone",),
     ("StoppedOverCable",),
+    (),  # what two vessels do at a meeting is their own: see `maritime_duos`
+    (),
 )
-SCENE_SHARES = np.array(  # [type, scene]: of voyages
+SCENE_SHARES = np.array(  # [type, scene]: of voyages of vessels that sail alone
     [
-        [0.24, 0.26, 0.06, 0.00, 0.00, 0.08, 0.04, 0.02, 0.06, 0.06, 0.08, 0.06, 0.04],
-        [0.16, 0.32, 0.06, 0.00, 0.00, 0.08, 0.02, 0.02, 0.06, 0.06, 0.12, 0.04, 0.06],
-        [0.46, 0.06, 0.04, 0.00, 0.00, 0.02, 0.02, 0.12, 0.04, 0.10, 0.02, 0.12, 0.00],
-        [0.06, 0.02, 0.04, 0.66, 0.00, 0.04, 0.10, 0.00, 0.04, 0.00, 0.02, 0.00, 0.02],
-        [0.16, 0.02, 0.02, 0.00, 0.72, 0.02, 0.00, 0.04, 0.00, 0.00, 0.00, 0.02, 0.00],
-        [0.10, 0.10, 0.06, 0.00, 0.00, 0.12, 0.12, 0.24, 0.08, 0.06, 0.04, 0.04, 0.04],
+        [0.20, 0.26, 0.06, 0.00, 0.00, 0.08, 0.04, 0.02, 0.06, 0.06, 0.08, 0.06, 0.08, 0.00, 0.00],
+        [0.16, 0.32, 0.06, 0.00, 0.00, 0.08, 0.02, 0.02, 0.06, 0.06, 0.12, 0.04, 0.06, 0.00, 0.00],
+        [0.46, 0.06, 0.04, 0.00, 0.00, 0.02, 0.02, 0.12, 0.04, 0.10, 0.02, 0.12, 0.00, 0.00, 0.00],
+        [0.06, 0.02, 0.04, 0.60, 0.00, 0.04, 0.16, 0.00, 0.04, 0.00, 0.02, 0.00, 0.02, 0.00, 0.00],
+        [0.16, 0.02, 0.02, 0.00, 0.72, 0.02, 0.00, 0.04, 0.00, 0.00, 0.00, 0.02, 0.00, 0.00, 0.00],
+        [0.10, 0.10, 0.06, 0.00, 0.00, 0.12, 0.12, 0.24, 0.08, 0.06, 0.04, 0.04, 0.04, 0.00, 0.00],
+        [1.00] + 14 * [0.00],
+        [1.00] + 14 * [0.00],
     ]
 )
 COASTING_TICKS = (10, 16)
 SCENE_TICKS = np.array(  # [scene]: least and most
     [
         [0, 1], [42, 180], [6, 25], [20, 120], [6, 30], [13, 60], [6, 7], [*COASTING_TICKS], [8, 9], [9, 10], [8, 20],
-        [5, 6], [6, 20],
+        [5, 6], [6, 20], [25, 60], [128, 150],
     ]
 )  # fmt: skip
+DIRECT = (DRIFTING, TRAWLING, SEARCHING, LOITERING, TURNING, STOPPING, SPEEDING)  # on the open sea, far from lanes
 SCENE_STATUS = np.full(N_SCENES, UNDER_WAY)
 SCENE_STATUS[[ANCHORED, DRAGGING]] = AT_ANCHOR
 SCENE_STATUS[TRAWLING], SCENE_STATUS[DRIFTING] = FISHING, NOT_UNDER_COMMAND
@@ -66,7 +71,7 @@ SCENE_STATUS[TRAWLING], SCENE_STATUS[DRIFTING] = FISHING, NOT_UNDER_COMMAND
 TRAWLING_SITES = np.array(
     [(-4.45, 48.80), (-4.55, 48.80), (-4.86, 48.86), (-4.84, 48.88), (-4.14, 48.87), (-4.11, 48.95)]
 )
-TRAWLING_RADIUS_M = 1200.0
+TRAWLING_RADIUS_M = 1900.0
 # Each the southern end of a crossing; and the areas that are crossed.
 TRESPASSING_SITES = np.array([(-4.56, 48.575), (-4.57, 48.60), (-4.93, 48.611)])
 TRESPASSED = ("Seagrass Corner", "Seagrass Corner", "Bird Rock")
@@ -98,6 +103,8 @@ def choose_sites(random: np.random.Generator, scene: I64) -> tuple[F64, F64, I64
     lot = random.uniform(-1, 1, (2, k))
     # The open sea, far from ports and shores.
     lon, lat = -4.47 + 0.11 * lot[0], 48.70 + 0.03 * lot[1]
+    meets = np.isin(scene, (MEETING, HANDING_OVER))  # further from islands
+    lon = np.where(meets, -4.49 + 0.06 * lot[0], lon)
     which = random.integers(0, 1 << 30, k)
     number = np.zeros(k, np.int64)
 
@@ -144,19 +151,20 @@ def play(
     heading = heading + np.where(drifting, 6 * (lot[1] - 0.5), 0.0)
     put(DRIFTING, 0.8 + 1.4 * lot[0], heading + skew)
     strayed = np.hypot(east_m, north_m) > TRAWLING_RADIUS_M - 300
-    back = np.where(strayed, np.degrees(np.arctan2(east_m, north_m)), course)
-    put(TRAWLING, 2.5 + 2.0 * lot[0], back + 40 * (lot[1] - 0.5))
+    back = np.where(strayed, np.degrees(np.arctan2(east_m, north_m)) + 38 * np.sign(skew), course)
+    put(TRAWLING, 2.5 + 2.0 * lot[0], back + 14 * (lot[1] - 0.5))
     odd = np.where(remaining % 2 == 1, 60.0, -60.0)
     put(SEARCHING, 7 + 4 * lot[0], skew + 30 * remaining + odd)
     put(TRESPASSING, np.where(is_fisher, 3.0, 5.0) + 2 * lot[0], 4 * (lot[1] - 0.5))
-    put(LOITERING, 0.05 + 0.35 * lot[0], 360 * lot[1])
+    for kind in (LOITERING, MEETING, HANDING_OVER):
+        put(kind, 0.05 + 0.35 * lot[0], 360 * lot[1])
     put(TURNING, 5 + 3 * lot[0], skew + np.where(remaining < 4, 180.0, 0.0))
     slowing = np.where(remaining > 5, 9 + 2 * lot[0], np.where(remaining == 5, 4.0, 0.1 + 0.6 * lot[0]))
     put(STOPPING, slowing, skew)
     put(DRAGGING, 0.8 + 1.4 * lot[0], skew)
     put(SPEEDING, 12 + 2 * lot[0], 4 * (lot[1] - 0.5))
     put(OVER_CABLE, 0.1 + 0.6 * lot[0], 360 * lot[1])
-    keeps = (scene == ANCHORED) | (scene == LOITERING) | (scene == OVER_CABLE) | drifting
+    keeps = np.isin(scene, (ANCHORED, LOITERING, OVER_CABLE, MEETING, HANDING_OVER)) | drifting
     heading = np.where(keeps, heading, course + 4 * (lot[0] - 0.5))
     return course, np.where(dragging, course + 180 + 20 * (lot[1] - 0.5), heading), speed_kn
 

@@ -1,9 +1,9 @@
 """Events and what is known to happen in them become files: Parquet, and a side file of occurrences.
 
-An occurrence is a row `pattern, place, entity, start_ts, end_ts`: the pattern is to be detected for that entity at
-least once from `start_ts` to `end_ts`. Generators know what they let happen, so recall can be checked without asking
-the recogniser. The side file is CSV, for people look into it, and its name begins with `_` or stands beside a single
-file, so that a folder of events can be read as it is.
+An occurrence is a row `pattern, place, entity, other, start_ts, end_ts`: the pattern is to be detected for that entity
+(of a pair, for the two) at least once from `start_ts` to `end_ts`. Generators know what they let happen, so recall can
+be checked without asking the recogniser. The side file is CSV, for people look into it, and its name begins with `_` or
+stands beside a single file, so that a folder of events can be read as it is.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ OCCURRENCES = pa.schema(
         ("pattern", pa.string()),
         ("place", pa.string()),
         ("entity", pa.int64()),
+        ("other", pa.int64()),  # of a pair; where its order says nothing, the greater number
         ("start_ts", pa.timestamp("ms", tz="UTC")),
         ("end_ts", pa.timestamp("ms", tz="UTC")),
     ]

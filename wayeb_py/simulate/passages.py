@@ -1,9 +1,10 @@
-"""Where passages over the invented sea lead: fairways out of ports, two lanes along the coast, slants between them.
+"""Where passages over the invented sea lead: fairways out of ports, two lanes along the coast, bows between them.
 
 Off the coast vessels keep to a lane, those bound east to the southern one and those bound west to the northern, each at
 a distance of its own; small craft sail between the two. A lane follows the coast in a wide bow and is never closer than
 10 km to a port, so that an approach to one is known by its distance. A vessel leaves and joins its lane at a slant, in
-the direction in which it sails, as long as the slant is clear of the land.
+the direction in which it sails, as long as the slant is clear of the land, and in a bow that ends along the lane. Those
+bound for the open sea sail there directly, each in an arc of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import TypeAlias
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
-from wayeb_py.simulate.invented_sea import ISLANDS
+from wayeb_py.simulate.invented_sea import ISLANDS, METRES_A_DEGREE
 from wayeb_py.simulate.maritime_scenes import TYPES, coast_lats
 
 FAIRWAY_DEG = 0.028  # of latitude, due north of a port: beyond the headlands on its sides
@@ -24,6 +25,10 @@ SLANTS = (1.4, 1.0, 0.6, 0.3)  # degrees of longitude a degree of latitude, the 
 MOST_OF_THE_WAY = 0.45
 OFF_SHORE_DEG = 0.012
 AROUND_ISLANDS_DEG = 0.02
+TO_THE_OPEN_M = 11_300.0  # from a port: where direct passages begin and end, beyond what counts as an approach
+MOST_ASIDE_DEG = 55.0  # from due north, on the way there
+ARCS_DEG = (22.0, -22.0, 13.0, -13.0, 5.0, -5.0)
+MERGING_DEG = 24.0
 
 Clear: TypeAlias = Callable[[F64, F64, F64, F64], F64]
 
@@ -44,21 +49,69 @@ def lane_lat_at(lon: F64, lane_lat: F64, meander: F64) -> F64:
 
 def clear_of_shore(lon: F64, lat: F64, lane_lat: F64, way_deg: F64) -> F64:
     """How far to the east (or west, below 0) passages from positions near the mainland may meet their lanes."""
-    return _widest(lon, lat, lane_lat, way_deg, lambda at_lon, at_lat: at_lat > coast_lats(at_lon)[0] + OFF_SHORE_DEG)
+    return _widest(lon, lat, lane_lat, way_deg, _off_shore)
 
 
 def clear_of_islands(lon: F64, lat: F64, lane_lat: F64, way_deg: F64) -> F64:
     """The same for positions at sea."""
 
-    def is_clear(at_lon: F64, at_lat: F64) -> Bool:
-        clear = np.ones(len(at_lon), np.bool_)
-        for _, island_lon, island_lat, width, height in ISLANDS:
-            east = (at_lon - island_lon) / (width + AROUND_ISLANDS_DEG)
-            north = (at_lat - island_lat) / (height + AROUND_ISLANDS_DEG)
-            clear &= np.hypot(east, north) > 1
-        return clear
+    return _widest(lon, lat, lane_lat, way_deg, _off_islands)
 
-    return _widest(lon, lat, lane_lat, way_deg, is_clear)
+
+def merging_arc(random: np.random.Generator, way_deg: F64, is_north: Bool) -> F64:
+    """By how much a passage between a lane and a place begins beside its bearing, to meet the lane in a bow."""
+    most = MERGING_DEG * random.uniform(0.5, 1.0, len(way_deg))
+    return np.asarray(np.sign(way_deg) * np.where(is_north, most, -most))
+
+
+def open_arc(random: np.random.Generator, lon: F64, lat: F64, to_lon: F64, to_lat: F64) -> F64:
+    """The same for passages over the open sea: any arc that is clear of the islands."""
+    arc, open_still = np.zeros(len(lon)), np.ones(len(lon), np.bool_)
+    turned = np.where(random.random(len(lon)) < 0.5, -1.0, 1.0)
+    scale = np.cos(np.radians(lat))
+    for degrees in ARCS_DEG:
+        aside = np.tan(np.radians(degrees * turned) / 2) / 2  # of the way, where the arc is widest
+        clear = open_still.copy()
+        for share in np.linspace(0.1, 1.0, 10):
+            bow = aside * 4 * share * (1 - share)
+            at_lon = lon + share * (to_lon - lon) - bow * (to_lat - lat) / scale
+            at_lat = lat + share * (to_lat - lat) + bow * (to_lon - lon) * scale
+            clear &= _off_islands(at_lon, at_lat)
+        arc = np.where(clear, -degrees * turned, arc)
+        open_still &= ~clear
+    return arc
+
+
+def open_water(lon: F64, lat: F64, to_lon: F64, to_lat: F64) -> tuple[F64, F64]:
+    """Points off ports towards places at sea; as far to the side as headlands allow."""
+    scale = np.cos(np.radians(lat))
+    wanted = np.degrees(np.arctan2((to_lon - lon) * scale, to_lat - lat))
+    wanted = np.clip(wanted, -MOST_ASIDE_DEG, MOST_ASIDE_DEG)
+    found_lon, found_lat = lon, lat + TO_THE_OPEN_M / METRES_A_DEGREE
+    for share in (0.25, 0.5, 0.75, 1.0):
+        turn = np.radians(share * wanted)
+        east, north = np.sin(turn) / scale, np.cos(turn)
+        clear = np.ones(len(lon), np.bool_)
+        for metres in np.linspace(FAIRWAY_DEG * METRES_A_DEGREE, TO_THE_OPEN_M, 8):
+            way = metres / METRES_A_DEGREE
+            clear &= _off_shore(lon + east * way, lat + north * way)
+        way = TO_THE_OPEN_M / METRES_A_DEGREE
+        found_lon = np.where(clear, lon + east * way, found_lon)
+        found_lat = np.where(clear, lat + north * way, found_lat)
+    return found_lon, found_lat
+
+
+def _off_shore(lon: F64, lat: F64) -> Bool:
+    return np.asarray(lat > coast_lats(lon)[0] + OFF_SHORE_DEG)
+
+
+def _off_islands(lon: F64, lat: F64) -> Bool:
+    clear = np.ones(len(lon), np.bool_)
+    for _, island_lon, island_lat, width, height in ISLANDS:
+        east = (lon - island_lon) / (width + AROUND_ISLANDS_DEG)
+        north = (lat - island_lat) / (height + AROUND_ISLANDS_DEG)
+        clear &= np.hypot(east, north) > 1
+    return clear
 
 
 def _widest(lon: F64, lat: F64, lane_lat: F64, way_deg: F64, is_clear: Callable[[F64, F64], Bool]) -> F64:

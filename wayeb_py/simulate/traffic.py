@@ -7,13 +7,13 @@ was not taken: one message may complete several patterns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.arrays import F64, I64
+from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
 from wayeb_py.simulate.occurrences import OCCURRENCES, Generated
 
@@ -24,37 +24,46 @@ Texts = dict[str, Sequence[str | None]]  # by column the words that its numbers 
 class OccurrenceBuffer:
     """The occurrences of the messages since it was last torn off."""
 
-    def __init__(self, patterns: Sequence[str], places: Sequence[str]) -> None:
+    def __init__(self, patterns: Sequence[str], places: Sequence[str], ordered: Collection[str] = ()) -> None:
+        """`ordered` are the patterns over pairs whose two have roles of their own."""
         self.number = {name: code for code, name in enumerate(patterns)}
+        self._has_roles: Bool = np.array([name in ordered for name in patterns])
         self.patterns, self.places = pa.array(patterns), pa.array(places, pa.string())
-        self._tick: list[tuple[I64, I64, I64, I64]] = []
-        self._notes: list[I64] = []  # [pattern, place, row, since_ms] by note
+        self._tick: list[tuple[I64, I64, I64, I64, I64]] = []
+        self._notes: list[I64] = []  # [pattern, place, row, since_ms, other] by note
         self._n_rows = 0
 
-    def note(self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None) -> None:
-        """The pattern occurs, complete with the messages in these rows of the tick; `place` is a number of a place."""
+    def note(self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None, other: I64 | None = None) -> None:
+        """The pattern occurs, complete with the messages in these rows of the tick.
+
+        `place` is a number of a place, `other` the key of the second of a pair, whose first sends the message.
+        """
         if len(rows):
-            where = np.full(len(rows), -1) if place is None else place
-            self._tick.append((np.full(len(rows), self.number[pattern]), where, rows, since_ms))
+            none = np.full(len(rows), -1)
+            where, whom = none if place is None else place, none if other is None else other
+            self._tick.append((np.full(len(rows), self.number[pattern]), where, rows, since_ms, whom))
 
     def end_tick(self, rank: I64) -> None:
         """The messages of the tick were put in order: row i comes to rank[i]."""
-        for pattern, place, rows, since_ms in self._tick:
-            self._notes.append(np.stack([pattern, place, rank[rows] + self._n_rows, since_ms]))
+        for pattern, place, rows, since_ms, other in self._tick:
+            self._notes.append(np.stack([pattern, place, rank[rows] + self._n_rows, since_ms, other]))
         self._tick.clear()
         self._n_rows += len(rank)
 
     def tear_off(self, entity: I64, ts_ms: I64) -> pa.RecordBatch:
         """The occurrences that are complete with these messages, in their order; later ones are forgotten."""
-        notes = np.concatenate([np.empty((4, 0), np.int64), *self._notes], axis=1)
+        notes = np.concatenate([np.empty((5, 0), np.int64), *self._notes], axis=1)
         self._notes.clear()
         self._n_rows = 0
         notes = notes[:, notes[2] < len(ts_ms)]
-        pattern, place, row, since_ms = notes[:, np.argsort(notes[2], kind="stable")]
+        pattern, place, row, since_ms, other = notes[:, np.argsort(notes[2], kind="stable")]
+        first = entity[row]
+        swap = (other >= 0) & (other < first) & ~self._has_roles[pattern]
         columns = [
             self.patterns.take(pa.array(pattern)),
             self.places.take(pa.array(place, mask=place < 0)),
-            pa.array(entity[row]),
+            pa.array(np.where(swap, other, first)),
+            pa.array(np.where(swap, first, other), mask=other < 0),
             pa.array(since_ms, type=OCCURRENCES.field("start_ts").type),
             pa.array(ts_ms[row], type=OCCURRENCES.field("end_ts").type),
         ]

@@ -44,7 +44,7 @@ class BoxTree:
 
 
 def along_curve(doubled: F64) -> npt.NDArray[np.uint64]:
-    """Numbers of points on a curve that fills space: the bits of their coordinates, interleaved (Morton's order)."""
+    """Numbers of points along a space-filling curve: the bits of their coordinates, interleaved (Morton's order)."""
     cells = np.clip((doubled / 4.0 + 0.5) * (1 << 20), 0, (1 << 20) - 1).astype(np.uint64)
     number = np.zeros(len(cells), dtype=np.uint64)
     for bit in range(20):

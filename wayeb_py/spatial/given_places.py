@@ -1,12 +1,12 @@
-"""The files of declared places become those that whoever runs the patterns gives: `--places port=my_ports.csv`.
+"""The caller's files replace those of declared places: `--places port=my_ports.csv`.
 
-Behind the file may stand which of its columns is the name of a place, as in the language:
-`--places 'port=UpdatedPub150.csv name "Main Port Name"'`. Without it, the column that the declaration names is taken
-where the file has it.
+After the file the caller may name the column that holds the names of places, as in the language: `--places
+'port=UpdatedPub150.csv name "Main Port Name"'`. Otherwise the column that the declaration names is used where the file
+has it.
 
-A library names the places that it asks for, and has files of an invented country in their place; where the real ones
-lie is known to who runs it. So the files are a setting, and the declaration (name, shape, how a table is looked up)
-stays. Copying the library to change a path in it was the alternative, and every new release of it would be a merge.
+A library names the places that it asks for, and brings files of an invented country for them; only its user knows where
+the real ones lie. So the files are a setting, and the declaration (name, shape, how a table is looked up) stays. The
+alternative, a copy of the library with another path in it, would make every new release a merge.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NAMED = re.compile(r"(?P<path>.+?)\s+name\s+(?:\"(?P<quoted>[^\"]+)\"|(?P<bare>
 
 
 class UnknownPlacesError(UsageError):
-    """A file is given for places that nobody declares; `names` are those."""
+    """A file is given for places that no file declares; `names` are those."""
 
     def __init__(self, names: Iterable[str], declared: Iterable[str]) -> None:
         self.names, known = tuple(names), sorted(declared)
@@ -40,7 +40,7 @@ class UnknownPlacesError(UsageError):
 
 
 def read_given(texts: Iterable[str]) -> dict[str, Given]:
-    """`port=my_ports.csv` and the like as a mapping; raises UsageError for what is not of that form."""
+    """`port=my_ports.csv` and the like as a mapping; raises UsageError for text of another form."""
     given: dict[str, Given] = {}
     for text in texts:
         name, equals, path = (part.strip() for part in text.partition("="))
@@ -76,7 +76,7 @@ def _given(one: Declared, places: Mapping[str, Given]) -> Declared:
     given = places.get(one.name)
     if given is None:
         return one
-    # Absolute: a path that is not is taken from the folder of the pattern file.
+    # Absolute: a relative path would start from the folder of the pattern file.
     moved = replace(one, path=str(Path(_file(given)).absolute()), given=True)
     column = given[1] if isinstance(given, tuple) else None
     if column is None:

@@ -33,7 +33,7 @@ class PlaceIndex:
     """Some places and what is known of each: `names[place]`, empty where it has none, and `columns[name][place]`.
 
     Positions are degrees, one a row; NaN, and what is not on the earth (a latitude of 91), is nowhere: never near or
-    inside, its distance NaN. An index is not changed once it is made, and can be pickled.
+    inside, its distance NaN. An index does not change once it is made, and can be pickled.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class PlaceIndex:
         self._entries: dict[str, PlaceIndex] = {}
         self._tree = BoxTree(cut(shapes))
         self._lattice: Lattice | None = None
-        self._reaches: dict[float, Reach | None] = {}  # None where there can be none
+        self._reaches: dict[float, Reach | None] = {}  # None where there are none
         self._once: BoxTree | None = None
         self._n_asked: dict[float, int] = {}
         self._edge_tree: ways.EdgeTree | None = None
@@ -63,8 +63,8 @@ class PlaceIndex:
     @classmethod
     def of_point(cls, lon: float, lat: float) -> PlaceIndex:
         """The index of one point that a pattern writes down."""
-        no_edges, nobody = np.empty((0, 4)), np.empty(0, dtype=np.int32)
-        return cls(Shapes(1, np.array([[lon, lat]]), np.zeros(1, dtype=np.int32), no_edges, nobody, False))
+        no_edges, no_places = np.empty((0, 4)), np.empty(0, dtype=np.int32)
+        return cls(Shapes(1, np.array([[lon, lat]]), np.zeros(1, dtype=np.int32), no_edges, no_places, False))
 
     def __len__(self) -> int:
         return self.shapes.n_places
@@ -99,13 +99,13 @@ class PlaceIndex:
         if self._lattice is None:
             shapes = self.shapes
             edges, place, n_areas = shapes.edges, shapes.edge_place, shapes.n_places
-            if not shapes.are_areas:  # the kernel wants to be given one all the same
+            if not shapes.are_areas:  # the kernel needs one as an argument all the same
                 edges, place, n_areas = NOWHERE, np.zeros(len(NOWHERE), dtype=np.int32), 1
             self._lattice = Lattice(edges, place, n_areas)
         return self._lattice
 
     def _reach(self, distance_m: float, n_rows: int) -> Reach | None:
-        """The cells for a distance, once it has been asked for so often that making them pays."""
+        """The cells for a distance, once callers have asked for it so often that making them pays."""
         if distance_m not in self._reaches:
             asked = self._n_asked[distance_m] = self._n_asked.get(distance_m, 0) + n_rows
             if asked < OFTEN or not 0.0 <= distance_m < FAR_M or not len(self._tree.bend):
@@ -117,7 +117,7 @@ class PlaceIndex:
         return self._reaches[distance_m]
 
     def _different(self) -> BoxTree:
-        """The tree without the pieces that run where another one does: whose they are does not matter here."""
+        """The tree without the pieces that run along another one: whose they are does not matter here."""
         if self._once is None:
             tree = self._tree
             course = courses(tree.lonlat)
@@ -178,7 +178,7 @@ class PlaceIndex:
         """Metres to the nearest place, 0 inside an area; NaN without a position, or without a place."""
         distance_m = np.empty(len(lon))
         inside = self.inside(lon, lat)
-        # The nearest edge of who is inside does not matter: without a position it is not looked for.
+        # Inside an area the nearest edge does not matter: without a position the kernel does not look for it.
         outside = np.where(inside, np.nan, lon) if self.shapes.are_areas else lon
         kernels.distances(outside, lat, *self._different().arrays, distance_m)
         distance_m[inside] = 0.0

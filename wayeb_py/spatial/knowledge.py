@@ -1,7 +1,7 @@
 """Declared knowledge becomes indexed places, each file read once, when a pattern first asks for it.
 
-It belongs to the patterns and not to their state: a reload takes effect at the next batch, and an automaton goes on
-where it was, since its letters have only got other meanings.
+It belongs to the patterns and not to their state: a reload takes effect at the next batch, and an automaton continues
+where it was, since only its letters have changed their meaning.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LoadedPlaces:
 
 
 class KnowledgeBase:
-    """The places and tables that patterns name, loaded when they are asked for."""
+    """The places and tables that patterns name, loaded at the first question."""
 
     def __init__(
         self, declared: Iterable[m.Knowledge], outside: bool = False, lookups: Iterable[m.Lookup] = ()
@@ -44,7 +44,7 @@ class KnowledgeBase:
         self.lookups = {lookup.name: lookup for lookup in lookups}
         self.outside = outside
         self._loaded: dict[str, LoadedPlaces] = {}
-        self._named: dict[str, tuple[str, ...]] = {}  # what is noted on the names of places that are asked for by name
+        self._named: dict[str, tuple[str, ...]] = {}  # notes on the names of places that patterns ask for by name
         self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
         self._questions: dict[tuple[m.Near | m.Inside, ...], Questions] = {}
@@ -62,7 +62,7 @@ class KnowledgeBase:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What was noted on the files that are loaded: repairs, and what looks wrong."""
+        """Notes on the loaded files: repairs, and what looks wrong."""
         of_files = (note for loaded in self._loaded.values() for note in loaded.notes)
         return (*of_files, *(note for notes in self._named.values() for note in notes))
 
@@ -96,7 +96,7 @@ class KnowledgeBase:
         return DataError(f"no place of `{name}` is called `{entry}`", str(self.path_of(self.declared[name])), hint=hint)
 
     def questions(self, asked: tuple[m.Near | m.Inside, ...]) -> Questions:
-        """What is asked of every position, to be answered together."""
+        """The questions about every position, to be answered together."""
         known = self._questions.get(asked)
         if known is None:
             from wayeb_py.spatial.overlay import Question, Questions  # for start-up time
@@ -126,7 +126,7 @@ class KnowledgeBase:
         return (name, column) if dot and name in self.lookups else None
 
     def load_for(self, patterns: Iterable[m.Pattern]) -> None:
-        """Reads whatever the patterns ask for, so that what is wrong is told before an event is read."""
+        """Reads everything that the patterns ask for, so that errors appear before an event is read."""
         for pattern in patterns:
             for places in mentioned(pattern):
                 self.index(places)
@@ -144,7 +144,7 @@ class KnowledgeBase:
         ]
 
     def _tables_of(self, pattern: m.Pattern) -> Iterator[str]:
-        for attribute in attributes_of(pattern.regex):
+        for attribute in attributes_of(pattern.regex) if self.lookups else ():
             looked_up = self.looks_up(attribute.name)
             if looked_up is not None:
                 yield looked_up[0]
@@ -223,7 +223,7 @@ class KnowledgeBase:
             )
 
     def describe(self, patterns: Iterable[m.Pattern]) -> Iterator[str]:
-        """What the patterns ask for, a line for each declaration: what was loaded, and what was noted on the way."""
+        """What the patterns ask for, a line for each declaration: what was loaded, and the notes on it."""
         patterns = list(patterns)
         asked = {name for pattern in patterns for name in self._tables_of(pattern)}
         yield from (self._describe_table(lookup) for name, lookup in self.lookups.items() if name in asked)
@@ -262,10 +262,10 @@ class KnowledgeBase:
 
 
 def tell_apart(names: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names, where several places have the same with their number among them, and those that were the same.
+    """The names, with a number where several places have the same, and the names that were the same.
 
-    `Newport` becomes `Newport (1)`, `Newport (2)` in the order of the file. None stays `Newport`: who asks for that
-    would not know which one it is.
+    `Newport` becomes `Newport (1)`, `Newport (2)` in the order of the file. None stays `Newport`: that name would not
+    say which one it is.
     """
     times = Counter(name for name in names if name)
     taken = {name for name, n in times.items() if n == 1}

@@ -1,12 +1,12 @@
 """Areas become a lattice of cells in lon/lat: cells inside an area, cells outside of all, and cells with edges.
 
-A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so
-the parity of crossings from cell to cell is exact, and one pass over the edges tells for every corner of every cell
-which areas hold it.
+A cell with many edges is a lattice again. The lines of a lattice avoid all vertices (shifted until they do), so the
+parity of crossings from cell to cell is exact, and one pass over the edges finds for every corner of every cell which
+areas hold it.
 
-Edges that run along each other cannot be told apart by cells: one zone that is listed for each year would be divided
-until memory ends. So what counts is how many different edges a cell has, and all that is listed together is bounded
-by a multiple of the edges; cells that are left with many edges answer the same, only more slowly.
+Cells cannot separate edges that run along each other: one zone that is listed for each year would be divided until
+memory ends. So only the different edges of a cell count, and a multiple of the edges bounds everything that is listed;
+cells that are left with many edges answer the same, only more slowly.
 """
 
 from __future__ import annotations
@@ -182,7 +182,7 @@ class Lattice:
 
 
 def lay_out_nodes(boxes: F64, sizes: I64) -> F64:
-    """Nodes as `areas.cell_at` wants them, from (west, south, width, height of a cell) and columns of each."""
+    """Nodes as `areas.cell_at` takes them, from (west, south, width, height of a cell) and columns of each."""
     first = np.cumsum(sizes**2) - sizes**2
     return np.column_stack([boxes, 1 / boxes[:, 2:], sizes - 1, first]).astype(np.float64)
 

@@ -1,7 +1,7 @@
-"""A table of what changes with place and time becomes attributes of events: weather at stations, or on a grid.
+"""A table of values that change with place and time becomes attributes of events: weather at stations, or on a grid.
 
 Every row has a position and a time; an event gets the row of the nearest place that has one valid at its time. A row is
-valid from its time on, never before, so that a replay sees what could be known then. Interpolating between places or
+valid from its time on, never before, so that a replay sees what was known at that time. Interpolating between places or
 times was not taken: ice is there or not, and text has no mean.
 """
 
@@ -49,9 +49,9 @@ class Table:
         self.rows = rows.drop_columns([lon, lat, time]).take(pa.array(order))
         self.time: I64 = np.ascontiguousarray(ticks[order])
         self.time_first = np.searchsorted(place_of[order], np.arange(len(places) + 1)).astype(np.int64)
-        no_edges, nobody = np.empty((0, 4)), np.empty(0, dtype=np.int32)
+        no_edges, no_places = np.empty((0, 4)), np.empty(0, dtype=np.int32)
         everyone = np.arange(len(places), dtype=np.int32)
-        self.index = PlaceIndex(Shapes(len(places), np.ascontiguousarray(places), everyone, no_edges, nobody, False))
+        self.index = PlaceIndex(Shapes(len(places), np.ascontiguousarray(places), everyone, no_edges, no_places, False))
 
     def _role(self, rows: pa.Table, spellings: tuple[str, ...], what: str) -> str:
         lower: dict[str, str] = {name.strip().lower(): name for name in rows.column_names}
@@ -86,7 +86,8 @@ class Table:
         return found
 
     def column(self, name: str, found: I64, kind: Kind | None) -> Column:
-        """The column's values in the rows that were found, missing where none was; of a kind if a pattern tells it."""
+        """The column's values in the rows that were found, missing where none was; of the kind that a pattern gives
+        it."""
         if name not in self.rows.column_names:
             from difflib import get_close_matches
 

@@ -1,12 +1,12 @@
 """Several questions about a position become one grid of cells that answers most of them all at once.
 
 Patterns ask the same position again and again: near the coast, near a port, in an anchorage? Every index has cells of
-its own in which the answer is settled. Laid over each other they give cells in which all answers are, and a position
-costs one look into one table; where an answer is not settled the index itself is asked, as if there were no overlay.
-So an overlay never decides anything: it repeats what the indexes say of a whole rectangle.
+its own in which the answer is settled. Laid over each other they give cells that hold all answers, and a position costs
+one look into one table; where an answer is not settled the index itself answers, as if there were no overlay. So an
+overlay never decides anything: it repeats what the indexes say of a whole rectangle.
 
-Cells are divided where positions come that they leave open: a harbour is worth cells of a few metres, and a coast where
-nobody sails is not. Remembering the last answer by entity was not taken: it would need the distance to the next border.
+Cells are divided where they leave positions open: a harbour is worth cells of a few metres, and an empty coast is not.
+Remembering the last answer by entity was not taken: it would need the distance to the next border.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wayeb_py.spatial.kernels.overlay import BOTH, OPEN, YES
 from wayeb_py.spatial.lattice import lay_out_nodes
 
 MOST_QUESTIONS = OPEN  # bits of a cell
-OFTEN = 1 << 19  # positions: asking so many costs about what making an overlay does
+OFTEN = 1 << 19  # positions: so many questions cost about what making an overlay does
 COLUMNS = 512
 COARSE = 64  # columns that are judged before
 CHILD_COLUMNS = 8
@@ -83,7 +83,7 @@ class Overlay:
         # Judged coarsely first: most of it is settled then.
         coarse = self._judge(_divided(root, COARSE), *(np.repeat(bits, COARSE**2) for bits in nothing))
         settled, open_ = self._judge(_divided(root, COLUMNS), *(_finer(bits, COLUMNS // COARSE) for bits in coarse))
-        # Nodes as `areas.cell_at` wants them, and cells; exchanged together, since cells tell nodes.
+        # Nodes as `areas.cell_at` takes them, and cells; exchanged together, since cells refer to nodes.
         self._table: tuple[F64, I32] = _nodes(root, COLUMNS, 0), (-1 - (settled | open_ << OPEN)).astype(np.int32)
         self._hits: list[I32] = []  # cells that have left something open
         self._n_hits = 0

@@ -1,12 +1,12 @@
 """Pieces and a distance become cells in lon/lat: within reach, out of reach, or with the pieces that decide.
 
 One call judges all cells of a level; a cell that few pieces decide, or that is small against the distance, is not
-divided any more. Each distance that a pattern names has a grid of its own.
+divided further. Each distance that a pattern names has a grid of its own.
 
-Thousands of edges a metre apart are within reach of one cell, however small it is. So the work is bounded, by counts
-and never by a clock: one file gives the same cells everywhere. A level that would take too many steps in the tree of
-the pieces is left out; so is the finest level of cells that would list too many pieces; and where not even the coarsest
-cells can be made, each position asks the tree. Whichever answers, the answer is the same.
+Thousands of edges a metre apart are within reach of one cell, however small it is. So counts bound the work, and never
+a clock: one file gives the same cells everywhere. A level that would take too many steps in the tree of the pieces is
+left out; so is the finest level of cells that would list too many pieces; and where not even the coarsest cells can be
+made, each position asks the tree. The answer is the same in all cases.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 from wayeb_py.spatial.kernels.reach import ReachCells
 from wayeb_py.spatial.lattice import lay_out_nodes
 
-FEW = 3  # candidates that are looked at sooner than a cell is divided
+FEW = 3  # candidates that are cheaper to look at than a cell is to divide
 MOST = 64
 MOST_COLUMNS = 256
 CHILD_COLUMNS = 4

@@ -1,7 +1,7 @@
 """A file of background knowledge becomes features: a geometry each, a name if it has one, and further columns.
 
-What is wrong is told with the file and the row or feature, before anything is recognised; a geometry that shapely can
-repair is repaired and noted. Coordinates are longitude, latitude in degrees (WGS 84), in this order, in every format.
+An error names the file and the row or feature, before anything is recognised; a geometry that shapely can repair is
+repaired and noted. Coordinates are longitude, latitude in degrees (WGS 84), in this order, in every format.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ LON = ("lon", "longitude", "lng", "long", "x")
 LAT = ("lat", "latitude", "y")
 NAME = ("name", "title", "label")
 MOST_BYTES = 1 << 30  # of a file, and of what a compressed one holds
-AT_ONCE = 4096  # GeoJSON geometries that are handed over by one call
+AT_ONCE = 4096  # GeoJSON geometries that one call passes
 MOST_CROSSINGS = 5_000  # of an area that is repaired: the time that takes grows with their square
 
 
@@ -60,13 +60,13 @@ class Features:
 
 
 class NoSuchColumnError(DataError):
-    """The column that is to be the name is not in the file."""
+    """The column for the names is not in the file."""
 
 
 def read_features(path: Path, shape: Shape, name_column: str | None = None) -> Features:
-    """The places of a file; DataError tells what is wrong with it.
+    """The places of a file; DataError says what is wrong with it.
 
-    `name_column` is the column or property that is the name, where it is not to be found by itself.
+    `name_column` is the column or property with the names, where the reader is not to find it by itself.
     """
     import numpy as np
     import shapely
@@ -364,9 +364,9 @@ def _refuse_other_degrees(crs: str, path: Path) -> None:
         )
 
 
-# What is accepted.
+# The accepted geometries.
 def _to_look_at(geometries: npt.NDArray[np.object_], shape: Shape) -> npt.NDArray[np.intp]:
-    """The numbers of the geometries that `_accept` may refuse, repair or note; told for all at once, since a file may
+    """The numbers of the geometries that `_accept` may refuse, repair or note; found for all at once, since a file may
     have a million of them and most have nothing wrong."""
     import numpy as np
     import shapely
@@ -443,7 +443,7 @@ def _repair(geometry: Any, feature: Feature, path: Path) -> Any:
 
 
 def _crosses_too_often(geometry: Any) -> bool:
-    """Whether it has more than MOST_CROSSINGS rings and crossings; told without finding all of them."""
+    """Whether it has more than MOST_CROSSINGS rings and crossings; found out without listing all of them."""
     import numpy as np
     import shapely
 

@@ -1,7 +1,7 @@
 """Geometries become arrays: points, and edges that are straight in lon/lat, each with the number of its place.
 
 Edges are cut into pieces so short that the great-circle arc between a piece's ends runs at most BEND_M beside it; the
-rest is left to the kernel, which halves a piece only where it matters.
+kernel does the rest, and halves a piece only where it matters.
 """
 
 from __future__ import annotations

@@ -1,17 +1,17 @@
 """The ways between two fixes become answers: does a way cross an area or a line, does it pass a place?
 
 A way is straight in lon/lat, from the position before to this one, as the edges of places are. It goes the short way
-around the earth: from 179 to -179 over 180 and not over Greenwich; two positions that are 180 degrees apart as they are
-written. Without one of the two positions there is no way, and every answer is no.
+around the earth: from 179 to -179 over 180 and not over Greenwich. Between two positions that are 180 degrees apart it
+goes as their longitudes are written. Without one of the two positions there is no way, and every answer is no.
 
 - An area is crossed by a way that has a point in common with it; its border is part of it.
-- A line is crossed by a way that has a point in common with it other than the way's begin. So two ways that meet on the
-  line cross it once: the first does, by its end, and the second does not.
-- A place is passed by a way some point of which is at most so far from it, along the great circle.
+- A line is crossed by a way that has a point in common with it other than the way's beginning. So two ways that meet on
+  the line cross it once: the first does, by its end, and the second does not.
+- A place is passed by a way that has a point at most so far from it, along the great circle.
 
-The cells that answer `inside` and `near` answer for the rectangle around a way too; only what they leave open is
-looked up among the edges. For `passed` that takes a third of the time. Lines have no such cells for `crossed`: the tree
-of their edges is faster than cells of a distance of 0 were.
+The cells that answer `inside` and `near` answer for the rectangle around a way too; only the ways that they leave open
+are looked up among the edges. For `passed` that takes a third of the time. Lines have no such cells for `crossed`: the
+tree of their edges is faster than cells of a distance of 0 were.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from wayeb_py.spatial.kernels import ways as way_kernels
 from wayeb_py.spatial.lattice import courses
 from wayeb_py.spatial.shapes import Shapes
 
-MOST_CELLS = 256  # of a rectangle that cells are asked about: a way from one end of a sea to the other has too many
+MOST_CELLS = 256  # of a rectangle that cells answer for: a way from one end of a sea to the other has too many
 NO, YES, OPEN = 0, 1, 2
 
 
@@ -35,7 +35,7 @@ class EdgeTree:
 
     def __init__(self, edges: F64) -> None:
         course = courses(edges)
-        if course is not None:  # whose an edge is does not matter here
+        if course is not None:  # whose edge it is does not matter here
             edges = edges[np.unique(course, return_index=True)[1]]
         low, high = np.minimum(edges[:, :2], edges[:, 2:]), np.maximum(edges[:, :2], edges[:, 2:])
         middle = np.zeros((len(edges), 3))
@@ -58,7 +58,7 @@ class Index(Protocol):
 
 
 def ways_between(from_lon: F64, from_lat: F64, lon: F64, lat: F64) -> tuple[F64, U8]:
-    """ways[row] = (lon, lat, lon, lat), and OPEN for each, or NO where it has no begin or no end."""
+    """ways[row] = (lon, lat, lon, lat), and OPEN for each, or NO where it has no beginning or no end."""
     turned = lon - from_lon
     turn = np.where(
         turned > 180.0,
@@ -90,7 +90,7 @@ def passed(index: Index, ways: F64, answers: U8, distance_m: float) -> Bool:
     if distance_m < 0.0:
         return np.zeros(len(ways), dtype=np.bool_)
     _ask_cells(index, distance_m, ways, answers)
-    for end in (0, 2):  # what is near at a fix is passed, to the last bit
+    for end in (0, 2):  # a place near a fix is passed, to the last bit
         still = np.flatnonzero(answers == OPEN)
         at = ways[still]
         near = index.near(np.ascontiguousarray(at[:, end]), np.ascontiguousarray(at[:, end + 1]), distance_m)

@@ -49,9 +49,10 @@ def draw_map(
     name: str | None = None,
     choice: ShownPart = EVERYTHING,
 ) -> Json:
-    """Writes the map of detections or episodes and the events they are in; gives the scene that it shows.
+    """Writes the map of detections or episodes and the events they are in; returns the scene that it shows.
 
-    Words begin at `since_s` and end at `until_s`, as in the run that found them; `choice` is what of it is shown.
+    Words begin at `since_s` and end at `until_s`, as in the run that found them; `choice` is the part that the map
+    shows.
     """
     if patterns is not None:
         _, patterns = patterns_of_one_stream(patterns)
@@ -74,7 +75,7 @@ def draw_table(
 
 
 def patterns_of_one_stream(patterns: Patterned) -> tuple[str, Patterned]:
-    """The stream that the patterns read, by its name, and the patterns as if the file had no other."""
+    """The stream that the patterns read, by its name, and the patterns as if the file had no other stream."""
     names = list(patterns.by_stream)
     if len(names) > 1:
         raise DataError(
@@ -95,7 +96,7 @@ def write_page(scene: Json, out: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """Which columns of the events are what on the map."""
+    """Which column of the events plays which part on the map."""
 
     layout: m.Stream
     label: str | None
@@ -158,7 +159,7 @@ def _code(name: str) -> str:
 
 
 def _attributes(patterns: CompiledPatterns | None, layout: m.Stream, columns: Sequence[str]) -> list[m.Attribute]:
-    """What to show of an event: what the patterns look at, or else the first columns there are."""
+    """The columns to show of an event: those that the patterns look at, or else the first ones."""
     taken = {layout.key, layout.time, *(layout.position or ())}
     declared = {attribute.name: attribute for attribute in layout.attributes}
     if patterns is not None:

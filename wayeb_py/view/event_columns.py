@@ -1,8 +1,8 @@
 """Which columns of the events are key, time and position: as the patterns say, as the command line says, or as their
 names suggest.
 
-A map is often drawn of files whose patterns are not at hand, or whose stream block needs no position; then the usual
-names are looked for. What is only guessed is never used for recognising.
+People often draw a map of files whose patterns are not at hand, or whose stream block needs no position; then the map
+looks for the usual names. A guess is never used for recognising.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NAMES = ("vesselname", "vessel_name", "shipname", "ship_name", "vehicle_name", "
 
 
 def find_layout(stream: m.Stream, columns: Sequence[str], position: tuple[str, str] | None = None) -> m.Stream:
-    """The stream with key, time and position settled; raises EventsError where one of them is not to be found."""
+    """The stream with key, time and position settled; raises EventsError where one of them cannot be found."""
     key = stream.key or _named(columns, KEYS)
     time = stream.time or _named(columns, TIMES)
     lon, lat = position or stream.position or (_named(columns, LONGITUDES), _named(columns, LATITUDES))

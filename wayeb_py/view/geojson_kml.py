@@ -1,11 +1,11 @@
 """Detections become GeoJSON or KML: a point each, where the last event was; an episode is the line of its events.
 
-Of a pair there are two: a MultiPoint of where both were, a MultiLineString of both tracks, and `of` names whose each
-is. *Not taken*: a GeometryCollection, which GeoJSON asks to avoid where the parts are of one type, and which many
-readers do not draw.
+A pair has two of each: a MultiPoint of where both were, a MultiLineString of both tracks, and `of` names whose each is.
+*Not taken*: a GeometryCollection, which GeoJSON asks to avoid where the parts are of one type, and which many readers
+do not draw.
 
-A detection knows when and not where, so the positions are read from the events once more, of the entities that have
-detections only. Lines that cross the antimeridian are cut there, as GeoJSON asks for. Like the other outputs, the file
+A detection knows when and not where, so the positions are read from the events once more, only for the entities that
+have detections. Lines that cross the antimeridian are cut there, as GeoJSON asks. Like the other outputs, the file
 appears whole or not at all.
 """
 
@@ -27,6 +27,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.files.output.table_text import iso_times, plain_table
 from wayeb_py.files.output.whole_file import WholeFile
 from wayeb_py.files.output.write import OutputFormat
+from wayeb_py.view.read_detections import waited_until
 from wayeb_py.view.tracks import Tracks, seconds_of, texts_of, tracks_of
 
 Position = tuple[float, float]
@@ -117,11 +118,9 @@ def _places(found: pa.Table, tracks: Tracks, time_unit: str | None) -> Iterator[
     number_of = {name: number for number, name in enumerate(tracks.entities)}
     end = seconds_of(found.column("end_ts" if is_episode else "ts"), time_unit)
     start = seconds_of(found.column("start_ts"), time_unit) if is_episode else end
-    decided: list[float] = [np.nan] * len(end)
-    if "decided_ts" in found.column_names:
-        decided = seconds_of(found.column("decided_ts"), time_unit).tolist()
+    waited = waited_until(found, time_unit)
     entities, others = _keys(found, "entity"), _keys(found, "other")
-    for entity, other, begin_s, end_s, until_s in zip(entities, others, start, end, decided, strict=True):
+    for entity, other, begin_s, end_s, until_s in zip(entities, others, start, end, waited, strict=True):
         pieces: list[Piece] = []
         of: list[str] = []
         for one in (entity, other):
@@ -135,9 +134,7 @@ def _places(found: pa.Table, tracks: Tracks, time_unit: str | None) -> Iterator[
                 cut = cut_at_antimeridian(line if is_episode else line[-1:])
                 pieces += cut
                 of += [one] * len(cut)
-        yield Where(
-            is_episode, other is not None, tuple(pieces), tuple(of), None if until_s != until_s else float(until_s)
-        )
+        yield Where(is_episode, other is not None, tuple(pieces), tuple(of), until_s)
 
 
 def cut_at_antimeridian(line: Piece) -> list[Piece]:

@@ -1,6 +1,6 @@
 """A map in a notebook: the page that `wayeb map` writes, in a frame of its own.
 
-The frame holds the page itself and not its address, so that the notebook can be sent to somebody else.
+The frame holds the page itself and not its address, so that a notebook that is sent to a colleague still shows it.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ def places_of(patterns: CompiledPatterns, tracks: Tracks) -> tuple[list[ShownPla
     for name, known in patterns.knowledge.declared.items():
         from wayeb_py.spatial.read_places import read_features  # for start-up time
 
-        patterns.knowledge.load(name)  # refuses what a pattern file may not read
+        patterns.knowledge.load(name)  # refuses files that a pattern file may not read
         features = read_features(patterns.knowledge.path_of(known), known.shape)
         for called, geometry in zip(features.names, features.geometries, strict=True):
             if around is None or shapely.intersects(geometry, shapely.box(*around)):

@@ -114,7 +114,7 @@ def episodes_of(found: pa.Table, time_unit: str | None) -> list[ShownEpisode]:
         at = seconds_of(found.column("ts"), time_unit).tolist()
         seq, start_seq = (found.column(name).to_pylist() for name in ("seq", "start_seq"))
         identity = zip(pattern, place, entity, other, strict=True)
-        rows = map(_Found, identity, at, seq, start, start_seq, _decided(found, time_unit))
+        rows = map(_Found, identity, at, seq, start, start_seq, waited_until(found, time_unit))
         episodes = _joined(sorted(rows, key=_by_entity_and_event))
     return sorted(episodes, key=lambda e: (e.start_s, e.end_s, e.pattern, e.entity, e.other or ""))
 
@@ -123,12 +123,12 @@ def _texts(found: pa.Table, name: str) -> list[Any]:
     return texts_of(found.column(name)).to_pylist() if name in found.column_names else [None] * found.num_rows
 
 
-def _decided(found: pa.Table, time_unit: str | None) -> list[float | None]:
+def waited_until(found: pa.Table, time_unit: str | None) -> list[float | None]:
     """When each detection was known, where that was after its last event."""
     if "decided_ts" not in found.column_names:
         return [None] * found.num_rows
-    seconds = seconds_of(found.column("decided_ts"), time_unit).tolist()
-    return [None if decided != decided else decided for decided in seconds]
+    at, decided = (seconds_of(found.column(name), time_unit).tolist() for name in ("ts", "decided_ts"))
+    return [known_s if known_s > at_s else None for at_s, known_s in zip(at, decided, strict=True)]
 
 
 def _by_entity_and_event(row: _Found) -> tuple[Any, ...]:
@@ -156,8 +156,8 @@ def _joined(rows: list[_Found]) -> list[ShownEpisode]:
 def _follows(last: _Found, row: _Found) -> bool:
     """Whether a detection is at the event after another's, in the same word.
 
-    Numbers begin anew with every word, so that the number after another's may be one of a later word. A match that
-    begins at the other's event or before it tells: it lies in one word.
+    Numbers begin anew with every word, so that the number after another's may be one of a later word. The start of a
+    match decides: a match that begins at the other's event or before it lies in the same word.
     """
     if row.identity != last.identity or row.seq != last.seq + 1:
         return False

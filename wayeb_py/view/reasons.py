@@ -1,7 +1,7 @@
 """Each episode on the map gets the explanation of its last detection, as far as there is room for it.
 
-Where there is not, every pattern keeps some: its first episodes come before another one's later ones. What is left
-out is told, on the page and by the command.
+Where there is not, every pattern keeps some: its first episodes come before another one's later ones. The page and the
+command say what is left out.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ import pyarrow as pa
 
 from wayeb_py.errors import DataError
 from wayeb_py.view.read_detections import ShownEpisode
-from wayeb_py.why.encounters import Encounters, encounters_of
 from wayeb_py.why.entity_words import EntityWords, words_of
 from wayeb_py.why.explain import Explainer
 from wayeb_py.why.explanation import Folded, SeenEvent, Why, fold
+from wayeb_py.why.pairs.encounters import Encounters, encounters_of
 from wayeb_py.why.table import values_text
 from wayeb_py.why.words import Words
 
@@ -65,7 +65,7 @@ def reasons_of(
 
 
 class _Explainers:
-    """Explains episodes, of one entity or of two; what several need is made once."""
+    """Explains episodes, of one entity or of two; what several of them need is made once."""
 
     def __init__(self, patterns: CompiledPatterns, events: pa.Table, episodes: Sequence[ShownEpisode]) -> None:
         self._patterns, self._events, self._episodes = patterns, events, episodes
@@ -102,15 +102,18 @@ class _Explainers:
         name = episode.pattern
         if name not in self._encounters:
             wanted = [(e.entity, e.other) for e in self._episodes if e.pattern == name and e.other is not None]
-            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted)
+            self._encounters[name] = encounters_of(self._patterns, name, self._tables, wanted, self._reaches_s)
         return self._encounters[name], self._encounters[name].first.get((episode.entity, episode.other))
 
     @cached_property
-    def _entities(self) -> EntityWords:
+    def _reaches_s(self) -> Fraction | None:
+        """A detected silence shows that the data continue beyond it, even where the map has only a part of them."""
         decided = [Fraction(e.decided_s) for e in self._episodes if e.decided_s is not None]
-        # A silence that was detected tells that the data go on beyond it, also where the map has only a part of them.
-        reaches_s = max(decided) + Fraction(1, 1000) if decided else None
-        return words_of(self._patterns, self._events, reaches_s=reaches_s)
+        return max(decided) + Fraction(1, 1000) if decided else None
+
+    @cached_property
+    def _entities(self) -> EntityWords:
+        return words_of(self._patterns, self._events, reaches_s=self._reaches_s)
 
 
 def _in_turn(episodes: Sequence[ShownEpisode]) -> list[int]:
@@ -158,7 +161,7 @@ def _brief_row(row: SeenEvent | Folded, days: bool) -> dict[str, Any]:
 
 
 def _clock(ts: str, days: bool) -> str:
-    """The time of the day, after the day where an episode has several; a number stays one."""
+    """The time of day, after the date where an episode has several days; a number stays a number."""
     day, _, rest = ts.partition("T")
     clock = rest.removesuffix("Z").partition(".")[0]
     return ts if not clock else f"{day} {clock}" if days else clock

@@ -117,7 +117,8 @@ def _rows(tracks: Tracks, entity: int, episode: ShownEpisode) -> tuple[int, int]
 def _of_pairs(
     drawn: Sequence[ShownEpisode], rows: Sequence[tuple[int, int] | None], number_of: Mapping[str, int], new_row: I64
 ) -> Json:
-    """The columns of the second of each pair, -1 and no rows where an episode is of one entity; none without pairs."""
+    """The columns of the second entity of each pair, -1 and no rows where an episode has one entity; none without
+    pairs."""
     if all(episode.other is None for episode in drawn):
         return {}
     spans = [(0, 0) if span is None else span for span in rows]
@@ -130,7 +131,7 @@ def _of_pairs(
 
 
 def thin_episodes(episodes: list[ShownEpisode], most: int) -> list[ShownEpisode]:
-    """At most so many, of every pattern the same share."""
+    """At most so many, the same share of every pattern."""
     if len(episodes) <= most:
         return episodes
     seen: Counter[str] = Counter()
@@ -169,7 +170,7 @@ def thin_points(tracks: Tracks, inside: Sequence[tuple[int, int]], most: int) ->
 
 
 def _sharpest(tracks: Tracks, mask: Mask, most: int) -> Mask:
-    """The rows that would be missed most: those far from the line between their neighbours."""
+    """The rows that a reader would miss most: those far from the line between their neighbours."""
     rows = np.flatnonzero(mask)
     chosen = np.zeros(len(mask), dtype=bool)
     inner = rows[(rows > 0) & (rows < len(mask) - 1)]

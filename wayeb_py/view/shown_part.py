@@ -1,7 +1,7 @@
 """Which part of the detections and events a map shows: a span of time, some entities, some patterns.
 
-The events are read whole all the same where reasons are told: the match of an episode may begin before the span, and
-`prev` and `elapsed` look back beyond that.
+Where reasons are shown, all events are read nevertheless: the match of an episode may begin before the span, and `prev`
+and `elapsed` look back beyond that.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wayeb_py.view.tracks import Tracks
 
 @dataclass(frozen=True, slots=True)
 class ShownPart:
-    """What is wanted; None is everything."""
+    """The wanted part; None is everything."""
 
     since_s: Fraction | None = None
     until_s: Fraction | None = None
@@ -48,7 +48,7 @@ class ShownPart:
         return {*self.entities, *(name for episode in episodes for name in episode.who)}
 
     def of_tracks(self, tracks: Tracks) -> Tracks:
-        """The tracks of the events that were read in the span."""
+        """The tracks of the events, cut to the span."""
         if self == EVERYTHING:
             return tracks
         for name in self.entities or ():

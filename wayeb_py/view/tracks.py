@@ -1,7 +1,7 @@
 """Files of events become tracks: each entity's positions in the order of time, with the attributes to show.
 
-Positions that cannot be (a latitude of 91) are missing, so that one bad message does not zoom the map out to the
-whole world; the event stays, and its attributes with it.
+Impossible positions (a latitude of 91) are missing, so that one bad message does not zoom the map out to the whole
+world; the event stays, and its attributes with it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Tracks:
         return low + int(np.searchsorted(times, begin_s, "left")), low + int(np.searchsorted(times, end_s, "right"))
 
     def rows_of_pair(self, entity: int, begin_s: float, end_s: float) -> tuple[int, int]:
-        """The same for one of a pair, who is at the beginning where its newest position until then was."""
+        """The same for one of a pair, which stands at the beginning where its newest position was."""
         begin, end = self.rows(entity, begin_s, end_s)
         newest = begin if begin < end and self.time_s[begin] == begin_s else begin - 1
         while newest >= self.first[entity] and np.isnan(self.lon[newest]):
@@ -75,7 +75,8 @@ def read_events(
     since_s: Fraction | None = None,
     until_s: Fraction | None = None,
 ) -> pa.Table:
-    """Key, time, position and what else is needed of all events, or of those of some entities, as they came."""
+    """Key, time, position and the other needed columns of all events, or of those of some entities, in the order of
+    arrival."""
     assert layout.key is not None
     assert layout.time is not None
     wanted = [Need(layout.key, None, "key"), Need(layout.time, None, "time")]

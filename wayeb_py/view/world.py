@@ -1,8 +1,8 @@
 """The outline of the world's land becomes what a map shows of it: finely around the tracks, coarsely elsewhere.
 
-It is there to look at, so that a reader sees where the tracks are; nothing is recognised by it. The data is Natural
-Earth's, in the public domain (`world.txt` says from where), and lies in the package, because a page must not need a
-network. Tiles of a map server would show more, and ask a stranger for every look.
+It shows a reader where the tracks are; nothing is recognised by it. The data is Natural Earth's, in the public domain
+(`world.txt` says from where), and lies in the package, because a page must not need a network. Tiles of a map server
+would show more, and would send a request to a stranger for every look.
 """
 
 from __future__ import annotations
@@ -56,7 +56,8 @@ def _fine_within(box: Box) -> tuple[Ring, ...]:
         lon, lat = rings[0][:, 0] / PER_DEGREE, rings[0][:, 1] / PER_DEGREE
         if lon.max() >= west and lon.min() <= east and lat.max() >= south and lat.min() <= north:
             near.append(shapely.Polygon(rings[0] / PER_DEGREE, [hole / PER_DEGREE for hole in rings[1:]]))
-    # Rounding may have let a border touch itself. Mending what is left of a continent is much cheaper than all of it.
+    # Rounding may have let a border touch itself. Mending the remaining part of a continent is much cheaper than
+    # mending all of it.
     land = valid_polygons(shapely.clip_by_rect(np.array(near, dtype=object), *box))
     tolerance_degrees = 0.01
     while shapely.get_num_coordinates(land).sum() > MOST_VERTICES and tolerance_degrees < 1.0:
@@ -67,7 +68,7 @@ def _fine_within(box: Box) -> tuple[Ring, ...]:
 
 
 def valid_polygons(geometries: Any) -> Any:
-    """All polygons of some geometries, mended where they are not valid; what is no area is left out."""
+    """All polygons of some geometries, mended where they are not valid; other shapes are left out."""
     import shapely
 
     parts = shapely.get_parts(shapely.get_parts(shapely.make_valid(geometries)))  # a collection may hold many of many

@@ -35,11 +35,20 @@ class EntityWords(Words):
 
     first: dict[str, tuple[int, int]]  # by the key's text: first row, and the row after the last
     names: list[str]  # [entity]
-    greatest: int  # the greatest time of the data, of whichever entity, in ticks
+    greatest: int  # the greatest time of the data, over all entities, in ticks
 
     def who(self, row: int) -> tuple[str, str | None]:
         """The entity whose event it is."""
         return self.names[int(self.chunk.entity[row])], None
+
+    def next_sent(self, row: int, of: m.Role | None) -> int | None:
+        """When the entity sends next."""
+        end = self.first[self.who(row)[0]][1]
+        return int(self.chunk.ts[row + 1]) if row + 1 < end else None
+
+    def reach(self, of: m.Role | None) -> int:
+        """The greatest time of the data."""
+        return self.greatest
 
     def row_at(self, entity: str, ticks: float) -> int | None:
         """The entity's last event at or before a time."""
@@ -141,7 +150,7 @@ def words_of(
 
 
 def take_rows(table: pa.Table, rows: I64) -> pa.RecordBatch:
-    """Some rows of a table, in the order in which they are asked for."""
+    """Some rows of a table, in the order of the request."""
     at = pa.array(rows)
     columns = [one_array(column.cast(takeable(column.type)).take(at)) for column in table.itercolumns()]
     return pa.RecordBatch.from_arrays(columns, names=table.column_names)
@@ -155,7 +164,8 @@ def clean_rows(
     ticks_per_s: int,
     forget: int | None,
 ) -> pa.RecordBatch:
-    """Events in the order of their entities' time, with what cannot be true missing, as the stream asks for."""
+    """Events in the order of their entities' time; values that cannot be true are missing where the stream asks for
+    cleaning."""
     cleaner = Cleaner(stream, batch.schema, ticks_per_s, -1 if forget is None else forget)
     cleaner.grow(int(entity.max(initial=-1)) + 1)
     return cleaner.clean(Rows(batch, np.ascontiguousarray(entity), np.ascontiguousarray(ts))).batch

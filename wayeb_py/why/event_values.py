@@ -1,4 +1,4 @@
-"""The values of an event as text, and how far one of them is from where it would have had to be."""
+"""The values of an event as text, and how far one of them is from a value that would have matched."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from wayeb_py.why.words import Words
 
 
 def measured(subject: Subject) -> tuple[Subject, ...]:
-    """What to show for a subject: both sides of a comparison, and how far away what is near or not."""
+    """What to show for a subject: both sides of a comparison, and the distance behind `near`."""
     match subject:
         case Pair(left, right):
             return tuple(side for side in (left, right) if not isinstance(side, m.Constant))
@@ -41,7 +41,7 @@ def value_text(words: Words, subject: Subject, row: int) -> str:
 
 
 def values_at(words: Words, subject: Subject, row: int, names: Names) -> str:
-    """All that is shown for a subject at an event; what is not the subject itself is named."""
+    """All that is shown for a subject at an event; values beside the subject itself have their names."""
     shown = []
     for part in measured(subject):
         value = value_text(words, part, row)
@@ -50,7 +50,7 @@ def values_at(words: Words, subject: Subject, row: int, names: Names) -> str:
 
 
 def missed_by(words: Words, axis: Axis, cells: list[int], row: int) -> str | None:
-    """How far the value is from the cells where it would have had to be, where there is a distance at all."""
+    """How far the value is from the cells that would have matched, where there is a distance at all."""
     subject = axis.subject
     near = subject.operand if isinstance(subject, m.HoldsOf) else subject
     if isinstance(near, m.Near):

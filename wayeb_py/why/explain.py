@@ -2,7 +2,7 @@
 
 For a detection: the events of its shortest match, each with the letter that it was read as and the values that
 satisfied it (`matches`). Otherwise: the run that came closest, the event that stopped it, and the comparison by which
-it missed (`shortfall`). A match that a silence has to follow is told with what followed it (`silence`).
+it missed (`shortfall`). For a match that a silence must follow, the explanation adds what followed it (`silence`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Explainer:
         self._shortfalls = ShortfallFinder(self.over)
 
     def explain(self, row: int, since: int | None = None) -> Why:
-        """Why the pattern was detected at a row or not; runs are followed from the word's beginning, or `since`."""
+        """Why the pattern was detected at a row or not; the search follows runs from the word's beginning, or
+        `since`."""
         words = self.over.words
         begin = words.word_begin(row) if since is None else max(since, words.word_begin(row))
         symbols, room = self.over.symbols[begin : row + 1].tolist(), self.over.room(begin, row + 1)
@@ -87,11 +88,10 @@ class Explainer:
 
     def _silence_after(self, row: int) -> Silence | None:
         """What followed a match, where the pattern asks for a silence."""
-        words, silence_s = self.over.words, self.over.pattern.silence_s
-        if silence_s is None:
+        pattern = self.over.pattern
+        if pattern.silence_s is None:
             return None
-        assert isinstance(words, EntityWords)  # pairs have no silence
-        return silence_after(words, row, silence_s)
+        return silence_after(self.over.words, row, pattern.silence_s, pattern.silence_of)
 
     def _why(
         self, row: int, detected: bool, summary: str, start: int | None = None, stop: Stop | None = None, **more: Any
@@ -139,14 +139,14 @@ def explain_event(
     patterns: CompiledPatterns, words: EntityWords, name: str, entity: str, ts: pa.ChunkedArray, seq: int,
     place: str | None,
 ) -> Why:  # fmt: skip
-    """Why a pattern was detected at the event of an entity that has a time, a column of one, and a number."""
+    """Why a pattern was detected at the event of an entity, given by its time (a column of one) and its number."""
     begin, end = words.first[entity]
     rows = rows_of(words, ts, seq, begin, end)
     return Explainer(patterns, words, name, place).explain(int(rows[0]))
 
 
 def rows_of(words: Words, ts: pa.ChunkedArray, seq: int, begin: int, end: int) -> npt.NDArray[np.intp]:
-    """The events between two rows that have a time, a column of one, and a number in their word."""
+    """The events between two rows, each given by its time (a column of one) and its number in the word."""
     chunk = words.chunk
     rows = np.flatnonzero((chunk.ts[begin:end] == words.instant_of(ts)) & (chunk.seq[begin:end] == seq))
     if not len(rows):

@@ -1,7 +1,7 @@
 """What an explanation says, as data: the events of a match or of its beginning, and what stopped it.
 
-`wayeb why` prints it, `--json` dumps it, the map shows it. Events between two letters that may be anything are many
-and say nothing, so those who print fold them (`fold`); the data keeps them all.
+`wayeb why` prints it, `--json` dumps it, the map shows it. Events between two letters that may be anything are many and
+say nothing, so printing folds them (`fold`); the data keeps them all.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class SeenEvent:
     ts: str
     letters: tuple[str, ...]
     values: dict[str, str]
-    passed: tuple[str, ...] = ()  # the complements that it lies in
-    sender: str | None = None  # the one of a pair whose event it is
+    passed: tuple[str, ...] = ()  # the complements around it
+    sender: str | None = None  # the one of a pair that sent the event
 
     @property
     def read_as(self) -> str:
@@ -33,13 +33,13 @@ class SeenEvent:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether it only lies between: any event might stand there, or any but some."""
+        """Whether it only lies between letters: any event might stand there, or any but some."""
         return bool(self.letters or self.passed) and all(letter == "any" for letter in self.letters)
 
 
 @dataclass(frozen=True, slots=True)
 class Folded:
-    """Several events in a row that only lie between, all read alike."""
+    """Several events in a row that only lie between letters, all read alike."""
 
     first: SeenEvent
     last: SeenEvent
@@ -48,7 +48,7 @@ class Folded:
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A comparison that did not hold, and by how much, where that can be said."""
+    """A comparison that did not hold, and by how much, where that has a measure."""
 
     subject: str
     value: str
@@ -64,11 +64,11 @@ class Stop:
     ts: str
     needed: str
     misses: tuple[Miss, ...]
-    all_needed: bool  # all of the misses would have to be mended; otherwise any one of them
+    all_needed: bool  # whether all of the misses must be mended; otherwise any one of them
     forbidden: tuple[str, ...] = ()  # what a complement excludes and this event is
-    window: str | None = None  # what the window has to do with it
-    is_late: bool = False  # the event came after the window's end, and whatever it was did not matter
-    sender: str | None = None  # the one of a pair whose event it is
+    window: str | None = None  # the part that the window plays in it
+    is_late: bool = False  # the event came after the window's end, so what it was did not matter
+    sender: str | None = None  # the one of a pair that sent the event
 
     @property
     def text(self) -> str:
@@ -95,16 +95,16 @@ class Silence:
     next_ts: str | None  # the time of the entity's next event
     lasted: str | None = None  # how long it was silent, where it was not long enough
     short_by: str | None = None
-    data_end: str | None = None  # when the data end, where they do not tell
+    data_end: str | None = None  # when the data end, where they end too early to decide
 
     @property
     def is_kept(self) -> bool:
-        """Whether nothing came for long enough, and the data tell so."""
+        """Whether nothing came for long enough, and the data show it."""
         return self.lasted is None and self.data_end is None
 
     @property
     def text(self) -> str:
-        """What became of the silence, after a match has been told."""
+        """What became of the silence, as the sentence after a match."""
         if self.is_kept:
             return f"then nothing until {self.until}, a silence of {self.lasting}"
         if self.data_end is not None:
@@ -118,7 +118,7 @@ class Silence:
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Why an event of one of two entities is none of the pair, and how near they ever came."""
+    """Why an event of one of two entities does not count for the pair, and how near they ever came."""
 
     reason: str  # at this event
     reach_m: float
@@ -139,7 +139,7 @@ class Why:
     pattern: str
     place: str | None
     entity: str
-    seq: int | None  # None where the event is none of the pair
+    seq: int | None  # None where the event does not count for the pair
     ts: str
     detected: bool
     summary: str
@@ -155,7 +155,7 @@ class Why:
     called: tuple[str, str] | None = None  # what the file calls the two
     silence: Silence | None = None
     apart: Apart | None = None
-    hints: tuple[str, ...] = ()  # what else can be asked
+    hints: tuple[str, ...] = ()  # further questions to ask
 
     def __repr__(self) -> str:
         from wayeb_py.why.table import render_why  # for start-up time: nothing else here is drawn
@@ -168,7 +168,7 @@ class Why:
 
 
 def fold(events: Sequence[SeenEvent]) -> list[SeenEvent | Folded]:
-    """The events, with those that only lie between told together where they are several in a row."""
+    """The events, with several in a row that only lie between letters folded into one entry."""
     folded: list[SeenEvent | Folded] = []
     for (is_quiet, _), group in groupby(events, key=lambda event: (event.is_quiet, event.read_as)):
         alike = list(group)

@@ -1,4 +1,4 @@
-"""What an event would have had to be, as text: a letter by the name that the file gives it, or else its comparisons.
+"""What an event should have been, as text: a letter by the name that the file gives it, or else its comparisons.
 
 An automaton waits for symbols, which are combinations of cells. Where some letters of the file together are just these
 combinations, the text is theirs.
@@ -20,7 +20,7 @@ from wayeb_py.why.pattern_events import PatternEvents
 
 
 class NeededText:
-    """Says for one pattern what events of some symbols are."""
+    """Describes events of some symbols for one pattern."""
 
     def __init__(self, over: PatternEvents) -> None:
         self._over, self._compiled = over, over.compiled

@@ -1,7 +1,7 @@
 """One pattern over the events of some words: the cell, the symbol and the letters of every event.
 
-All that is told of a pattern asks this. It is computed once for all events, by the engine's own encoders, and a pattern
-`for each` is written out for the place that is asked about.
+Every explanation of a pattern reads from here. The engine's own encoders compute it once for all events, and a pattern
+`for each` is written out for the one place in question.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How a sequence of events is read by a regex: which event stood for which letter.
+"""Which event of a sequence stood for which letter of a regex.
 
 The automaton says that a sequence matches and forgets why. Here the checked regex itself is matched, by sets of
 positions: the ends of a sub-expression's matches from a position are the bits of one integer, so that complement and
@@ -8,7 +8,7 @@ one match.
 A complement has no letters to point at: its events are read as lying between, and the complement stands for them.
 
 A regex may be 500 levels high, more than Python's stack takes: where one part waits for another it yields it to `_run`,
-which keeps those that wait in a list. Raising the recursion limit would do for one thread, and change it for all.
+which keeps the waiting parts in a list. Raising the recursion limit would do for one thread, and change it for all.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class Readings:
         self._n = n_events
         self._ends: dict[tuple[int, int], int] = {}
         self._spelt: dict[int, m.Sequence] = {}
-        self._kept: list[m.Regex] = []  # what was made here must live as long as its id is a key
+        self._kept: list[m.Regex] = []  # objects made here must live as long as their id is a key
 
     def matches(self, regex: m.Regex, begin: int, end: int) -> bool:
         """Whether the events from `begin` up to before `end` are in the regex."""
@@ -53,7 +53,7 @@ class Readings:
         return _run(self._read(regex, begin, end))
 
     def read_beginning(self, regex: m.Regex, begin: int, end: int) -> list[Read] | None:
-        """One way of reading the events as the beginning of a match; None where they are none."""
+        """One way of reading the events as the beginning of a match; None where there is none."""
         return _run(self._read_beginning(regex, begin, end))
 
     # ---- ends of matches
@@ -118,7 +118,7 @@ class Readings:
         return after
 
     def _layers(self, body: m.Regex, begin: int, at_most: int | None) -> Steps[list[int]]:
-        """Where 0, 1, 2 … repetitions end, until nothing new can come of more."""
+        """Where 0, 1, 2 … repetitions end, until more of them add nothing new."""
         layers: list[int] = []
         layer, before = 1 << begin, 0
         while layer and layer != before and (at_most is None or len(layers) <= at_most):
@@ -187,7 +187,7 @@ class Readings:
         return (yield from self._read_back([(body, layer) for layer in layers[:fewest]], end))
 
     def _read_back(self, parts: list[tuple[m.Regex, int]], end: int) -> Steps[list[Read]]:
-        """Reads parts that follow one another, each with where it may begin, from the last to the first."""
+        """Reads parts that follow one another, each with its possible beginnings, from the last to the first."""
         found: list[list[Read]] = []
         for part, layer in reversed(parts):
             for start in _bits(layer):
@@ -247,7 +247,7 @@ class Readings:
 
 
 def _run(first: Steps[T]) -> T:
-    """The value of steps that yield the steps whose value they wait for: their depth is that of a list here."""
+    """The value of steps that yield the steps they wait for: their depth is that of a list here."""
     waiting: list[Steps[Any]] = [first]
     value: Any = None
     while waiting:

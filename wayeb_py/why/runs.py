@@ -1,9 +1,9 @@
 """How the runs of one pattern fared up to an event: which accept there, which live on, and where the others stopped.
 
-A run is a start and a state. Of runs in the same state the latest start is kept, which is that of the shortest match.
-A window ends runs as a letter does: in seconds at the first event that is too late, in events as soon as those that
-are left are fewer than the run still needs. Runs are followed beyond their window all the same, to tell a match that
-is too long from none at all; they count as stopped.
+A run is a start and a state. Of runs in the same state the latest start is kept, which is that of the shortest match. A
+window ends runs as a letter does: in seconds at the first event that is too late, in events as soon as those that are
+left are fewer than the run still needs. The search follows runs beyond their window all the same, to distinguish a
+match that is too long from none at all; they count as stopped.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Fate:
     accepting: Run | None  # the one with the latest start
     alive: tuple[Run, ...]
     stopped: tuple[Run, ...]  # at this event, as they were before it
-    stopped_before: tuple[Run, ...]  # the last ones that had taken an event and were stopped earlier, all at one event
+    stopped_before: tuple[Run, ...]  # the last ones that had taken an event and stopped earlier, all at one event
     matched_before: Run | None  # the last match before this event; of several at one event the latest start
 
 
@@ -98,7 +98,7 @@ class Automaton:
         return self._targets[state][symbol]
 
     def going_on(self, state: int, left: int = NEVER) -> npt.NDArray[np.bool_]:
-        """[symbol]: whether an event of it would not stop a run, to which so many more are left then."""
+        """[symbol]: whether a run with so many events left would survive an event of it."""
         return np.array([any(self.remaining[t] <= left for t in targets) for targets in self._targets[state]])
 
     def getting_closer(self, state: int) -> npt.NDArray[np.bool_]:

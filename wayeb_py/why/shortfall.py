@@ -1,11 +1,11 @@
-"""How far a pattern got that was not detected: the run that came closest, the event that stopped it, and by how much.
+"""How far an undetected pattern got: the run that came closest, the event that stopped it, and by how much.
 
-The comparison that failed comes from the automaton and not from the letters: of all events that would have let the run
-go on, those are taken that differ in the fewest subjects from the one that came. So it is found under every operator,
-and a complement, whose letters no run waits for, is told by what it forbids and what came.
+The comparison that failed comes from the automaton and not from the letters: among all events that would have let the
+run continue, it takes those that differ in the fewest subjects from the actual one. So it is found under every
+operator; for a complement, whose letters no run waits for, the explanation says what it forbids and what came.
 
 Runs that end at the event come first; if none has got anywhere, the last one that did and was stopped before. A run
-whose window is over waits for nothing any more, and its window is what stopped it.
+whose window is over waits for nothing, and its window is what stopped it.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Shortfall:
 
 
 class ShortfallFinder:
-    """Tells for one pattern how far its runs got."""
+    """Finds out for one pattern how far its runs got."""
 
     def __init__(self, over: PatternEvents) -> None:
         self._over = over
         self._needed = NeededText(over)
 
     def find(self, row: int, fate: Fate) -> Shortfall:
-        """How far the runs got that have come to an event, none of which is a match there."""
+        """How far the runs got that reached an event, where none of them is a match."""
         over, automaton = self._over, self._over.automaton
         run = self._closest(fate)
         if run is None:
@@ -81,7 +81,7 @@ class ShortfallFinder:
         return run
 
     def _goes_on(self, run: Run) -> bool:
-        """Whether any event at all would have let the run go on; one that is complete may be at its end."""
+        """Whether any event at all would have let the run continue; a complete run may be at its end."""
         event = run.event + 1
         room = self._over.room(0, event + 1)
         return bool(self._over.automaton.going_on(run.state, room.left(run.start, event)).any())
@@ -128,7 +128,7 @@ class ShortfallFinder:
         )
         tight = None
         if automaton.go(run.state, int(over.symbols[row])):
-            assert window is not None  # nothing else stops a run that its letters let go on
+            assert window is not None  # nothing else stops a run that its letters let continue
             tight, forbidden = f"the window of {window.events} events left no room to pass over it", {}
         return Stop(seq, ts, self._needed.of(goes_on), misses, all_needed, tuple(forbidden), tight, sender=sender)
 
@@ -145,7 +145,7 @@ class ShortfallFinder:
 def _nearest(
     allowed: npt.NDArray[np.bool_], cells: tuple[int, ...], axes: tuple[Axis, ...]
 ) -> tuple[list[int], list[list[int]], bool]:
-    """The axes on which an event would have had to be elsewhere, as few as possible, and where on each.
+    """The axes on which the event should have been elsewhere, as few as possible, and where on each.
 
     Either one alone would do (and there may be several such), or all of them are needed.
     """
@@ -169,7 +169,7 @@ def _nearest(
 
 
 def _present(axis: Axis, cells: list[int]) -> list[int]:
-    """Without the cell for missing, unless nothing else would do: no run waits for a value to be missing."""
+    """Without the cell for missing, unless nothing else would do: no run waits for a missing value."""
     if axis.sort == "flags":
         return cells
     return [cell for cell in cells if cell != axis.n_cells - 1] or cells

@@ -1,6 +1,6 @@
 """An explanation becomes a table for the terminal: a row an event, its letter, the values, and what stopped it.
 
-It is as wide as the terminal is. Into a file or a pipe lines are never broken: what reads them there counts lines.
+It is as wide as the terminal is. In a file or a pipe lines are never broken: programs that read them count lines.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def values_text(values: dict[str, str]) -> str:
 
 
 def stop_text(stop: Stop) -> str:
-    """What the event would have had to be."""
+    """What the event should have been."""
     if stop.is_late:
         return f"✗ too late: {stop.window}"
     if stop.forbidden:

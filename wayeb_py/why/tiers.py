@@ -1,7 +1,7 @@
 """Where other patterns are detected, for letters that ask for it: the tier behind `detected(P)` and `since(P)`.
 
-The engine recognises the patterns that are asked for over the same events, entity by entity, and each detection is
-marked at its event, as it is between tiers of one run.
+The engine recognises these patterns over the same events, entity by entity, and marks each detection at its event, as
+between the tiers of one run.
 """
 
 from __future__ import annotations

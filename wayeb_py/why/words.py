@@ -1,4 +1,4 @@
-"""Words as an explanation looks at them: any letter at any event, back and forth, and times as their file says them.
+"""Words as an explanation reads them: any letter at any event, back and forth, and times as their file writes them.
 
 The recogniser never needs that: it takes events as they come and forgets them. Both evaluate values by the same code.
 """
@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.values import Chunk, Values
 
 
@@ -26,7 +27,15 @@ class Words(ABC):
 
     @abstractmethod
     def who(self, row: int) -> tuple[str, str | None]:
-        """Whose word an event is of: an entity, and the other one of a pair."""
+        """The owner of an event's word: an entity, and the other one of a pair."""
+
+    @abstractmethod
+    def next_sent(self, row: int, of: m.Role | None) -> int | None:
+        """When the entity sends next after an event, in ticks; of a pair, when a or b does, or either."""
+
+    @abstractmethod
+    def reach(self, of: m.Role | None) -> int:
+        """The greatest time of the data of those whose silence counts, of whichever entity, in ticks."""
 
     def sender(self, row: int) -> str | None:
         """The one of a pair that sent the event; None where a word is of one entity."""
@@ -37,11 +46,11 @@ class Words(ABC):
         return row - int(self.chunk.seq[row])
 
     def time_text(self, row: int) -> str:
-        """The event's time as its file says it."""
+        """The event's time as its file writes it."""
         return self.instant_text(int(self.chunk.ts[row]))
 
     def instant_text(self, ticks: int) -> str:
-        """A time as the file would say it."""
+        """A time as the file would write it."""
         if self.is_timestamp:
             text = np.datetime_as_string(np.datetime64(ticks * (10**9 // self.chunk.ticks_per_s), "ns"), timezone="UTC")
             whole, _, fraction = str(text).rstrip("Z").partition(".")

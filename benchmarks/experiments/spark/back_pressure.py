@@ -1,14 +1,14 @@
 """Back-pressure against recognition parallelism, for 1 to 6 sources: fleet and maritime, by entity and by pattern.
 
 Each source offers events at a rate of its own, so M sources offer M times as much; `watched_replay` says what sources
-and recognisers are. The rate of a source is half of what the fewest recognisers take from one source that offers more
-than they can take, so the grid goes from sources that nobody slows to such as wait most of the time.
+and recognisers are. The rate of a source is half of what the fewest recognisers take from one source that offers too
+much, so the grid goes from sources that never wait to sources that wait most of the time.
 
 For each number of sources, besides:
 
-- *sources alone*: what they deliver when nothing holds them up. The same columns are read, at the speed `max`, where
-  they lie, for a pattern that never holds; back-pressure is none by what is measured, not by the ratio, which at `max`
-  says only that more could be offered.
+- *sources alone*: what they deliver when nothing holds them up. The same columns are read, at the speed `max`, in
+  place, for a pattern that never holds; the measured rate shows that nothing waits, not the ratio, which at `max` says
+  only that more could be offered.
 - *held*: the highest rate at which the ratio stays below 0.1, by steps and halves (`highest`), within 30 %.
   Beside it stands the rate at which 10,000 such vehicles, or vessels, really report, by the times of the data.
 
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 N_CORES = 2
 N_REPORTING = 10_000  # vehicles, or vessels, of a large fleet
-SHARE = 0.5  # a source's rate, of what is taken from one that offers too much
+SHARE = 0.5  # a source's rate, as a share of what is taken from one that offers too much
 QUICK_RATE = 20_000.0  # of a source where nothing is calibrated
 PRECISION = 1.3
 SCHEMES: tuple[Scheme, ...] = ("partition", "pattern")
@@ -49,7 +49,7 @@ SIZES = {
     "usual": (2_000_000, 1_000_000, 3.0, 3.0, [1, 3, 6], [1, 2]),
     "full": (2_000_000, 1_000_000, BUFFER_S, 10.0, [1, 2, 3, 4, 5, 6], [1, 2, 3, 4, 5, 6]),
 }
-# They need what the six patterns need, and hold nowhere.
+# They need the same columns as the six patterns, and never hold.
 NOTHING_OF_FLEET = """
 pattern Nothing := (status = "" and ignition = true and speed < -1 and travelled < -1 and satellites < -1
     and accelerating = true)
@@ -60,7 +60,7 @@ pattern Nothing := (type = "" and speed < -1 and course < -1 and heading < -1 an
 
 
 def fleet(n_events: int) -> tuple[Subject, Subject]:
-    """The fleet with six patterns, and with none to speak of."""
+    """The fleet with six patterns, and with one that never holds."""
     text = SIX_PATTERNS.read_text()
     events = fleet_file(n_events)
     nothing = wayeb_py.compile(text[: text.index("let ")] + NOTHING_OF_FLEET)
@@ -68,7 +68,7 @@ def fleet(n_events: int) -> tuple[Subject, Subject]:
 
 
 def maritime(n_events: int) -> tuple[Subject, Subject]:
-    """The invented sea with six patterns, and with none to speak of."""
+    """The invented sea with six patterns, and with one that never holds."""
     library = REPOSITORY / "patterns/maritime.sre"
     events = maritime_file(n_events)
     stream = (REPOSITORY / "patterns/maritime/vessels.sre").read_text()
@@ -79,14 +79,14 @@ def maritime(n_events: int) -> tuple[Subject, Subject]:
 
 
 def reports_per_s(subject: Subject) -> float:
-    """How many events a second so many entities report, if each reports as those of the data do."""
+    """How many events a second so many entities report, if each reports like those of the data."""
     entities: int = pc.count_distinct(pq.read_table(subject.events, columns=[subject.wanted.key.name])[0]).as_py()
     return subject.events_per_s() / entities * N_REPORTING
 
 
 @dataclass(slots=True)
 class Grid:
-    """The runs, and what was learnt from the first of them."""
+    """The runs, and what the first of them showed."""
 
     experiment: Experiment
     buffer_s: float
@@ -115,7 +115,7 @@ class Grid:
         self.n_cells += 1
 
     def alone(self, session: SparkSession, nothing: Subject, m: int) -> None:
-        """How much so many sources deliver where nobody slows them."""
+        """How much so many sources deliver where nothing slows them."""
         setup = Setup(nothing, "source", m, N_CORES, MAX)
         run = replay(self.experiment, session, setup, self.seconds)
         self.experiment.row(
@@ -125,7 +125,7 @@ class Grid:
         )
 
     def held(self, session: SparkSession, subject: Subject, scheme: Scheme, m: int) -> None:
-        """The highest rate at which so many sources hardly wait, and what that is to a real fleet."""
+        """The highest rate at which so many sources hardly wait, and how many real fleets that is."""
         natural = subject.events_per_s()
         found: dict[float, float] = {}
 

@@ -4,9 +4,9 @@
                                                               └─▶ simulated on up to 1,000, with assumed machines
 
 The simulation (`cluster_model`) is checked against jobs on the cores at hand, of sizes and numbers of patterns that no
-cost was measured with. All processes are kept to as many cores as there are workers: on a cluster every core has a
-worker, and none is left over for the JVM. What is simulated beyond is a prediction under the assumptions that the
-record lists, not a measurement.
+cost was measured with. All processes share as many cores as there are workers: on a cluster every core has a worker,
+and none is left over for the JVM. Everything beyond is a prediction under the assumptions that the record lists, not a
+measurement.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ RATE = "million events/s"
 
 @dataclass(frozen=True, slots=True)
 class Extent:
-    """How much is done at a size; what is checked differs from what costs are measured with."""
+    """The sizes of the jobs; the checked ones differ from those that costs are measured with."""
 
     fitted_events: int
     checked_events: tuple[int, ...]
@@ -81,7 +81,7 @@ EXTENTS = {
 CHECKED_PARTS = 16
 SETTINGS = {"spark.driver.memory": "3g"}
 
-# What is predicted, and assumed of it.
+# The predictions, and their assumptions.
 PREDICTED_EVENTS = (1e9, 1e11)
 N_ENTITIES = 1_000_000
 N_PARTS = 4_096
@@ -133,7 +133,7 @@ def report_costs(experiment: Experiment, costs: dict[Scheme, ClusterCosts]) -> N
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A job that was really done."""
+    """A job that really ran."""
 
     scheme: Scheme
     n_patterns: int
@@ -174,7 +174,7 @@ def measure_jobs(
 
 
 def check_prediction(experiment: Experiment, measured: Measured, costs: ClusterCosts) -> float:
-    """By how much of the measured time the prediction is off."""
+    """The error of the prediction as a share of the measured time."""
     predicted_s = seconds_of(measured.scheme, measured.job, costs, THIS_MACHINE, measured.n_cores)
     error = abs(predicted_s - measured.seconds) / measured.seconds
     experiment.row(
@@ -192,7 +192,7 @@ def check_prediction(experiment: Experiment, measured: Measured, costs: ClusterC
 
 
 def predict(experiment: Experiment, costs: dict[Scheme, ClusterCosts], sizes: np.ndarray) -> None:
-    """Rows of what is predicted, and in words where each scheme stops, and why."""
+    """Rows of predictions, and in words where each scheme stops, and why."""
     for assumption in assumptions():
         experiment.note(assumption)
     entities = spread_like(sizes, N_ENTITIES)
@@ -239,7 +239,7 @@ def predict_rates(
 
 
 def describe_stop(name: str, scheme: Scheme, job: Job, costs: ClusterCosts) -> str:
-    """At how many cores less than half of them is put to use, and why."""
+    """At how many cores less than half of them is useful, and why."""
     stop = stops_at(scheme, job, costs, MACHINES, CORES)
     n_cores = stop or CORES[-1]
     why = reason(scheme, job, costs, MACHINES, n_cores)

@@ -1,8 +1,8 @@
-"""What the simulation of clusters needs to know: events, parcels, tasks and jobs are measured one by one, on one core.
+"""The costs that the simulation of clusters needs: events, parcels, tasks and jobs, measured one by one, on one core.
 
-Costs are processor seconds of this process and all below it, the median of a few goes, so that others who use the
-machine disturb little; only what a job takes besides its tasks is wall time, since much of it is waiting. Where a cost
-has two parts it is measured at two sizes, and a line through them tells the parts: few and many patterns, few and many
+Costs are processor seconds of this process and all below it, the median of a few goes, so that other users of the
+machine disturb little; only the fixed time of a job is wall time, since much of it is waiting. Where a cost has two
+parts it is measured at two sizes, and a line through them separates the parts: few and many patterns, few and many
 parcels for the same events, one task and many for the same files.
 """
 
@@ -54,7 +54,7 @@ def fleet_patterns(n_patterns: int) -> wayeb_py.Patterns:
 
 @dataclass(frozen=True, slots=True)
 class Bench:
-    """What is measured with: a session of one worker on one core, some events, a folder, how often."""
+    """The means of measuring: a session of one worker on one core, some events, a folder, how often."""
 
     spark: SparkSession
     n_events: int
@@ -108,7 +108,7 @@ def measure_costs(bench: Bench) -> dict[Scheme, ClusterCosts]:
 
 
 def warm_up(bench: Bench, patterns: wayeb_py.Patterns) -> None:
-    """Does everything for a while: a JVM gets faster for as long as it meets something new."""
+    """Runs everything for a while: a JVM gets faster for as long as it meets something new."""
     for _ in range(bench.repeats):
         for scheme in SCHEMES:
             run(bench, patterns, bench.tiny(scheme), scheme, bench.n_parts if scheme == "source" else 1)
@@ -116,7 +116,7 @@ def warm_up(bench: Bench, patterns: wayeb_py.Patterns) -> None:
 
 
 def event_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, float]:
-    """What is done with events in a task: they are read, recognised, cut, packed and unpacked."""
+    """The work of a task on events: they are read, recognised, cut, packed and unpacked."""
     reader = bench.reader(sets[MANY])
     batches = [batch for block in reader.blocks() for batch in block.batches]
     n = sum(batch.num_rows for batch in batches)
@@ -152,7 +152,7 @@ def read_all(reader: EventReader) -> int:
 
 
 def spec_of(bench: Bench, patterns: wayeb_py.Patterns) -> JobSpec:
-    """What tasks that recognise here, and write what they find into the folder, have to know."""
+    """What tasks need to know that recognise here, and write their detections into the folder."""
     reader = bench.reader(patterns)
     found = schema_of_found(patterns, reader.schema, False)
     time_range, folder = reader.selection.time_range, str(bench.folder)
@@ -160,7 +160,7 @@ def spec_of(bench: Bench, patterns: wayeb_py.Patterns) -> JobSpec:
 
 
 def recognise_all(spec: JobSpec, read: Callable[[], Iterable[pa.RecordBatch]]) -> None:
-    """What a task does with events: recognises them, and writes what it finds."""
+    """The work of a task: recognises events, and writes the detections."""
     output = spec.output(0, spec.patterns_of(None).meaning.stream.time_unit)
     recognise_events(spec, None, read, output, AsideLog())
     output.forget()
@@ -176,7 +176,7 @@ def cut(reader: EventReader, batches: list[pa.RecordBatch], n_shards: int) -> It
 
 
 def move_costs(bench: Bench) -> dict[str, float]:
-    """What Spark takes to move a parcel, and a byte of it, from a task to another; and to have a task at all."""
+    """The time of Spark to move a parcel, and a byte of it, from a task to another; and to have a task at all."""
     few, many, large = 8, 8 + 1_024 * bench.repeats, 8 + 24 * bench.repeats  # parcels
     few_s = bench.cpu_s(move, bench.spark, few, SMALL_BYTES)
     many_s = bench.cpu_s(move, bench.spark, many, SMALL_BYTES)
@@ -197,7 +197,7 @@ def have_tasks(spark: SparkSession, n_tasks: int) -> None:
 
 
 def move(spark: SparkSession, n_parcels: int, n_bytes: int, n_shards: int = 4) -> None:
-    """Parcels that no event is in go the way of the scheme `partition`."""
+    """Parcels without events take the way of the scheme `partition`."""
 
     def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         payload = os.urandom(n_bytes)  # parcels are compressed: they can hardly be made smaller again
@@ -217,7 +217,7 @@ def move(spark: SparkSession, n_parcels: int, n_bytes: int, n_shards: int = 4) -
 
 
 def task_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, float]:
-    """What a task takes besides its events: the same files in one task, and in many."""
+    """The time of a task besides its events: the same files in one task, and in many."""
     parts = bench.tiny("source")
     by_patterns = {}
     for n_patterns, patterns in sets.items():
@@ -233,7 +233,7 @@ def task_costs(bench: Bench, sets: dict[int, wayeb_py.Patterns]) -> dict[str, fl
 def job_costs(
     bench: Bench, sets: dict[int, wayeb_py.Patterns], scheme: Scheme, costs: ClusterCosts
 ) -> dict[str, float]:
-    """What a job takes besides its tasks: a tiny one, less what the tasks take; and planning, from as many events."""
+    """The time of a job besides its tasks: a tiny job, less its tasks; and planning, from as many events."""
     tiny = bench.tiny(scheme)
     by_patterns = {}
     for n_patterns, patterns in sets.items():
@@ -271,9 +271,9 @@ def entity_sizes(path: Path) -> np.ndarray:
 
 
 def parts_of_line(at: dict[int, float]) -> tuple[float, float]:
-    """Through two points: what there is at nothing, and what each one adds; neither is less than nothing.
+    """A line through two points: the value at zero, and the increment of each; neither is negative.
 
-    Of one point all is taken to be there at nothing.
+    With one point everything counts as the value at zero.
     """
     (few, low), *more = sorted(at.items())
     if not more:

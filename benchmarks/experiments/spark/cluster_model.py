@@ -2,10 +2,10 @@
 
     Job, Costs, Machines ──▶ tasks of each stage ──▶ a driver starts them one after another, cores take them ──▶ seconds
 
-What is simulated is what `wayeb_py.parallel` does: how many tasks there are, how many shards and parcels, which entity
+The simulation does what `wayeb_py.parallel` does: how many tasks there are, how many shards and parcels, which entity
 is in which split or shard, how patterns are dealt out. Costs are measured, `Machines` are assumed. A core does one
-thing at a time, so a task takes the sum of what is done for it in Python and in the JVM; cores of a machine share its
-network and its disk, and all are busy.
+thing at a time, so a task takes the sum of its work in Python and in the JVM; cores of a machine share its network and
+its disk, and all are busy.
 
 *Not taken*: fitting a curve (Amdahl's law, or the universal scalability law) to a few measured points: two cores say
 nothing about where a thousand stop, and a curve does not say why.
@@ -37,7 +37,7 @@ class ClusterCosts:
     """Seconds of a core, and bytes; measured on one machine."""
 
     read_s: float  # an event, from Parquet
-    recognise_s: float  # an event, whatever the patterns; with what is found written
+    recognise_s: float  # an event, whatever the patterns; detections are written
     pattern_s: float  # an event, for each pattern besides
     pack_s: float  # an event cut by shard and packed
     unpack_s: float  # an event taken out of its parcel
@@ -57,18 +57,18 @@ class ClusterCosts:
 
 @dataclass(frozen=True, slots=True)
 class Machines:
-    """What the cores are part of; assumed."""
+    """The machines that the cores are part of; assumed."""
 
     cores_each: int = 16
     network_bytes_per_s: float = 1.25e9  # 10 Gbit/s
     disk_bytes_per_s: float = 1e9
 
     def sharing(self, n_tasks: int, n_cores: int) -> float:
-        """How many tasks share a machine; cores that a job does not ask for are somebody else's, and busy."""
+        """How many tasks share a machine; cores that a job does not ask for belong to others, and are busy."""
         return self.cores_each * min(1.0, n_tasks / n_cores)
 
 
-THIS_MACHINE = Machines(1, inf, inf)  # nothing is sent, and what is kept stays in memory
+THIS_MACHINE = Machines(1, inf, inf)  # nothing is sent, and kept data stay in memory
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +80,7 @@ class EntityWeights:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """What is to be recognised."""
+    """The work to recognise."""
 
     n_events: float
     n_patterns: int
@@ -117,7 +117,7 @@ def source(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> l
 
 
 def partition(job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> list[F64]:
-    """Stretches of row groups are read and cut by shard; each shard is recognised by itself."""
+    """Ranges of row groups are read and cut by shard; each shard is recognised by itself."""
     n_groups = max(1, ceil(job.n_events / job.group_events))
     n_splits = min(n_groups, _n_tasks(job, costs, n_cores))
     events = job.n_events * np.diff(np.linspace(0, n_groups, n_splits + 1).round()) / n_groups
@@ -162,7 +162,7 @@ def _recognise_s(costs: ClusterCosts, n_patterns: int) -> float:
 
 
 def _moved_s(costs: ClusterCosts, parcels: F64, n_bytes: F64) -> F64:
-    """What Spark takes to move parcels, half of it on either side."""
+    """The time of Spark to move parcels, half of it on either side."""
     return parcels * costs.move_parcel_s + n_bytes * costs.move_byte_s
 
 
@@ -174,7 +174,8 @@ def _n_tasks(job: Job, costs: ClusterCosts, n_cores: int) -> int:
 
 @lru_cache(256)
 def shares_by_shard(entities: EntityWeights, n_shards: int, apart: bool = False) -> F64:
-    """The share of the events that each shard has, largest first; `apart`: too heavy an entity has one of its own."""
+    """The share of the events that each shard has, largest first; with `apart` a very heavy entity has one of its
+    own."""
     shares = entities.shares
     heavy = shares > 1 / n_shards if apart else np.zeros(len(shares), np.bool_)
     hashed = shard_of(pa.array(np.flatnonzero(~heavy)), n_shards)
@@ -193,18 +194,18 @@ def packed(shares: F64, n_tasks: int) -> F64:
 
 
 def efficiency(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> float:
-    """How much of so many cores is put to use: 1 is as many times as fast as one core."""
+    """The useful share of so many cores: 1 is as many times as fast as one core."""
     alone = seconds_of(scheme, job, costs, machines, 1)
     return alone / (n_cores * seconds_of(scheme, job, costs, machines, n_cores))
 
 
 def stops_at(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, cores: Iterable[int]) -> int | None:
-    """The first of the ascending numbers of cores at which less than half of them is put to use."""
+    """The first of the ascending numbers of cores at which less than half of them is useful."""
     return next((n for n in cores if efficiency(scheme, job, costs, machines, n) < 0.5), None)
 
 
 def reason(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_cores: int) -> str:
-    """What holds the scheme up most there: without it, more of the cores would be put to use than without the rest."""
+    """What slows the scheme most there: without it, more of the cores would be useful than without the rest."""
     without: dict[str, tuple[Job, ClusterCosts, Machines]] = {
         "what a job costs before its first task and after its last": (
             job,
@@ -233,7 +234,7 @@ def reason(scheme: Scheme, job: Job, costs: ClusterCosts, machines: Machines, n_
 
 
 def zipf(n_entities: int, exponent: float) -> EntityWeights:
-    """Entities of which the n-th has n^-exponent of what the first has."""
+    """Entities whose n-th has n^-exponent times the events of the first."""
     weights = np.arange(1, n_entities + 1, dtype=np.float64) ** -exponent
     return EntityWeights(weights / weights.sum())
 

@@ -1,6 +1,6 @@
 """Six patterns over a Kafka topic, checkpoints on: how fast events go in and come out, and what the broker pays for it.
 
-A real broker on this machine shares its two cores with whoever writes and reads, so a rate here is that of all of them
+A real broker on this machine shares its two cores with the writer and the reader, so a rate here is that of all of them
 together; the broker's CPU time is reported beside it, and what reading and parsing costs a core without Spark.
 
 - *replay*: `wayeb replay --speed max` sends the events, as JSON keyed by vehicle.
@@ -28,6 +28,7 @@ from benchmarks.harness.measure import Experiment, start
 from benchmarks.harness.processor_seconds import tree_cpu_s
 from benchmarks.inputs.fleet_events import QUICK_EVENTS, SIX_PATTERNS, fleet_file
 from tools.kafka.broker import Broker
+from tools.kafka.broker_jars import broker_jars
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
@@ -35,7 +36,7 @@ from wayeb_py.parallel.replay.recorded import open_recorded
 from wayeb_py.parallel.replay.replay import replay
 from wayeb_py.parallel.replay.replay_sinks import TopicReplaySink
 from wayeb_py.parallel.sinks.sinks import ParquetSink
-from wayeb_py.parallel.spark.jars import MissingJarsError, broker_jars
+from wayeb_py.parallel.spark.jars import MissingJarsError
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.patterns import Patterns
@@ -50,7 +51,7 @@ SIZES = {"quick": (QUICK_EVENTS // 4, QUICK_EVENTS // 16, 1), "usual": USUAL, "f
 
 @dataclass(frozen=True, slots=True)
 class Taken:
-    """What one pass over the events took: the clock, the broker's processor time and that of who wrote or read."""
+    """The cost of one pass over the events: the clock, the broker's processor time and that of the writer or reader."""
 
     seconds: float
     broker_cpu_s: float
@@ -111,7 +112,7 @@ class Passes:
         return taken
 
     def _taken(self, seconds: float, broker_s: float, cpu_s: float, first_s: float | None = None) -> Taken:
-        """Since the two processor times were read; the broker is a child of this process, and no client."""
+        """Since the two processor times were read; the broker is a child of this process, and not a client."""
         broker_s = self.broker.cpu_s() - broker_s
         return Taken(seconds, broker_s, max(0.0, tree_cpu_s() - cpu_s - broker_s), first_s)
 

@@ -6,8 +6,8 @@ speed-up at which the sources begin to wait for the recognisers, a ratio of 0.1,
 counts once a longer run has held it too. `watched_replay` says what sources and recognisers are, and `ports_sea` who
 sails there.
 
-analysis: 1.2 messages a second become some 5,000 and 10,000. That is so little that a batch costs what it costs with
-no event in it: latency is that of the batches, and the breaking point lies where events outweigh them.
+analysis: 1.2 messages a second become some 5,000 and 10,000. That is so little that a batch costs what an empty one
+costs: latency is that of the batches, and the breaking point lies where events outweigh them.
 """
 
 from __future__ import annotations

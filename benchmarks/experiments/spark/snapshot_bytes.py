@@ -1,10 +1,10 @@
-"""What a batch of a stream writes of its state: of a few events among many entities, by its changes and whole.
+"""The bytes that a batch of a stream writes of its state: a few events among many entities, by changes and whole.
 
     python -m benchmarks.experiments.spark.snapshot_bytes 1000000
 
-Prints seconds and bytes for the whole state, for batches of 2 to 100,000 events, and for reading it all again; what is
-read again has to give the same detections. No experiment of `make bench`: there is nothing beside it to take a ratio to
-but itself.
+Prints seconds and bytes for the whole state, for batches of 2 to 100,000 events, and for reading it all again; the
+state that is read again has to give the same detections. It is no experiment of `make bench`: it has no yardstick
+beside itself.
 """
 
 from __future__ import annotations

@@ -1,13 +1,13 @@
 """Batch on Spark, local[2]: the source scheme against one process, the partition scheme against window functions.
 
 *source*: 20 million events in parts by vehicle, from Parquet to a folder of detections, against the same engine in one
-process with two threads, on the same parts or on the file by time, whichever is faster. Wall time, warm; what starting
-Spark and its first job costs is reported apart.
+process with two threads, on the faster of the same parts and the file by time. Wall time, warm; the start of Spark and
+of its first job is reported apart.
 
 *partition*: the file by time, which has to be shuffled, against the same detections by Spark's own window functions
 (`spark_windows`), with 6 and with 48 patterns. These run in a process and a session of their own, with Spark's own
 defaults (`spark_windows_process`). Processor seconds of everything that works: the driver, the JVM and its Python
-workers; what the other's JVM does while it has nothing to do is counted against us. Both write Parquet.
+workers; the other JVM's work while it is idle counts against us. Both write Parquet.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def main() -> None:
         compare_source(experiment, spark, folder, SOURCE_EVENTS[experiment.size])
         with WindowsApart() as windows:
             for n_patterns, least in OVER_WINDOWS.items():
-                if n_patterns == 6 or not is_quick:  # Spark compiles for long what 48 patterns become
+                if n_patterns == 6 or not is_quick:  # Spark takes long to compile 48 patterns
                     compare_partition(experiment, spark, windows, folder, n_events, n_patterns, least)
         spark.stop()
     experiment.figure(

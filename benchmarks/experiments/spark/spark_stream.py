@@ -6,10 +6,10 @@
   a shard for each core, under keys that Spark's hash sends to different tasks.
 
 The stream lies in two partitions by vehicle, as many as there are cores. RocksDB is the state store of both stateful
-ways. Every way runs once over a short stream before anything is measured, so that neither starting Python workers nor
-what the JVM compiles is part of a side; the quick size does without that, and without parcels. A batch has the same
+ways. Every way runs once over a short stream before anything is measured, so that neither the start of Python workers
+nor the JVM's compiling is part of a side; the quick size does without that, and without parcels. A batch has the same
 events in all three; the first one of a run compiles plans and is reported apart. A rate is that of the batches after
-it, by the time that Spark says its triggers took; processor seconds are of the whole run, and say most on a busy
+it, by the time that Spark reports for its triggers; processor seconds are of the whole run, and say most on a busy
 machine. A batch costs some tenths of a second however small it is, on all ways: small ones are measured, not judged.
 """
 
@@ -78,7 +78,7 @@ COLUMNS = ["pattern", "entity", "ts", "seq", "start_ts", "start_seq"]
 
 @dataclass(frozen=True, slots=True)
 class Went:
-    """How a run went: (events, seconds) of its batches, and what all of it took of the processors."""
+    """How a run went: (events, seconds) of its batches, and its processor seconds in all."""
 
     batches: list[tuple[int, float]]
     cpu_s: float = 0.0
@@ -165,7 +165,7 @@ class Ways:
 
 
 class BatchWatcher:
-    """Keeps what the batches of a chained source read: Spark counts what was found instead."""
+    """Keeps what the batches of a chained source read: Spark counts the detections instead."""
 
     def __init__(self) -> None:
         self._query: StreamingQuery | None = None
@@ -187,7 +187,7 @@ class BatchWatcher:
 
 
 def by_rows(events: DataFrame, patterns: Patterns) -> DataFrame:
-    """The stateful operator as one would write it: rows by a hash of the key, the state as one blob."""
+    """The stateful operator as a user would write it: rows by a hash of the key, the state as one blob."""
     from pyspark.sql import functions as sql
 
     needed = list(dict.fromkeys(need.column for need in patterns.needs))

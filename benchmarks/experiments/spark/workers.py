@@ -2,12 +2,12 @@
 
 A worker is a task slot of Spark's, `local[N]`; *none* is one process with one thread and without Spark. `source` reads
 parts by vehicle, which it needs; the others read one file by time. All end with detections in Parquet. Every number of
-workers has a session of its own; what it takes to start, and its first job, are reported and not counted. Up to the
-number of cores a worker has one to itself, less what the driver and the JVM take; beyond, workers share cores, and such
-rows are marked: they show what too many workers cost, not how the scheme scales.
+workers has a session of its own; its start, and its first job, are reported and not counted. Up to the number of cores
+a worker has one to itself, less what the driver and the JVM take; beyond, workers share cores, and such rows are
+marked: they show what too many workers cost, not how the scheme scales.
 
-Recognition is the processor seconds that tasks spend in the recogniser, all together: what is left of a job's time
-is reading, moving, writing and Spark.
+Recognition is the processor seconds that tasks spend in the recogniser, all together: the rest of a job's time is
+reading, moving, writing and Spark.
 
 *replicated* is how a study of 2021 made many patterns of few: the same six under other names. This engine recognises
 patterns that mean the same once, so only what it writes grows.
@@ -56,14 +56,14 @@ VARIANTS = {"quick": ("distinct",), "usual": tuple(SETS), "full": tuple(SETS)}
 
 
 def worker_counts(size: str, n_cores: int) -> list[int]:
-    """Up to as many as there are cores and twice as many; quickly only the former, in full all."""
+    """Up to as many as there are cores and twice as many; with `--quick` only the former, with `--full` all."""
     most = {"quick": max(2, n_cores), "usual": 2 * n_cores}.get(size, WORKERS[-1])
     return [n for n in WORKERS if n <= most]
 
 
 @dataclass(slots=True)
 class Case:
-    """Some patterns over some events, and what is in them."""
+    """Some patterns over some events, and their detections."""
 
     name: str
     n_patterns: int
@@ -76,7 +76,7 @@ class Case:
 
 @dataclass(slots=True)
 class Way:
-    """One way through a case: a run, and what its repeats took of the processors."""
+    """One way through a case: a run, and the processor seconds of its repeats."""
 
     run: Callable[[], Summary]
     counts: dict[str, int]
@@ -114,7 +114,7 @@ def make_cases(experiment: Experiment, folder: Path) -> Iterator[Case]:
 
 
 def recognise_alone(patterns: wayeb_py.Patterns, path: Path) -> float:
-    """The processor seconds of recognition in one process, of which a run's summary tells nothing."""
+    """The processor seconds of recognition in one process, which a run's summary does not give."""
     reader = open_events([path], patterns.wanted, threads=1)
     recogniser = wayeb_py.Recogniser(patterns, order="sorted")
     seconds = 0.0
@@ -129,7 +129,7 @@ def recognise_alone(patterns: wayeb_py.Patterns, path: Path) -> float:
 def measure(experiment: Experiment, spark: SparkSession, n_workers: int, case: Case, n_events: int, out: Path) -> None:
     """All ways through a case in turn; the first answers are compared row by row, the others by their counts.
 
-    The first runs are not counted; what the very first of a session took is told.
+    The first runs are not counted; the very first of a session is reported.
     """
     by_time, parts = fleet_file(n_events), fleet_parts(n_events, N_PARTS)
     ways = {"none": Way(partial(run, case.patterns, [by_time], out / "none.parquet"), case.counts)}

@@ -10,7 +10,7 @@ from wayeb_py.dsl.semantics.typed_expressions import Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
 
 Check = Callable[[Context, t.Call, Sequence[Result]], Result]
-"""Checks the arguments of a call, whose results it gets, and makes its meaning of them."""
+"""Checks the arguments of a call, given their results, and makes the meaning of the call."""
 
 
 def wrong_count(c: Context, node: t.Call, usage: str, otherwise: Mapping[int, str] | None = None) -> Wrong:
@@ -26,7 +26,7 @@ def wrong_count(c: Context, node: t.Call, usage: str, otherwise: Mapping[int, st
 
 
 def numbers(c: Context, node: t.Call, parts: Sequence[Result]) -> list[Valued] | None:
-    """The arguments as numbers; None, and a report, if one is none."""
+    """The arguments as numbers; None, and a report, if one is not a number."""
     values: list[Valued] = []
     for part, argument in zip(parts, node.arguments, strict=True):
         value = quantities.as_value(c, part, argument, f"given to `{node.function}`")

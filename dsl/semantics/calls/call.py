@@ -26,7 +26,7 @@ def call(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def call_of_user(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
-    """A call of a function that the user wrote, or that there is none of."""
+    """A call of a function that the user wrote, or that does not exist."""
     signature = c.scope.functions.get(node.function)
     if signature is None:
         return _unknown(c, node, parts)

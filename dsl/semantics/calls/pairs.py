@@ -1,7 +1,8 @@
 """Calls in a pattern over pairs: whose event a function asks, and what is measured between the two.
 
 A function of one entity's event takes `a` or `b` before its own arguments. `near`, `inside`, `crossed` and `passed` may
-leave it out: then both must be. What looks back (`prev`, `held`, `elapsed`) is over the pair's word and takes neither.
+leave it out: then the predicate must hold of both. Functions that look back (`prev`, `held`, `elapsed`) follow the
+pair's word and take neither.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ def call_of_pair(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
         if roles:
             return _not_a_value(c, node)
         return call_of_one(c, node, parts)
-    if of_one.whose == "nobody":
+    if of_one.whose == "neither":
         return _not_of_a_pair(c, node)
     if not roles and of_one.whose == "one":
         return _nobody(c, node, of_one)

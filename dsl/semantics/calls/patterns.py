@@ -25,7 +25,8 @@ def _since(c: Context, node: t.Call, parts: Sequence[Result]) -> Result:
 
 
 def _pattern_named(c: Context, node: t.Call) -> tuple[str, bool] | None:
-    """The pattern that a call names, and whether it is asked for at the row's place; None, and a report, if none."""
+    """The pattern that a call names, and whether the call asks for it at the row's place; None, and a report, if it
+    names none."""
     (argument,) = node.arguments
     if not isinstance(argument, t.Name):
         written = isinstance(argument, t.Text) and argument.value in c.scope.patterns

@@ -1,7 +1,7 @@
 """Whether the conditions on time of a rule say something, can be satisfied, and bound every member: errors if not.
 
-A rule whose members are not bounded in time against each other would keep its rows for ever. `check` says so before
-anything is run, names the two members, and offers `within`.
+A rule whose members have no bounds in time against each other would keep its rows for ever. `check` says so before
+anything runs, names the two members, and offers `within`.
 """
 
 from __future__ import annotations
@@ -32,15 +32,16 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ticks_per_s(streams: Sequence[m.Stream]) -> int:
-    """In how many parts of a second the times of a file are counted: by the finest of its streams.
+    """In how many parts of a second the times of a file are counted: as many as its finest stream needs.
 
-    Timestamps tell theirs only with the data; until then they count as nanoseconds.
+    Timestamps reveal theirs only with the data; until then they count as nanoseconds.
     """
     return max(int(1 / UNITS[stream.time_unit or "ns"].factor) for stream in streams)
 
 
 def check_times(rule: m.Rule, known: Mapping[str, RuleTimes], ticks: int, report: Diagnostics) -> RuleTimes | None:
-    """What follows from the conditions on time; None, and a report, if they cannot be, or bound too little."""
+    """What follows from the conditions on time; None, and a report, if no times satisfy them, or they bound too
+    little."""
     n_before = len(report.found)
     _check_each(rule, known, ticks, report)
     if len(report.found) > n_before:
@@ -81,7 +82,7 @@ def _check_each(rule: m.Rule, known: Mapping[str, RuleTimes], ticks: int, report
 
 
 def _by_text(rule: m.Rule) -> Iterator[list[m.Condition]]:
-    """The conditions that come from one part of the text, together: `x.ts - x.start_ts in 0..1 h` is of two."""
+    """The conditions that come from one part of the text, together: `x.ts - x.start_ts in 0..1 h` makes two."""
     for conditions in (rule.conditions, *(unless.conditions for unless in rule.unless)):
         by_text: dict[tuple[int, int], list[m.Condition]] = {}
         for condition in conditions:
@@ -154,7 +155,7 @@ def _report_contradiction(
 
 
 def _reports_unbounded(rule: m.Rule, times: RuleTimes, report: Diagnostics) -> bool:
-    """Whether rows, or matches, could wait for ever; the first two members of which that is so are reported."""
+    """Whether rows, or matches, could wait for ever; reports the first two members for which that is so."""
     for lifetime in times.lifetimes.values():
         for wait in lifetime.waits:
             if not wait.bounds and not rule.member(lifetime.member).stands:

@@ -1,7 +1,7 @@
 """Calls in a rule: of a member's row, between two members, and Allen's relations of the times of two.
 
-What looks back (`prev`, `held`, `elapsed`, `crossed`, …) is about one entity's past, which a row does not have: such
-questions belong in a pattern, whose detections a rule then takes.
+Functions that look back (`prev`, `held`, `elapsed`, `crossed`, …) ask about one entity's past, which a row does not
+have: such questions belong in a pattern, whose detections a rule then takes.
 """
 
 from __future__ import annotations

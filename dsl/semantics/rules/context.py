@@ -16,7 +16,7 @@ from wayeb_py.errors import Note, SourceText, Span
 class RuleContext(Context):
     """The members that a condition may name, and those of another `unless`, which it may not.
 
-    `asked` are the columns that conditions have asked for, by member.
+    `asked` are the columns that conditions ask for, by member.
     """
 
     def __init__(

@@ -1,14 +1,15 @@
-"""What conditions say of times becomes differences of two moments, each at most so long.
+"""Conditions on times become differences of two moments, each with an upper bound.
 
     p.ts - r.ts in 0..12 h      r.ts - p.ts <= 0 s   and   p.ts - r.ts < 12 h
     i.ts < r.ts + 1 h           i.ts - r.ts < 1 h
     abs(a.ts - b.ts) <= 5 s     a.ts - b.ts <= 5 s   and   b.ts - a.ts <= 5 s
 
-Besides what is written there is what holds of all rows: none ends before it starts, an event lasts no time, a detection
-no longer than its pattern's window, the rows of a match lie within the rule's `within`, and what stands is valid at the
-time of what it is joined to. `distances.py` follows from all of them together how far two moments can be apart.
+Besides the written conditions there is what holds of all rows: none ends before it starts, an event lasts no time, a
+detection lasts no longer than its pattern's window, the rows of a match lie within the rule's `within`, and what stands
+is valid at the time of what it is joined to. `distances.py` works out from all of them together how far two moments can
+be apart.
 
-Only comparisons that `and` joins count: from `a or b` no difference follows. *Not taken*: a union of zones for `or`,
+Only comparisons that `and` joins count: no difference follows from `a or b`. *Not taken*: a union of zones for `or`,
 which no rule has needed; a rule with one is bounded by `within`.
 """
 
@@ -31,7 +32,7 @@ COLUMNS = ("start_ts", "ts")
 class Moment:
     """When a member's row starts or ends; of what stands, from when and until when it is valid.
 
-    The moment of no member is the beginning of the count, against which a rule compares with `time("…")`.
+    The moment without a member is the beginning of the count, against which a rule compares with `time("…")`.
     """
 
     member: str
@@ -158,7 +159,7 @@ def _differences(
 
 
 def seconds_between(comparison: m.Compare, members: Mapping[str, m.Member]) -> Fraction | None:
-    """Left less right where no moment is left of both: `x.ts - x.ts`; None where one is."""
+    """Left less right where both have the same moments: `x.ts - x.ts`; None where a moment remains."""
     found = _linear(m.Arithmetic("-", (comparison.left, comparison.right)), members)
     return None if found is None or found[0] else found[1]
 
@@ -167,7 +168,7 @@ def seconds_between(comparison: m.Compare, members: Mapping[str, m.Member]) -> F
 
 
 def differences_of_rows(member: m.Member, lasts_s: Fraction | None) -> Iterator[Difference]:
-    """None ends before it starts, and some last no longer than is known."""
+    """No row ends before it starts, and some last no longer than is known."""
     start, end = Moment(member.name, "start"), Moment(member.name, "end")
     what = f"`{member.name}` does not end before it starts"
     yield Difference(start, end, Fraction(0), strict=member.stands, reason=what)

@@ -1,11 +1,11 @@
 """Differences become how far any two moments can be apart, to the tick: shortest paths, each with the way it took.
 
-A difference `later - earlier <= d` is an edge of length d. The shortest way from one moment to another is the most that
-the second can be after the first, and no less: with whole ticks some rows reach it. A cycle of negative length is a set
-of conditions that no times satisfy.
+A difference `later - earlier <= d` is an edge of length d. The shortest way from one moment to another is exactly the
+most that the second can be after the first: with whole ticks some rows reach it. A cycle of negative length is a set of
+conditions that no times satisfy.
 
 The tick is the finest unit that the times of the rows are counted in. Each difference becomes whole ticks before
-anything is added up: two of at most 0.6 s are two of no second each where times are seconds, and not one second
+anything is added up: where times are whole seconds, two differences of at most 0.6 s are two of 0 s, and not one of 1 s
 together.
 """
 
@@ -47,7 +47,7 @@ class Distances:
         return self._ticks.get((earlier, later))
 
     def chain(self, later: Moment, earlier: Moment) -> tuple[Difference, ...]:
-        """The differences that this follows from, from the earlier moment on."""
+        """The differences that this follows from, beginning with the earlier moment."""
         found: list[Difference] = []
         while later != earlier:
             edge = self._last[earlier, later]
@@ -57,7 +57,7 @@ class Distances:
 
 
 def contradiction(differences: Sequence[Difference], ticks_per_s: int) -> tuple[Difference, ...] | None:
-    """The fewest differences in a row that no times satisfy, each going on from the moment of the one before."""
+    """The fewest differences in a row that no times satisfy, each beginning at the moment where the one before ends."""
     return _shortest_cycle(differences, ticks_per_s) if _contradict(differences, ticks_per_s) else None
 
 

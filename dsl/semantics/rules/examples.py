@@ -92,7 +92,7 @@ def _item_span(line: t.TestLine | None, i: int) -> Span | None:
 
 
 def _whose(own: _Test) -> list[m.Member] | None:
-    """The member that each row is one of; None, and a report, where that is not told."""
+    """The member of each row; None, and a report, where the test does not say it."""
     line = own.line(_OF)
     if line is None:
         if own.test.lines:
@@ -126,7 +126,7 @@ def _times(own: _Test, line: t.TestLine | None, n_rows: int) -> list[Fraction | 
 
 
 def _ops(own: _Test, of: Sequence[m.Member], n_rows: int) -> list[m.Op]:
-    """Whether each fact begins or ends; all begin where nothing is said."""
+    """Whether each fact begins or ends; all begin where the test does not say."""
     line = own.line(_OP)
     ops: list[m.Op] = ["+"] * n_rows
     if line is None or any(column.name == _OP for member in of for column in member.columns):
@@ -175,7 +175,7 @@ def _columns(members: Iterable[m.Member], member: m.Member) -> dict[str, m.Attri
 
 
 def _same_input(one: m.Member, other: m.Member) -> bool:
-    """Whether two members range over the same rows; the newest of a stream are its events."""
+    """Whether two members range over the same rows; the newest rows of a stream are its events."""
 
     def rows(member: m.Member) -> tuple[str, str]:
         return ("events" if member.over == "newest" else member.over, member.of)

@@ -5,7 +5,7 @@ r: until 11 h 59 min 59 s after `r.ts`, while a row of `p` may come, by `p.ts - 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
@@ -15,14 +15,17 @@ from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.units import UNITS
 
 
-def times_text(rule: m.Rule, times: RuleTimes, ticks_per_s: int) -> list[str]:
-    """A line for each reason to keep the rows of a member, or a match, of one rule."""
-    return list(_lines(rule, times, ticks_per_s))
+def times_text(rule: m.Rule, times: RuleTimes, ticks_per_s: int, fixed: Collection[str] = ()) -> list[str]:
+    """A line for each reason to keep the rows of a member, or a match, of one rule; `fixed` facts never change."""
+    return list(_lines(rule, times, ticks_per_s, fixed))
 
 
-def _lines(rule: m.Rule, times: RuleTimes, ticks_per_s: int) -> Iterator[str]:
+def _lines(rule: m.Rule, times: RuleTimes, ticks_per_s: int, fixed: Collection[str]) -> Iterator[str]:
     for lifetime in times.lifetimes.values():
         member = rule.member(lifetime.member)
+        if member.over == "facts" and member.of in fixed:
+            yield f"{member.name}: all the time, as its file does not change"
+            continue
         valid = "while it is valid, and " if member.stands else ""
         for wait in lifetime.waits:
             yield f"{member.name}: {valid}{_until(wait, rule, ticks_per_s)}"
@@ -55,14 +58,14 @@ def _bound(bound: Bound, rule: m.Rule, ticks_per_s: int) -> str:
 
 
 def _moment(moment: Moment, rule: m.Rule) -> str:
-    """A moment as a condition names it; what stands has none but the time from which it is valid, or until which."""
+    """A moment as a condition names it; a row that stands has only the times from which and until which it is valid."""
     if not rule.member(moment.member).stands:
         return f"`{moment}`"
     return f"`{moment.member}` {'begins' if moment.edge == 'start' else 'ends'}"
 
 
 def span_text(ticks: int, ticks_per_s: int) -> str:
-    """A length of time in units from days to nanoseconds, without those of which there is none."""
+    """A length of time in units from days to nanoseconds, without the units whose number is zero."""
     rest = Fraction(ticks, ticks_per_s)
     parts = []
     for unit in ("d", "h", "min", "s", "ms", "us", "ns"):

@@ -1,13 +1,13 @@
 """The bounds on times become how long each row is kept, and until when a match waits for what must not have happened.
 
-A row is *needed* at a clock c iff a match can still come that has it: there are times for the rows of the other members
-that satisfy all differences, and one of these rows is still to come. The clock says that everything before c is known,
-so a row that ends at e and is known at the latest d after its end is still to come iff e + d >= c. How late e can be
-follows from both ends of the row that waits, to the tick; the row is dropped when the clock has passed the last e + d.
+A row is *needed* at a clock c iff a match that has it can still come: some times of the other members' rows satisfy all
+differences, and one of these rows is still to come. The clock says that everything before c is known. So a row that
+ends at e, and becomes known at most d after its end, is still to come iff e + d >= c. How late e can be follows from
+both ends of the row that waits, to the tick; the row is dropped when the clock has passed the last e + d.
 
-Of an `unless` the rows wait for those of the rule and for each other; rows of the rule do not wait for an `unless`,
-since a match that is complete waits itself. What stands never comes late: at the time of what it is joined to it is
-known.
+The rows of an `unless` wait for those of the rule and for each other; rows of the rule do not wait for an `unless`,
+since a complete match waits itself. A row that stands never comes late: it is known at the time of what it is joined
+to.
 
 *Not taken*: one number for each rule, the sum of its windows: it is never too short, and keeps several times too much.
 """
@@ -45,9 +45,9 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """Until when a row of `other` can come: the earliest of the bounds on its end, and the delay until it is known.
+    """Until when a row of `other` can come: the earliest of the bounds on its end, plus the delay until it is known.
 
-    Without bounds it can come for ever.
+    Without bounds it can come at any time.
     """
 
     other: str
@@ -62,12 +62,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """(later, earlier, ticks): how far moments that are known must not be apart, or no match has them."""
+    """(later, earlier, ticks): the bounds between moments that are known; no match has rows that break one."""
 
     at_most: tuple[tuple[Moment, Moment, int], ...]
 
     def allow(self, times: Mapping[Moment, int]) -> bool:
-        """Whether a match can have these times; moments that are not known are passed by."""
+        """Whether a match can have these times; moments that are not known are skipped."""
         return all(
             times[later] - times[earlier] <= ticks
             for later, earlier, ticks in self.at_most
@@ -77,7 +77,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class Lifetime:
-    """How long the rows of a member are kept: for whom they wait, and which rows no match can have."""
+    """How long the rows of a member are kept: what they wait for, and which rows no match can have."""
 
     member: str
     waits: tuple[Wait, ...]
@@ -86,8 +86,8 @@ class Lifetime:
     def kept_until(self, start: int, end: int | None) -> int | None:
         """The last clock at which a row with these times is needed; None is for ever.
 
-        `end` is None of what is still valid. A row that waits for nothing, or that no match can have, is needed at no
-        clock: the answer is then before its start.
+        `end` is None for a row that is still valid. A row that waits for nothing, or that no match can have, is needed
+        at no clock: the answer is then before its start.
         """
         times = {Moment(self.member, "start"): start, ORIGIN: 0}
         if end is not None:
@@ -104,7 +104,7 @@ class Deadline:
     """Until when rows of one `unless` can come, by the times of a match."""
 
     waits: tuple[Wait, ...]
-    limits: Limits  # beyond those of the rule: a match with other times is prevented by no row of the `unless`
+    limits: Limits  # beyond those of the rule: no row of the `unless` prevents a match with other times
 
     def last(self, times: Mapping[Moment, int]) -> int | None:
         """The last moment; None where no row of the `unless` can prevent a match with these times."""
@@ -160,7 +160,8 @@ def delay_of(member: m.Member, known: Mapping[str, RuleTimes], ticks_per_s: int)
 
 
 def times_of(rule: m.Rule, known: Mapping[str, RuleTimes], ticks_per_s: int) -> RuleTimes:
-    """What follows from the conditions on time of a rule; `known` are those before it. They must not contradict."""
+    """What follows from the conditions on time of a rule; `known` is what follows for the rules before it. The
+    conditions must not contradict each other."""
     own = Distances(differences_of(rule, None, known, ticks_per_s), ticks_per_s)
     delays = {member.name: delay_of(member, known, ticks_per_s) for member in _every(rule)}
     happening = [member for member in rule.members if not member.stands]
@@ -191,9 +192,9 @@ def _moments(member: m.Member) -> tuple[Moment, Moment]:
 
 
 def _bounds(later: Moment, after: Sequence[Moment], distances: Distances) -> tuple[Bound, ...]:
-    """How late a moment can be, by each of some others that are known together.
+    """How late a moment can be, measured from each of some others that are known together.
 
-    A way that leads through another of them says no more than what follows from that one, and is left out.
+    A path through another of them says no more than what follows from that one, and is left out.
     """
     found: dict[Moment, Bound] = {}
     for moment in after:
@@ -218,7 +219,7 @@ def _lifetime(
 
 
 def _limits(moments: Sequence[Moment], distances: Distances, but: Distances | None = None) -> Limits:
-    """How far some moments can be apart; only where it is less than by `but`."""
+    """How far some moments can be apart; only where that is less than `but` says."""
     found = []
     for later in moments:
         for earlier in moments:
@@ -242,7 +243,7 @@ def _deadline(
 
 
 def _times(member: m.Member) -> tuple[Moment, ...]:
-    """The moments of a row that its own columns tell."""
+    """The moments of a row that its own columns give."""
     return (Moment(member.name, "start"),) if member.stands else _moments(member)
 
 

@@ -7,7 +7,7 @@
     p.ts - r.ts in 0..12 h               times: see `differences.py`
     x.speed + y.speed > 30               the rest
 
-An engine takes its plan from these. Every condition is in one list; those of times are among the others, and
+An engine makes its plan from these. Every condition is in exactly one list. Conditions on times are among the others;
 `differences.py` says what joins can use of them.
 """
 
@@ -35,7 +35,7 @@ def members_in(part: Any) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Values of two members that are equal, or one of several such pairs of values is: the first of each is of
+    """Two members share a value, or one of several pairs of values is equal: the first of each pair belongs to
     `first`."""
 
     first: str
@@ -85,7 +85,7 @@ def links_of(conditions: Iterable[m.Condition]) -> Links:
 
 
 def _key(condition: m.Condition) -> Key | None:
-    """The equality of two members' values that a condition is, or the choice of several between the same two."""
+    """The equality of two members' values that a condition states, or a choice of several between the same two."""
     predicate = condition.predicate
     alternatives = predicate.operands if isinstance(predicate, m.Or) else (predicate,)
     equal: list[tuple[m.Value, m.Value]] = []

@@ -1,6 +1,6 @@
 """A condition of a rule becomes its meaning: as in a pattern, but every value says whose it is.
 
-A name with a column (`p.speed`) is that of a member's row, and `Of` tells whose; times can be moved (`r.ts + 1 h`),
+A name with a column (`p.speed`) is a column of a member's row, and `Of` says whose; times can be moved (`r.ts + 1 h`),
 which no letter of a pattern needs. All else is the resolver of patterns.
 """
 
@@ -15,7 +15,7 @@ from wayeb_py.dsl.semantics.resolve import Resolver
 from wayeb_py.dsl.semantics.rules import calls
 from wayeb_py.dsl.semantics.rules.context import RuleContext, has_column
 from wayeb_py.dsl.semantics.scope import text_at
-from wayeb_py.dsl.semantics.typed_expressions import WRONG, Placed, Result, Valued, Wrong
+from wayeb_py.dsl.semantics.typed_expressions import WRONG, Result, Valued, Wrong
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.units import SECONDS, describe_dimension, missing_unit
 from wayeb_py.errors import Note, Span
@@ -44,12 +44,8 @@ class RuleResolver(RuleContext, Resolver):
         scope, name = self.scope, node.name
         if name in self.members or name in self.others:
             return self.member_alone(node)
-        if name in scope.lets:
-            return self.let(node)
-        if name in scope.broken:
-            return WRONG
-        if name in scope.knowledge:
-            return Placed(m.Places(name), scope.knowledge[name].shape)
+        if (declared := self.declared(node)) is not None:
+            return declared
         having = [member for member, rows in self.members.items() if has_column(rows, name)]
         if having:
             either = " or ".join(f"`{member}.{name}`" for member in having[:2])
@@ -76,7 +72,7 @@ class RuleResolver(RuleContext, Resolver):
         return WRONG
 
     def other_unless(self, node: t.Column) -> Wrong:
-        """Reports a member of another `unless`: of its rows there is none."""
+        """Reports a member of another `unless`: the match has no row of it."""
         source, span = self.others[node.variable]
         later = source == self.source and span.start > node.span.start
         if not self.of_unless:

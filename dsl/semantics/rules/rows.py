@@ -1,8 +1,8 @@
 """What a member ranges over becomes its rows: their columns with kinds and units, their position, and their times.
 
-Every kind of row is a `Scope`, as the events of a stream are, so that columns are found, typed and measured in rules by
-what does it in patterns. All rows call their times `ts` and `start_ts` and their key `entity`; the stream's own names
-for them (`x.mmsi`) are the same columns.
+Every kind of row is a `Scope`, as the events of a stream are, so that rules find, type and measure columns with the
+code that patterns use. All rows call their times `ts` and `start_ts` and their key `entity`; the stream's own names for
+them (`x.mmsi`) are the same columns.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NO_TIME = Fraction(0)
 
 @dataclass(slots=True)
 class Rows:
-    """What the rows of a member are; `other_names` are names of columns that have one already."""
+    """What the rows of a member are; `other_names` are second names of columns."""
 
     over: m.Over
     of: str
@@ -30,7 +30,7 @@ class Rows:
     lasts_s: Fraction | None = None
     delay_s: Fraction | None = None
     other_names: dict[str, str] = field(default_factory=dict)
-    hint: str | None = None  # how to have a column that they do not have
+    hint: str | None = None  # how to get a column that they lack
 
     @property
     def has_time(self) -> bool:
@@ -51,7 +51,7 @@ class Inputs:
     report: Diagnostics
 
     def rows(self, member: t.Member, source: SourceText) -> Rows | None:
-        """The rows of a member; None, and a report, if it names nothing that has some."""
+        """The rows of a member; None, and a report, if its name stands for nothing that has rows."""
         name = member.of
         meanings = [
             what
@@ -157,7 +157,7 @@ def rows_of_events(scope: Scope, newest: bool = False) -> Rows:
 
 
 def rows_of_pattern(pattern: m.Pattern, scopes: Mapping[str | None, Scope], episodes: bool) -> Rows:
-    """The detections of a pattern, or its episodes; where they are is where the last event was, of a pair that of a."""
+    """The detections of a pattern, or its episodes; their position is that of the last event, and of a's for a pair."""
     scope = scopes[pattern.stream]
     attributes = {"entity": _key(scope), **_INSTANTS}
     if pattern.pair is not None:

@@ -84,7 +84,7 @@ def _scope(inputs: Inputs) -> Scope:
 
 
 def _members(rule: t.Rule, source: SourceText, inputs: Inputs, scope: Scope) -> _Names | None:
-    """What all members range over; None, and reports, if one ranges over nothing or two are called alike."""
+    """What all members range over; None, and reports, if one ranges over nothing or two have the same name."""
     report = inputs.report
     places: dict[str, tuple[SourceText, Span]] = {}
     found: list[dict[str, Rows]] = []
@@ -113,7 +113,7 @@ def _members(rule: t.Rule, source: SourceText, inputs: Inputs, scope: Scope) -> 
 
 
 def _is_kept(rule: t.Rule, names: _Names, source: SourceText, report: Diagnostics) -> bool | None:
-    """Whether a rule is over facts alone; None, and a report, where nothing happens in it and it is not."""
+    """Whether a rule is over facts alone; None, and a report, where it has other members and none of them happens."""
     over = {rows.over for rows in names.rule.values()}
     if over - {"facts", "kept", "newest"}:
         return False
@@ -164,7 +164,7 @@ def _resolve_lets(
 
 
 def _asked(resolvers: Sequence[RuleResolver]) -> dict[str, dict[str, m.Attribute]]:
-    """The columns that are asked for, by member, in the order of the text."""
+    """The columns that conditions ask for, by member, in the order of the text."""
     found: dict[str, dict[str, m.Attribute]] = {}
     for resolver in resolvers:
         for member, columns in resolver.asked.items():

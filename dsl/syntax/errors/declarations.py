@@ -1,5 +1,4 @@
-"""What people get wrong around expressions, in declarations, and how it is said: each function makes one syntax
-error."""
+"""Mistakes in declarations, around their expressions, become messages: each function makes one syntax error."""
 
 from __future__ import annotations
 
@@ -62,7 +61,7 @@ _NAMED = {
 
 
 def something(token: Token) -> str:
-    """What stands where something else has to."""
+    """Says which token stands where the text lacks something else."""
     return "the declaration ends here" if token.kind == "end" else f"`{shown(token.text)}` stands here instead"
 
 
@@ -70,7 +69,8 @@ ErrorAt = Callable[["Piece", Token], PatternSyntaxError]
 
 
 def expected(message: str, hint: str, after: Literal["name", "column"] | None = None) -> ErrorAt:
-    """Something has to stand here, and something else does: perhaps a hyphen, `after` a name or a column."""
+    """Makes the error for a required word or sign that is missing; `after` a name or a column a hyphen may be the
+    cause."""
 
     def error(piece: Piece, token: Token) -> PatternSyntaxError:
         found_hyphen = None if after is None else hyphen(piece, token, after == "column")
@@ -160,7 +160,7 @@ def no_name(what: str, piece: Piece, token: Token) -> PatternSyntaxError:
 
 
 def hyphen(piece: Piece, token: Token, is_column: bool = False) -> PatternSyntaxError | None:
-    """Between two words that belong together stands a hyphen."""
+    """A hyphen stands between two words that belong together."""
     text, base = piece.whole, piece.base
     if token.text != "-" or token.start <= base:
         return None
@@ -231,7 +231,7 @@ def bad_kind(piece: Piece, token: Token) -> PatternSyntaxError:
 
 
 def check_unit(token: Token) -> None:
-    """Refuses what is not a unit."""
+    """Refuses a word that is not a unit."""
     if token.text in UNITS:
         return
     joined = "".join(token.text.split())
@@ -241,7 +241,7 @@ def check_unit(token: Token) -> None:
 
 
 def check_time_unit(token: Token) -> None:
-    """Refuses what is not a unit of a time column."""
+    """Refuses a word that is not a unit of a time column."""
     if token.text not in TIME_UNITS:
         raise PatternSyntaxError(
             f"a time column cannot be in `{token.text}`",
@@ -295,7 +295,7 @@ def no_from(piece: Piece, token: Token) -> PatternSyntaxError:
 
 
 def foreign_sign(piece: Piece, token: Token) -> PatternSyntaxError | None:
-    """What is wrong with a sign that the language does not have."""
+    """Says what is wrong with a sign that the language does not have."""
     return foreign(piece.whole, token) if token.kind == "stray" else None
 
 
@@ -409,12 +409,12 @@ def no_quantity(what: str, events: bool, piece: Piece, token: Token, example: st
 
 
 def check_duration(what: str, number: t.Number) -> None:
-    """Refuses what is not a length of time."""
+    """Refuses a quantity that is not a length of time."""
     _refuse(wrong_duration(what, number.literal, number.unit), number.span)
 
 
 def check_length(what: str, number: t.Number) -> None:
-    """Refuses what is not a length on the ground."""
+    """Refuses a quantity that is not a length on the ground."""
     _refuse(wrong_length(what, number.literal, number.unit), number.span)
 
 

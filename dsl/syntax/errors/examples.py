@@ -1,4 +1,4 @@
-"""What people get wrong in `test` blocks, and how it is said: each function makes one syntax error."""
+"""Mistakes in `test` blocks become messages: each function makes one syntax error."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What people get wrong in an expression, and how it is said: each function makes one syntax error.
+"""Mistakes in expressions become messages: each function makes one syntax error.
 
-Messages use the words of the language reference, not those of parsers: nobody should have to know what a token is.
+Messages use the words of the language reference, not those of parsers: no reader needs to know what a token is.
 """
 
 from __future__ import annotations
@@ -397,7 +397,7 @@ def looks_like_clause(token: Token, clauses: Sequence[str] = ("within", "emit"))
 
 
 def begins_comparison(token: Token) -> bool:
-    """Whether a sign or word goes on from a value, which the word before it must then be."""
+    """Whether a sign or word continues a value; the word before it must then be that value."""
     return token.text in (">", ">=", "<", "<=", "=", "!=", "in", "(", ".", "not")
 
 
@@ -479,7 +479,7 @@ def no_operator(
 
 
 def _operand_text(text: str, token: Token) -> str:
-    """The text of what begins here, up to the end of a parenthesis."""
+    """The text that begins here, up to the end of a parenthesis."""
     if token.text not in ("(", "!", "#", "@"):
         return text[token.start : token.end]
     depth = 0

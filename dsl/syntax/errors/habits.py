@@ -1,7 +1,7 @@
 """What people bring from other languages: SQL, regular expressions of text, Python, Esper, Flink, plain English.
 
-Each function looks at the text where the expression cannot go on, and gives the message that its writer needs, or
-nothing. They look at text and not at tokens: what follows is mostly in a language that this one cannot cut into tokens.
+Each function looks at the text where the expression cannot continue, and returns the message that its writer needs, or
+None. They look at text and not at tokens: what follows is mostly in a language that this one cannot cut into tokens.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def where_a_value_is_expected(text: str, token: Token, before: Token | None) -> 
 
 
 def where_an_operator_is_expected(text: str, token: Token, operand: t.Expression) -> PatternSyntaxError | None:
-    """For what stands right after a value, predicate or regex and does not go on from it."""
+    """For text that stands right after a value, predicate or regex and does not continue it."""
     rest = _line(text, token)
     left = shown(text[operand.span.start : operand.span.end])
     word = token.text.lower() if token.kind == "name" else token.text

@@ -1,4 +1,4 @@
-"""What people get wrong in a number, a unit or a text, and how it is said: each function makes one syntax error."""
+"""Mistakes in a number, a unit or a text become messages: each function makes one syntax error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unknown_unit(unit: str, span: Span) -> PatternSyntaxError:
 
 
 def odd_number(text: str, token: Token, unit: Token) -> PatternSyntaxError | None:
-    """A number that goes on in a way of other languages: `1_000`, `0x10`, `5 to 9`."""
+    """A number in the spelling of another language: `1_000`, `0x10`, `5 to 9`."""
     whole = token.span.to(unit.span)
     if unit.start == token.end and re.fullmatch(r"(?:_\d+)+", unit.text):
         return PatternSyntaxError(
@@ -42,7 +42,7 @@ def odd_number(text: str, token: Token, unit: Token) -> PatternSyntaxError | Non
 
 
 def check_count(token: Token, before: Token | None, after: Token, text: str) -> None:
-    """Refuses a number in front of what it is to repeat: `3 a`, `3 (speed > 5)`."""
+    """Refuses a number in front of the thing it should repeat: `3 a`, `3 (speed > 5)`."""
     among_letters = before is None or before.text in (";", "|", "&", "!")
     if not among_letters or not token.text.isdecimal():
         return

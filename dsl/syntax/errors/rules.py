@@ -1,4 +1,4 @@
-"""What people get wrong in rules and facts, and how it is said: each function makes one syntax error."""
+"""Mistakes in rules and facts become messages: each function makes one syntax error."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def no_colon(piece: Piece, token: Token) -> PatternSyntaxError:
 
 
 def after_rule(piece: Piece, token: Token) -> PatternSyntaxError:
-    """Something follows that cannot go on the rule."""
+    """Something follows that cannot continue the rule."""
     before = " ".join(piece.whole[piece.base : token.start].split())
     if token.text in CLAUSES:
         if re.search(rf"\b{token.text}\b", before):

@@ -52,7 +52,7 @@ def test_a_folder_by_pattern_and_day_holds_the_same(spark: SparkSession, tmp_pat
     assert sum(manifest["parts"].values()) == sum(local.detections.values())
     assert (manifest["summary"]["engine"], manifest["summary"]["out"]) == (summary.engine, str(out))
     assert 0 < manifest["summary"]["seconds"] <= summary.seconds
-    # Spark reads it back, the manifest is in nobody's way.
+    # Spark reads it back, and the manifest does not disturb it.
     assert spark.read.parquet(str(out)).count() == sum(local.detections.values())
 
 

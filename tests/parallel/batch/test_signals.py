@@ -63,7 +63,7 @@ def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
             said=lambda: "" if process.poll() is None else process.communicate()[1],
         )
         process.send_signal(getattr(signal, number))
-        process.send_signal(getattr(signal, number))  # who is impatient does no harm
+        process.send_signal(getattr(signal, number))  # an impatient user does no harm
         _, said = process.communicate(timeout=DEADLINE_S)
     finally:
         process.kill()

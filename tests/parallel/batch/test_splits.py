@@ -1,4 +1,4 @@
-"""Files become splits: what one task reads, and how it is known that each entity is in one of them."""
+"""Files become splits: what one task reads, and what shows that each entity is in one of them."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tests of health, back-pressure and last words of streams."""
+"""Tests of health, back-pressure and the last line of streams."""

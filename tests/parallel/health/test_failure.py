@@ -1,4 +1,4 @@
-"""Last words of a stream: the cause found in whatever Spark says, in one line, and the rest in a file."""
+"""The last line of a stream: the cause found in Spark's text, and the rest in a file."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ STAYS, PASSES = 3, 75
         (ConnectionRefusedError(111, "Connection refused"), PASSES),
         (Py4JNetworkError("Error while sending or receiving"), PASSES),
         (RuntimeError("Job aborted due to stage failure: output was lost"), PASSES),
-        # The batch that is planned is repeated as it is.
+        # The planned batch is repeated as it is.
         (spark_error("x\nCaused by: java.lang.OutOfMemoryError: Java heap space"), STAYS),
         (spark_error("PermissionError: [Errno 13] Permission denied: '/out/a'"), STAYS),
         (spark_error("wayeb_py.errors.DataError: the file has shrunk"), STAYS),
@@ -105,13 +105,13 @@ def test_a_supervisor_can_tell_what_passes_from_what_stays(
     assert ended.value.code == code
     told = json.loads(capsys.readouterr().err.splitlines()[-1])
     assert told["passing"] is (code == PASSES)
-    # What a query failed of is told by `stream` as the same kind of error.
+    # `stream` reports the failure of a query as the same kind of error.
     made = as_error(error)
     assert isinstance(made, PassingError) is (code == PASSES)
     assert find_cause(made).passing is (code == PASSES)
 
 
-def test_nobody_is_told_to_start_again_what_stays() -> None:
+def test_no_remedy_says_to_start_again_after_a_fault_that_stays() -> None:
     assert as_error(spark_error("ZeroDivisionError: division by zero")).hint == (
         "a start repeats the batch: the cause has to be mended before"
     )

@@ -39,7 +39,7 @@ def test_prometheus_can_read_every_line(tmp_path: Path) -> None:
     assert 'wayeb_bad_rows_total{reason="no time"} 2' in text
     assert 'wayeb_backpressure_ratio{source="1"} 0' in text
     assert "wayeb_state_bytes_per_entity 100" in text
-    assert 'wayeb_strange_total{source="1"} 7' in text  # what nobody here has heard of is shown all the same
+    assert 'wayeb_strange_total{source="1"} 7' in text  # an unknown count is shown all the same
 
 
 def test_metrics_are_served_on_loopback(tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def test_a_report_that_cannot_be_written_is_no_reason_to_end(
     assert load_totals(tmp_path / "health").sum("events") == 2 * 98
 
 
-def test_a_report_goes_on_after_a_moment_in_which_it_could_not_be_written(
+def test_a_report_continues_after_a_moment_in_which_it_could_not_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     _, planner, health, _ = watched(tmp_path / "health", {"0": 10})
@@ -127,7 +127,7 @@ def _wait_for(capsys: pytest.CaptureFixture[str], event: str) -> list[dict[str, 
     return told
 
 
-def test_with_json_every_line_is_json_whoever_wrote_it(tmp_path: Path) -> None:
+def test_with_json_every_line_is_json_by_every_writer(tmp_path: Path) -> None:
     program = """
 import os, subprocess, sys
 from wayeb_py.parallel.health.log_lines import LogLines, only_json

@@ -67,7 +67,7 @@ def dragging(file: Path) -> UserFunction:
 
 
 class Running:
-    """A stream that replays two partitions in a thread, and what can be seen of it."""
+    """A stream that replays two partitions in a thread, and what it shows."""
 
     def __init__(self, session: SparkSession, folder: Path, scheme: Literal["source", "partition", "pattern"]) -> None:
         self.brake = folder / "brake"
@@ -123,7 +123,7 @@ class Running:
         return poll(look, what, said=lambda: str(self.health.look()), every_s=0.1)
 
     def slow_down(self, how: str) -> None:
-        """So many seconds an event from now on; whoever reads it sees the old word or the new one."""
+        """So many seconds an event from here on; a reader sees the old word or the new one."""
         written = self.brake.with_suffix(".new")
         written.write_text(how)
         written.replace(self.brake)
@@ -206,7 +206,7 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
     stood_s = running.states()["0"].waited_s
     assert stood_s > 2 * CAPACITY_S
     assert (last["latest"] - last["end"]) / (2 * PER_S) == pytest.approx(stood_s, abs=CAPACITY_S)
-    # The same by the times at which its batches began, without anything that we told it.
+    # The same by the times at which its batches began, without any number of ours.
     behind_s = last["at_s"] - free["at_s"] - (last["end"] - free["end"]) / (2 * PER_S)
     stood_before_s = (free["latest"] - free["end"]) / (2 * PER_S)
     assert behind_s == pytest.approx(stood_s - stood_before_s, abs=CAPACITY_S)

@@ -44,7 +44,7 @@ def test_a_view_has_rates_lag_and_ratio(tmp_path: Path) -> None:
 
 
 def test_the_ratio_moves_in_the_middle_of_a_long_batch(tmp_path: Path) -> None:
-    """Nothing is planned, events arrive, and whoever looks sees the source wait."""
+    """Nothing is planned, events arrive, and the view shows the source wait."""
     log, planner, health, clock = watched(tmp_path, {"0": 10})
     planner.planned(planner.offered({"0": 0}))
     health.look()

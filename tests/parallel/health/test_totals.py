@@ -1,4 +1,4 @@
-"""Totals go on over restarts, and count each batch once."""
+"""Totals continue over restarts, and count each batch once."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_groups_of_patterns_have_states_of_their_own_and_entities_in_common() ->
     assert totals.level("entities") == 10
 
 
-def test_a_stretch_read_in_pieces_is_done_up_to_its_last() -> None:
+def test_a_range_read_in_parts_is_done_up_to_its_last() -> None:
     totals = Totals()
     totals.count(0, [counted(start=50, end=100), counted(start=0, end=50)])
     assert totals.levels["end"] == {"0": 100}

@@ -1,4 +1,4 @@
-"""A folder as a log: files keep their places once seen; what is wrong with one is told, set aside, or waited for."""
+"""A folder as a log: files keep their places once seen; a fault in one is reported, set aside, or waited for."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_files_keep_their_places_whatever_comes_later(folder: Path) -> None:
     assert read_ids(log_of(folder)) == [1, 2, 3, 4, 5]
 
 
-def test_a_stretch_may_begin_and_end_anywhere(folder: Path) -> None:
+def test_a_range_may_begin_and_end_anywhere(folder: Path) -> None:
     pq.write_table(
         pa.table({"id": range(10), "ts": range(10), "v": range(10), "k": ["a"] * 10}), folder / "a.parquet",
         row_group_size=3,
@@ -219,7 +219,7 @@ def test_what_was_written_over_a_file_is_not_read_in_its_place(folder: Path) -> 
         list(log.read(OffsetRange("", 0, 2), WANTED, schema))
 
 
-def test_a_journal_of_an_older_release_is_gone_on_with(folder: Path) -> None:
+def test_a_journal_of_an_older_release_is_continued(folder: Path) -> None:
     write_lines(folder / "a.ndjson", [1, 2])
     log_of(folder).latest()
     journal = folder.parent / "journal.ndjson"
@@ -438,7 +438,7 @@ def test_values_beyond_the_type_that_the_stream_began_with_are_missing_and_count
     ]
 
 
-def test_a_journal_that_was_cut_off_in_a_line_is_gone_on_with(folder: Path) -> None:
+def test_a_journal_that_was_cut_off_in_a_line_is_continued(folder: Path) -> None:
     journal = folder.parent / "journal.ndjson"
     write(folder / "a.parquet", [1])
     log_of(folder).latest()

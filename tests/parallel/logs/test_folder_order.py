@@ -76,7 +76,7 @@ def test_who_reads_once_waits_until_a_compressed_file_is_quiet(folder: Path) -> 
 
 
 class Hands:
-    """A clock that goes on when it is told to; that of the wall can be behind."""
+    """A clock that advances on request; the wall clock can be behind."""
 
     def __init__(self) -> None:
         self.now_s, self.behind_s = time.monotonic(), 0.0
@@ -118,7 +118,7 @@ def test_a_time_of_modification_ahead_of_the_clock_does_not_hold_up_who_looks_on
     assert log_of(folder, hands.clock).latest() == {"": 2}
 
 
-def test_a_file_that_was_told_of_is_read_when_it_is_mended(folder: Path, hands: Hands) -> None:
+def test_a_reported_file_is_read_when_it_is_mended(folder: Path, hands: Hands) -> None:
     write(folder / "whole.parquet", [7, 8])
     content = (folder / "whole.parquet").read_bytes()
     (folder / "a.parquet").write_bytes(content[:-20])

@@ -1,4 +1,4 @@
-"""A topic as a log: messages are read as the lines of a file are, and what happens to a topic is told or waited out."""
+"""A topic as a log: messages are read like the lines of a file, and faults of a topic are reported or waited out."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def test_a_message_with_two_objects_does_not_make_up_for_one_with_none(broker: B
     assert [row.row for row in aside_of(blocks)] == [1, 2]
 
 
-def test_a_stretch_may_be_cut_anywhere(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_range_may_be_cut_anywhere(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
     url = make_topic(broker)
     fill(url, [event(number) if number % 50 else b"poison" for number in range(600)])
     whole = read(log_of(url))
@@ -317,7 +317,7 @@ def test_a_broker_that_is_gone_is_told_once(free_port: int) -> None:
 
 @pytest.fixture
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """A port without a listener."""
     import socket
 
     with socket.socket() as held:
@@ -327,7 +327,7 @@ def free_port() -> int:
 
 
 class Junk(KafkaLog):
-    """A topic in which nothing is an event, until it is asked for the third time."""
+    """A topic without events until the third question."""
 
     answers: tuple[str, ...] = ()
 

@@ -16,6 +16,7 @@ import pytest
 
 from tests.polling import DEADLINE_S, poll
 from tools.kafka.broker import Broker
+from tools.kafka.broker_jars import broker_jars
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic
 from wayeb_py.parallel.spark import jars
@@ -108,7 +109,7 @@ def test_a_broker_that_does_not_let_us_in_is_told_from_one_that_is_not_there() -
 
 
 def answer_in_clear(server: socket.socket, stop: threading.Event) -> None:
-    """Answers a client that wants to speak in secret as a server does that knows no secrets."""
+    """Answers a client that wants encryption as a server without it does."""
     server.settimeout(0.1)
     while not stop.is_set():
         with contextlib.suppress(TimeoutError, OSError), server.accept()[0] as connection:
@@ -120,7 +121,7 @@ def test_jars_that_cannot_be_fetched_are_told_with_a_remedy(tmp_path: Path, monk
     monkeypatch.setenv("WAYEB_CACHE", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(jars.MissingJarsError, match="fetched by Maven, and there is none here") as none:
-        jars.broker_jars()
+        broker_jars()
     assert none.value.hint == "sudo apt-get install maven"
     maven = tmp_path / "mvn"
     maven.write_text("#!/bin/sh\necho '[ERROR] Could not find it -> [Help 1]'\nexit 1\n")
@@ -130,7 +131,7 @@ def test_jars_that_cannot_be_fetched_are_told_with_a_remedy(tmp_path: Path, monk
     assert not [path for path in (tmp_path / "cache").iterdir() if not path.name.endswith(".lock")]
 
 
-def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
+def test_a_broker_dies_with_the_process_that_started_it(broker: Broker) -> None:
     program = (
         "import os, signal\n"
         "from tools.kafka.broker import Broker\n"
@@ -142,7 +143,7 @@ def test_a_broker_dies_with_whoever_started_it(broker: Broker) -> None:
     starter = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
     assert starter.stdout is not None
     pid, folder = starter.stdout.readline().split()
-    # A descriptor of the process tells when it has ended, without asking again and again.
+    # A descriptor of the process shows when it has ended, without polling.
     watched = os.pidfd_open(int(pid))
     starter.send_signal(signal.SIGKILL)
     starter.wait()

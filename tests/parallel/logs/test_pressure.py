@@ -55,7 +55,7 @@ def every_second(n: int, per_s: int = 1) -> Schedule:
 def recognise_for(
     timetable: Timetable, capacity: Capacity, *, batch_s: float, per_s: float, wall_s: float
 ) -> tuple[SourceState, int]:
-    """A recogniser that takes what is offered, and then is busy: for `batch_s`, and for each event."""
+    """A recogniser that takes every offered event, and then is busy: for `batch_s`, and for each event."""
     state = SourceState(0.0, 0.0, 0, 0)
     now_s = 0.0
     while now_s < wall_s:
@@ -67,12 +67,12 @@ def recognise_for(
     return state, state.taken
 
 
-def test_nobody_waits_for_a_recogniser_that_keeps_up() -> None:
+def test_no_source_waits_for_a_recogniser_that_keeps_up() -> None:
     state, _ = recognise_for(every_second(10**6, 100), Capacity(seconds=10), batch_s=0.5, per_s=1000, wall_s=600)
     assert state.ratio == 0.0
 
 
-def test_nobody_waits_without_load() -> None:
+def test_no_source_waits_without_load() -> None:
     """A backlog between two batches is no reason to wait, nor is a source that has ended."""
     state, taken = recognise_for(every_second(50), Capacity(events=10), batch_s=5, per_s=1e9, wall_s=600)
     assert taken == 50
@@ -81,7 +81,7 @@ def test_nobody_waits_without_load() -> None:
 
 @pytest.mark.parametrize("per_s", [50.0, 10.0, 1.0])
 def test_the_ratio_is_the_share_of_the_rate_that_is_not_taken(per_s: float) -> None:
-    """100 events a second are due and `per_s` are recognised: for 1 - per_s / 100 of the time the source stands."""
+    """100 events a second are due and `per_s` are recognised: for 1 - per_s / 100 of the time the source waits."""
     state, taken = recognise_for(every_second(10**7, 100), Capacity(seconds=1), batch_s=0, per_s=per_s, wall_s=10_000)
     assert state.ratio == pytest.approx(1 - per_s / 100, abs=0.02)
     assert taken / state.watched_s == pytest.approx(per_s, rel=0.05)
@@ -112,7 +112,7 @@ def test_the_time_a_source_stood_is_what_it_is_behind_its_own_schedule() -> None
     st.integers(1, 5),
 )
 def test_one_long_step_is_the_same_as_many_short_ones(gaps: list[float], steps: list[float], events: int) -> None:
-    """How often it is looked at has no influence on what is measured."""
+    """How often a test looks has no influence on the measurement."""
     schedule, capacity = Schedule(np.cumsum(gaps), 0.0, 1.0), Capacity(events=events)
     short = long = SourceState(0.0, 0.0, 0, 0)
     for now_s in np.cumsum(steps).tolist():
@@ -142,7 +142,7 @@ def test_a_capacity_that_is_neither_is_refused(text: str) -> None:
         Capacity.parse(text)
 
 
-# Live logs, which nobody can stop.
+# Live logs, which cannot be stopped.
 
 
 def test_a_live_log_waits_while_more_has_arrived_than_the_buffer_holds() -> None:
@@ -330,7 +330,7 @@ def test_the_clock_of_a_replay_stands_while_its_buffer_is_full(tmp_path: Path) -
     assert log.states["0"].clock_s + log.states["0"].waited_s == 47.0
 
 
-def test_a_restarted_replay_goes_on_where_the_checkpoint_is(tmp_path: Path) -> None:
+def test_a_restarted_replay_resumes_where_the_checkpoint_is(tmp_path: Path) -> None:
     data = write_csv(tmp_path / "a.csv", [(1, n, n) for n in range(100)])
     store_events([data], wanted(), tmp_path / "store")
     log = ReplayLog(tmp_path / "store", speed=2.0)
@@ -388,7 +388,7 @@ def test_files_by_day_and_files_by_entity_are_one_stream(tmp_path: Path) -> None
     assert sorted(everything) == sorted(rows)
 
 
-def test_a_stretch_is_the_same_however_it_is_cut(tmp_path: Path) -> None:
+def test_a_range_is_the_same_however_it_is_cut(tmp_path: Path) -> None:
     n_rows = 40_000  # more than two stored batches
     table = pa.table({"id": np.arange(n_rows) % 7, "ts": np.arange(n_rows), "speed": np.arange(n_rows) / 2})
     pq.write_table(table, tmp_path / "a.parquet", row_group_size=3000)

@@ -1,4 +1,4 @@
-"""A stream whose state is kept by what has changed: the same detections, whoever dies, whatever is damaged."""
+"""A stream whose state is kept by its changes: the same detections, whatever dies, whatever is damaged."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from tests.parallel.chain import Chained, Driven
+from tests.parallel.driven_stream import Driven, DrivenStream
 from tests.parallel.recovery.test_recovery import expected, rows
 from wayeb_py.parallel.recovery.snapshots import Changed, Epoch, Snapshot, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream import snapshot_policy
@@ -30,7 +30,7 @@ pattern Up    := (v > prev(v)){{3,}} within 500 s
 
 
 def events(n_batches: int, rows_each: int = 40, seed: int = 5) -> pa.Table:
-    """Every entity once, then batches of a few; in the end some that were not there before."""
+    """Every entity once, then batches of a few; in the end some new ones."""
     dice = np.random.default_rng(seed)
     few = dice.integers(0, N_ENTITIES + 50, n_batches * rows_each)
     few = np.where(dice.random(len(few)) < 0.7, few % 23, few)
@@ -40,18 +40,18 @@ def events(n_batches: int, rows_each: int = 40, seed: int = 5) -> pa.Table:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[..., Chained]:
-    def make(n_batches: int = 9, head: str = "", **options: Any) -> Chained:
+def made(tmp_path: Path) -> Callable[..., DrivenStream]:
+    def make(n_batches: int = 9, head: str = "", **options: Any) -> DrivenStream:
         table = events(n_batches)
         (tmp_path / "events").mkdir()
         pq.write_table(table, tmp_path / "events" / "a.parquet")
         patterns = wayeb_py.compile(TEXT.format(head=head))
-        return Chained(tmp_path / "checkpoint", tmp_path / "events", patterns, **({"ends": False} | options))
+        return DrivenStream(tmp_path / "checkpoint", tmp_path / "events", patterns, **({"ends": False} | options))
 
     return make
 
 
-def run(stream: Chained, between: Callable[[int], None] = lambda number: None) -> list[tuple[Any, ...]]:
+def run(stream: DrivenStream, between: Callable[[int], None] = lambda number: None) -> list[tuple[Any, ...]]:
     """All that is found: the first batch has every entity, the others a few."""
     number = 0
     stream.reader.prepareForTriggerAvailableNow()
@@ -64,15 +64,15 @@ def run(stream: Chained, between: Callable[[int], None] = lambda number: None) -
     return rows(stream.found.tables)
 
 
-def files(stream: Chained, kind: str) -> list[Path]:
+def files(stream: DrivenStream, kind: str) -> list[Path]:
     found = (stream.folder / "snapshots").rglob(f"*.{kind}")
     return sorted(found, key=lambda path: SnapshotPoint.parse(path.name.partition(".")[0]))
 
 
 @pytest.mark.parametrize("head", ["", "lateness 30 s", "lateness 30 s forget after 4000 s dedupe"])
-@pytest.mark.parametrize("between", [lambda stream: None, Chained.restart], ids=["lives", "dies"])
+@pytest.mark.parametrize("between", [lambda stream: None, DrivenStream.restart], ids=["lives", "dies"])
 def test_a_few_events_write_little_and_lose_nothing(
-    made: Callable[..., Chained], head: str, between: Callable[[Chained], None]
+    made: Callable[..., DrivenStream], head: str, between: Callable[[DrivenStream], None]
 ) -> None:
     stream = made(head=head, ends=True)
     written: list[int] = []
@@ -88,7 +88,7 @@ def test_a_few_events_write_little_and_lose_nothing(
     assert found == alone
 
 
-def made_alone(stream: Chained) -> list[tuple[Any, ...]]:
+def made_alone(stream: DrivenStream) -> list[tuple[Any, ...]]:
     """What one recogniser finds in the order of arrival."""
     recogniser = wayeb_py.Recogniser(stream.patterns)
     table = pq.read_table(stream.source / "a.parquet")
@@ -96,7 +96,7 @@ def made_alone(stream: Chained) -> list[tuple[Any, ...]]:
 
 
 def test_a_process_that_others_have_left_behind_takes_their_changes(
-    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch
+    made: Callable[..., DrivenStream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = made()
     read: list[SnapshotPoint] = []
@@ -141,7 +141,7 @@ def swap(changes: Paths) -> Paths:
     return changes[-2:]
 
 
-# What is done to whole states and changes; the files that it was done to.
+# The harm to whole states and changes, and the files that it is done to.
 HARMS: dict[str, Callable[[Paths, Paths], Paths]] = {
     "first whole": lambda wholes, changes: spoil(wholes[:1] if len(wholes) > 1 else []),
     "last whole": lambda wholes, changes: spoil(wholes[-1:] if changes else []),
@@ -154,7 +154,7 @@ HARMS: dict[str, Callable[[Paths, Paths], Paths]] = {
 
 
 @pytest.mark.parametrize("harm", HARMS)
-def test_what_is_damaged_is_made_again_from_what_is_left(made: Callable[..., Chained], harm: str) -> None:
+def test_what_is_damaged_is_made_again_from_what_is_left(made: Callable[..., DrivenStream], harm: str) -> None:
     stream = made()
     harmed: list[Path] = []
 
@@ -167,8 +167,8 @@ def test_what_is_damaged_is_made_again_from_what_is_left(made: Callable[..., Cha
     assert harmed
 
 
-def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callable[..., Chained]) -> None:
-    """The second attempt keeps its state whole, while the process of the first goes on from its own changes."""
+def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callable[..., DrivenStream]) -> None:
+    """The second attempt keeps its state whole, while the process of the first continues from its own changes."""
     stream = made()
 
     def twice(number: int) -> None:
@@ -183,7 +183,7 @@ def test_a_task_that_was_done_twice_leaves_a_state_that_can_be_read(made: Callab
     assert run(stream, twice) == expected(stream.patterns, events(9))
 
 
-def test_what_is_kept_is_bounded_and_all_of_it_can_be_read(made: Callable[..., Chained]) -> None:
+def test_what_is_kept_is_bounded_and_all_of_it_can_be_read(made: Callable[..., DrivenStream]) -> None:
     stream = made(n_batches=60)
     sizes: list[int] = []
 
@@ -258,7 +258,7 @@ def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest
         patterns = wayeb_py.compile(TEXT.format(head="lateness 50 s"))
         dice = np.random.default_rng(2)
         pq.write_table(events(0), source / "000.parquet")
-        stream = Chained(
+        stream = DrivenStream(
             tmp_path / name / "checkpoint", source, patterns, lambda: clock[0], idle_s=60.0, ends=False, episodes=True
         )
         for number in range(1, 12):
@@ -280,7 +280,7 @@ def test_silence_and_the_end_are_changes_too(tmp_path: Path, monkeypatch: pytest
 
 
 def test_a_flipped_bit_in_a_whole_state_or_in_changes_changes_no_answer(
-    made: Callable[..., Chained], tmp_path: Path
+    made: Callable[..., DrivenStream], tmp_path: Path
 ) -> None:
     stream = made()
     for number in range(7):

@@ -1,4 +1,4 @@
-"""Files of a checkpoint that are damaged, renamed, or made by somebody else: noticed, made again, or refused."""
+"""Files of a checkpoint that are damaged, renamed, or forged: noticed, made again, or refused."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 import wayeb_py
-from tests.parallel.chain import Chained, Driven
+from tests.parallel.driven_stream import Driven, DrivenStream
 from tests.parallel.recovery.test_recovery import FAST, STREAM, SWING, events, expected, rows, write_parts
 from wayeb_py.errors import DamagedError, DataError
 from wayeb_py.parallel.durable.sealed_files import put_sealed
@@ -44,7 +44,7 @@ def half_read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
     """A checkpoint of which four batches of six are done, and where it is."""
     home = tmp_path_factory.mktemp("damage")
     write_parts(events(), home / "events")
-    stream = Chained(home / "checkpoint", home / "events", wayeb_py.compile(PATTERNS), ends=False)
+    stream = DrivenStream(home / "checkpoint", home / "events", wayeb_py.compile(PATTERNS), ends=False)
     for _ in range(4):
         end = stream.plan(70)
         stream.commit(end, list(stream.parcels(end)))
@@ -53,8 +53,8 @@ def half_read(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str,
 
 
 def go_on(home: Path, offset: dict[str, Any]) -> list[tuple[Any, ...]]:
-    """What is found in the rest of the events."""
-    stream = Chained.__new__(Chained)
+    """The detections in the rest of the events."""
+    stream = DrivenStream.__new__(DrivenStream)
     stream.folder, stream.source, stream.patterns = home / "checkpoint", home / "events", wayeb_py.compile(PATTERNS)
     stream.options = {"idle_s": None, "ends": False, "episodes": False}
     stream.offset, stream.version = offset, 0
@@ -90,7 +90,7 @@ def test_a_flipped_bit_anywhere_changes_no_answer(half_read: tuple[Path, dict[st
 
 
 def told_or_found(home: Path, offset: dict[str, Any]) -> str | list[tuple[Any, ...]]:
-    """What is found, or the one sentence that says why nothing can be."""
+    """The detections, or the one sentence that says why there can be none."""
     try:
         return go_on(home, offset)
     except DataError as error:
@@ -166,7 +166,7 @@ class Trap:
 
 
 def put_with_a_seal(path: Path, code: bytes) -> None:
-    """Whoever can write the file can seal it as well."""
+    """A user who can write the file can seal it as well."""
     put_sealed(path, {"what": "patterns", "stream": "s", "era": 0}, code)
 
 
@@ -274,7 +274,7 @@ def test_no_pickle_refuses_functions_when_they_are_given_and_when_they_are_read(
             _mind_functions(patterns, checkpoint, True, said.append)
         _mind_functions(patterns, checkpoint, False, said.append)
         assert said == [
-            f"the checkpoint keeps `quick` as a pickle: whoever can write to {tmp_path / 'state'} can run code here"
+            f"the checkpoint keeps `quick` as a pickle: anyone who can write to {tmp_path / 'state'} can run code here"
         ]
         _mind_functions(wayeb_py.compile(PATTERNS), checkpoint, True, said.append)
         assert len(said) == 1

@@ -1,4 +1,4 @@
-"""`kill -9` of every process of a stream at named places, restarts, and in the end what a batch run finds.
+"""`kill -9` of every process of a stream at named places, restarts, and in the end the detections of a batch run.
 
 One stream is killed several times: the comparison at the end shows what a kill has spoilt. Each kill is checked to have
 been where it should be. A start costs a JVM: the tests that always run kill each kind of process, at the places where
@@ -19,15 +19,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tests.parallel.car_events import add_file, make_events
 from tests.parallel.killing import (
     BatchRun,
     Streaming,
     Traps,
-    add_file,
     ancestor,
     is_alive,
     kill,
-    make_events,
     streaming,
     write_settings,
 )
@@ -49,7 +48,8 @@ ROWS_A_START = 200
 ROWS_AT_THE_END = 600
 ONCE = ("--once", "--max-events", "100", "--workers", "2")
 
-# Where who is killed: a process that comes there itself, or the driver, Python or JVM, while another process is there.
+# Where which process is killed: one that comes there itself, or the driver, Python or JVM, while another process is
+# there.
 ONE_OF_EACH = (
     ("snapshot:after:2", "the driver's JVM"),
     ("sink:inside:2", "itself"),
@@ -115,7 +115,7 @@ def run_and_kill(folder: Path, traps: Traps, place: str, who: str, *options: str
         if who in ("driver", "itself"):
             assert code == -signal.SIGKILL, stream.said()
             assert who == "driver" or caught == stream.process.pid
-        else:  # the driver lives to tell of it
+        else:  # the driver lives to report it
             assert code > 0, stream.said()
             died = json.loads(stream.said().splitlines()[-1])
             assert died["event"] == "died"
@@ -180,7 +180,7 @@ class OnACluster:
         assert ancestor(executor, "deploy.worker.Worker") in [worker.pid for worker in self.cluster.workers]
         kill([executor])
         poll(lambda: not is_alive(executor), "the executor to end")
-        self.traps.release()  # its worker goes on alone, and writes what another writes as well
+        self.traps.release()  # its worker continues alone, and writes what another writes as well
         poll(lambda: not is_alive(worker), "the worker to notice that nobody listens")
 
     def assert_everything_is_found(self, events: pa.Table, scheme: str) -> None:

@@ -1,4 +1,4 @@
-"""A damaged checkpoint, a power cut: the stream goes on and finds everything once, or says what is lost."""
+"""A damaged checkpoint, a power cut: the stream continues and finds everything once, or says what is lost."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def add(table: pa.Table, folder: Path, name: str) -> None:
 
 
 def forget() -> None:
-    """Whatever a process remembers is gone."""
+    """Everything that a process remembers is gone."""
     folder_log._journals.clear()
     pattern_versions.load_version.cache_clear()
     pattern_versions.count_groups.cache_clear()
@@ -90,7 +90,7 @@ class Counting:
         self.health.count(batch.number, batch.counts)
 
     def ended(self, summary: StreamSummary) -> None:
-        """There is nobody to tell."""
+        """A watcher without a listener."""
 
 
 def run(folder: Path, say: Callable[[str], None] = lambda text: None) -> None:
@@ -116,7 +116,7 @@ def found(folder: Path) -> Counter[str]:
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A stream that has run for some batches; its events have an order that their names do not tell."""
+    """A stream that has run for some batches; the names of its files do not show the order of its events."""
     folder = tmp_path_factory.mktemp("ran")
     add(events().slice(0, 200), folder / "events", "b.parquet")
     run(folder)
@@ -147,7 +147,7 @@ def damage(path: Path, harm: str) -> None:
 
 
 def goes_on(folder: Path) -> str | None:
-    """Lets more events come and the stream go on: None if it found everything once, else what it said."""
+    """Lets more events come and the stream continue: None if it found everything once, else its message."""
     more = events(N_EVENTS + 100)
     add(more.slice(N_EVENTS), folder / "events", "c.parquet")
     try:
@@ -164,7 +164,7 @@ FILES = (
     "spark/commits/.6.crc", "eras/000000.era", "eras/000000.patterns",
     "health/totals.json", "snapshots/0/part=0/last", "snapshots/0/part=0/first", "health/gauge.json", "files-done.txt",
 )  # fmt: skip
-SPARED = {"files.ndjson", "eras/000000.era", "health/totals.json"}  # nobody else knows what is in them
+SPARED = {"files.ndjson", "eras/000000.era", "health/totals.json"}  # no other file knows what is in them
 
 
 @pytest.mark.parametrize("harm", ["deleted", "emptied", "cut in half", "flipped"])
@@ -203,7 +203,7 @@ def test_what_is_made_again_is_told(copied: Path) -> None:
     assert found(copied) == expected(events())
 
 
-def test_a_checkpoint_of_before_there_was_a_ledger_goes_on(copied: Path) -> None:
+def test_a_checkpoint_from_before_the_ledger_still_works(copied: Path) -> None:
     (copied / "checkpoint" / "batches.ndjson").unlink()
     assert goes_on(copied) is None
     assert read_ledger(copied / "checkpoint" / "batches.ndjson").is_whole
@@ -223,7 +223,7 @@ def test_a_stream_never_begins_again_by_mistake(copied: Path, more: tuple[str, .
 
 
 @pytest.mark.parametrize("n_lost", [1, 2, 3])
-def test_output_of_batches_that_nobody_knows_is_put_away_and_found_again(copied: Path, n_lost: int) -> None:
+def test_output_of_unknown_batches_is_put_away_and_found_again(copied: Path, n_lost: int) -> None:
     checkpoint, said = copied / "checkpoint", list[str]()
     (checkpoint / "batches.ndjson").unlink()
     for number in range(7 - n_lost, 7):

@@ -14,13 +14,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 import wayeb_py
+from tests.parallel.overflow_reads import note_reads
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire.detection_id import with_ids
-from wayeb_py.parallel.wire.overflow import Overflow, OverflowLocation
 
 PATTERNS = """stream s {
     key id
@@ -39,7 +39,7 @@ def events(n: int) -> pa.Table:
 
 
 def run(spark: SparkSession, folder: Path, start: int, end: int, **options: Any) -> list[str]:
-    """Lets events come and be read; what was said."""
+    """Lets events come and be read; returns the messages."""
     (folder / "events").mkdir(exist_ok=True)
     pq.write_table(events(end).slice(start), folder / "events" / f"{1_000_000 - start}.parquet")
     said: list[str] = []
@@ -59,7 +59,7 @@ def found(folder: Path) -> Counter[str]:
     return Counter(pq.read_table(folder / "out")["detection_id"].to_pylist())
 
 
-def test_spark_goes_on_with_files_that_were_made_again(spark: SparkSession, tmp_path: Path) -> None:
+def test_spark_continues_with_files_that_were_made_again(spark: SparkSession, tmp_path: Path) -> None:
     notes = tmp_path / "checkpoint" / "spark"
     run(spark, tmp_path, 0, 300, max_rows=100)
     for path in notes.rglob("*"):
@@ -92,14 +92,7 @@ def test_the_state_of_shards_goes_back_with_the_batches_it_belongs_to(spark: Spa
 def test_a_batch_that_finds_much_goes_by_file(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
-    read: list[int] = []
-    whole = Overflow.read
-
-    def noted(self: Overflow, place: OverflowLocation) -> bytes:
-        read.append(place.n_bytes)
-        return whole(self, place)
-
-    monkeypatch.setattr(Overflow, "read", noted)
+    read = note_reads(monkeypatch)
     more = "".join(f"pattern P{n} := any\n" for n in range(8))
     monkeypatch.setattr("tests.parallel.recovery.test_power.PATTERNS", PATTERNS + more)
     run(spark, tmp_path, 0, 50_000, scheme=scheme, workers=1)

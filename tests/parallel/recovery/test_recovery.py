@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from tests.parallel.chain import Chained
+from tests.parallel.driven_stream import DrivenStream
 from wayeb_py import stored_patterns
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
@@ -57,11 +57,11 @@ def rows(tables: list[pa.Table]) -> list[tuple[Any, ...]]:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> Callable[..., Chained]:
-    def make(patterns: wayeb_py.Patterns | None = None, table: pa.Table | None = None, **options: Any) -> Chained:
+def made(tmp_path: Path) -> Callable[..., DrivenStream]:
+    def make(patterns: wayeb_py.Patterns | None = None, table: pa.Table | None = None, **options: Any) -> DrivenStream:
         write_parts(events() if table is None else table, tmp_path / "events")
         compiled = patterns or wayeb_py.compile(STREAM + FAST + SWING)
-        return Chained(tmp_path / "checkpoint", tmp_path / "events", compiled, **options)
+        return DrivenStream(tmp_path / "checkpoint", tmp_path / "events", compiled, **options)
 
     return make
 
@@ -74,7 +74,7 @@ def without_times(parcels: list[Parcel]) -> list[tuple[str, int, int, bytes]]:
     return [(p.kind, p.split, p.number, p.payload) for p in parcels if p.kind != "counts"]
 
 
-def test_a_stretch_that_is_read_again_gives_the_same_bytes(made: Callable[..., Chained]) -> None:
+def test_a_range_that_is_read_again_gives_the_same_bytes(made: Callable[..., DrivenStream]) -> None:
     stream = made()
     for _ in range(3):
         end = stream.plan(60)
@@ -86,7 +86,7 @@ def test_a_stretch_that_is_read_again_gives_the_same_bytes(made: Callable[..., C
     assert ids(stream.run(60).tables) == sorted(set(ids(stream.found.tables)))
 
 
-def test_a_task_that_dies_in_the_middle_leaves_no_trace(made: Callable[..., Chained]) -> None:
+def test_a_task_that_dies_in_the_middle_leaves_no_trace(made: Callable[..., DrivenStream]) -> None:
     stream = made()
     while (end := stream.plan(50)) != stream.offset:
         assert stream.offset is not None
@@ -117,7 +117,7 @@ def cut_short(path: Path) -> None:
     ],
 )
 def test_a_lost_state_is_made_again_from_what_is_left(
-    made: Callable[..., Chained], which: slice, harm: Callable[[Path], None]
+    made: Callable[..., DrivenStream], which: slice, harm: Callable[[Path], None]
 ) -> None:
     stream = made(ends=False)
 
@@ -133,7 +133,7 @@ def test_a_lost_state_is_made_again_from_what_is_left(
     assert rows(stream.found.tables) == expected(stream.patterns, events())
 
 
-def test_a_state_that_cannot_be_made_again_stops_the_stream_and_says_so(made: Callable[..., Chained]) -> None:
+def test_a_state_that_cannot_be_made_again_stops_the_stream_and_says_so(made: Callable[..., DrivenStream]) -> None:
     stream = made(ends=True)
     stream.run(100)
     for path in (stream.folder / "snapshots").rglob("*.state"):
@@ -147,7 +147,7 @@ def test_a_state_that_cannot_be_made_again_stops_the_stream_and_says_so(made: Ca
 
 @pytest.mark.parametrize("latest", [{"part=0": 99, "part=1": 400}, {"part=1": 400}])
 def test_a_log_that_ends_before_what_was_read_stops_the_stream_and_says_so(
-    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch, latest: dict[str, int]
+    made: Callable[..., DrivenStream], monkeypatch: pytest.MonkeyPatch, latest: dict[str, int]
 ) -> None:
     stream = made(ends=False)
     stream.run()
@@ -158,8 +158,8 @@ def test_a_log_that_ends_before_what_was_read_stops_the_stream_and_says_so(
     assert "--restart beginning" in str(raised.value)
 
 
-def test_the_next_stretch_goes_on_with_the_recogniser_that_is_alive(
-    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch
+def test_the_next_range_continues_with_the_recogniser_that_is_alive(
+    made: Callable[..., DrivenStream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = made()
     end = stream.plan(50)
@@ -169,14 +169,14 @@ def test_the_next_stretch_goes_on_with_the_recogniser_that_is_alive(
     stream.commit(end, list(stream.parcels(end)))
 
 
-def test_old_states_are_collected_and_some_are_kept_to_go_back_to(made: Callable[..., Chained]) -> None:
+def test_old_states_are_collected_and_some_are_kept_to_go_back_to(made: Callable[..., DrivenStream]) -> None:
     stream = made()
     stream.run(10)
     for folder in (stream.folder / "snapshots" / "0").iterdir():
         assert len(list(folder.iterdir())) == snapshots.KEPT
 
 
-def test_counts_add_up_however_often_a_stretch_is_repeated(made: Callable[..., Chained]) -> None:
+def test_counts_add_up_however_often_a_range_is_repeated(made: Callable[..., DrivenStream]) -> None:
     stream = made()
     while (end := stream.plan(33)) != stream.offset:
         list(stream.parcels(end))
@@ -194,7 +194,7 @@ def test_counts_add_up_however_often_a_stretch_is_repeated(made: Callable[..., C
 # Other patterns.
 
 
-def test_unchanged_patterns_keep_their_state_and_new_ones_start_fresh(made: Callable[..., Chained]) -> None:
+def test_unchanged_patterns_keep_their_state_and_new_ones_start_fresh(made: Callable[..., DrivenStream]) -> None:
     table = events()
     stream = made(wayeb_py.compile(STREAM + FAST + "pattern Gone := (v > 10)\n"), ends=False)
     end = stream.plan(200)
@@ -213,7 +213,7 @@ def test_unchanged_patterns_keep_their_state_and_new_ones_start_fresh(made: Call
 
 
 def test_a_batch_that_was_planned_is_repeated_with_the_patterns_it_was_planned_with(
-    made: Callable[..., Chained],
+    made: Callable[..., DrivenStream],
 ) -> None:
     stream = made(wayeb_py.compile(STREAM + FAST))
     end = stream.plan(120)
@@ -228,7 +228,7 @@ def test_a_batch_that_was_planned_is_repeated_with_the_patterns_it_was_planned_w
 
 
 def test_a_batch_planned_by_an_incompatible_release_is_refused_with_a_choice(
-    made: Callable[..., Chained], monkeypatch: pytest.MonkeyPatch
+    made: Callable[..., DrivenStream], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stream = made(wayeb_py.compile(STREAM + FAST))
     path = stream.folder / "eras" / "000000.patterns"
@@ -269,7 +269,7 @@ def test_another_release_begins_an_era_and_opens_none_of_the_old(
     assert len(said) == 2
 
 
-def test_groups_of_patterns_find_what_all_of_them_find_and_count_events_once(made: Callable[..., Chained]) -> None:
+def test_groups_of_patterns_find_what_all_of_them_find_and_count_events_once(made: Callable[..., DrivenStream]) -> None:
     patterns = wayeb_py.compile(STREAM + FAST + SWING)
     stream = made(patterns)
     stream.exchange(patterns, [["Fast"], ["Swing"]])
@@ -290,7 +290,7 @@ def test_events_held_back_are_recognised_when_their_entity_has_been_silent_for_l
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1, 2, 2], "ts": [0, 1, 0, 1], "v": [60, 60, 60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
+    stream = DrivenStream(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
 
     def step() -> dict[str, Any]:
         end = stream.plan()
@@ -326,7 +326,7 @@ def test_how_long_a_silence_has_to_be_may_change_with_a_restart(
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [0, 1], "v": [60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=before_s, ends=False)
+    stream = DrivenStream(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=before_s, ends=False)
     stream.run()
     stream.options["idle_s"] = after_s
     stream.restart()
@@ -346,12 +346,12 @@ def test_how_long_a_silence_has_to_be_may_change_with_a_restart(
     assert [row[1] for row in rows(stream.found.tables)] == [1]
 
 
-def test_nobody_is_silent_whose_events_are_in_the_log_after_a_downtime(tmp_path: Path) -> None:
+def test_no_entity_is_silent_whose_events_are_in_the_log_after_a_downtime(tmp_path: Path) -> None:
     clock = [1_000_000.0]
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1, 2], "ts": [10, 11, 10], "v": [60, 60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
+    stream = DrivenStream(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
     stream.run()
     clock[0] += 10_000
     stream.restart()
@@ -372,7 +372,7 @@ def test_one_clock_from_the_future_takes_nothing_from_the_others(tmp_path: Path)
     times = [90_000, 90_000, 4_000_000_000, 4_000_000_001, 4_000_000_002, 90_010, 90_011]
     pq.write_table(pa.table({"id": names, "ts": times, "v": [60] * 7}), source / "a.parquet")
     patterns = wayeb_py.compile(STREAM + FAST, forget_after_s=3600)
-    stream = Chained(tmp_path / "checkpoint", source, patterns, wall_s=lambda: 100_000.0)
+    stream = DrivenStream(tmp_path / "checkpoint", source, patterns, wall_s=lambda: 100_000.0)
     stream.run(1)
     assert [row[1] for row in rows(stream.found.tables)] == [1, 2]
     assert stream.found.total("aged_entities") == 0
@@ -383,7 +383,7 @@ def test_an_event_that_comes_before_one_that_was_given_up_for_silence_is_late(tm
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [10, 11], "v": [60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
+    stream = DrivenStream(tmp_path / "checkpoint", source, late(), wall_s=lambda: clock[0], idle_s=60.0, ends=False)
     stream.run()
     clock[0] += 100
     stream.run()
@@ -398,7 +398,7 @@ def test_the_end_of_the_input_closes_what_is_open_and_the_stream_can_go_on_after
     source = tmp_path / "events"
     source.mkdir()
     pq.write_table(pa.table({"id": [1, 1], "ts": [0, 1], "v": [60, 60]}), source / "a.parquet")
-    stream = Chained(tmp_path / "checkpoint", source, late(), episodes=True)
+    stream = DrivenStream(tmp_path / "checkpoint", source, late(), episodes=True)
     stream.run()
     assert [(row["start_seq"], row["end_seq"]) for t in stream.found.tables for row in t.to_pylist()] == [(0, 1)]
     n_batches = stream.found.n_batches
@@ -420,7 +420,7 @@ def test_an_entity_that_comes_back_after_being_forgotten_begins_a_new_word(tmp_p
     table = pa.table({"id": [1, 1, 1], "ts": [0, 31 * day, 31 * day + 1], "v": [60, 60, 60]})
     pq.write_table(table, source / "a.parquet")
     patterns = wayeb_py.compile(STREAM + FAST, forget_after_s=30 * day)
-    stream = Chained(tmp_path / "checkpoint", source, patterns)
+    stream = DrivenStream(tmp_path / "checkpoint", source, patterns)
     stream.run(1, stream.restart)
     assert [(row[3], row[5]) for row in rows(stream.found.tables)] == [(1, 0)]
 
@@ -433,7 +433,7 @@ def test_an_entity_that_never_comes_back_leaves_the_state_with_its_episodes_clos
     table = pa.table({"id": np.arange(n) // 10, "ts": np.arange(n), "v": [60] * n})  # each for 10 s, then never again
     pq.write_table(table, source / "a.parquet")
     patterns = wayeb_py.compile(STREAM + FAST, forget_after_s=40)
-    stream = Chained(tmp_path / "checkpoint", source, patterns, episodes=True)
+    stream = DrivenStream(tmp_path / "checkpoint", source, patterns, episodes=True)
 
     def lose() -> None:
         for path in sorted((stream.folder / "snapshots").rglob("*.state"))[lost]:

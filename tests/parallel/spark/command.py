@@ -23,7 +23,7 @@ def wayeb(
 
 
 def fake_java(folder: Path, says: str, code: int = 0) -> Path:
-    """A JAVA_HOME whose java says so, and does no more."""
+    """A JAVA_HOME whose java gives this version, and does no more."""
     program = folder / "bin" / "java"
     program.parent.mkdir(parents=True)
     program.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")

@@ -44,7 +44,7 @@ def test_without_java_everything_local_works_and_auto_is_local(tmp_path: Path, n
     assert "local: one process is enough, and no Spark master is configured" in ended.stderr
 
 
-def test_a_master_without_java_does_not_stop_a_run_that_nobody_sent_to_spark(
+def test_a_master_without_java_does_not_stop_a_run_in_process(
     tmp_path: Path, no_java: dict[str, str]
 ) -> None:
     ended = wayeb("run", *FLEET, "--out", tmp_path / "d.parquet", environment={"SPARK_MASTER": "local[2]", **no_java})

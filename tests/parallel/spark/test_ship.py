@@ -1,4 +1,4 @@
-"""The package as a zip, and a cluster that has never heard of us runs it."""
+"""The package as a zip, and a cluster without the package runs it."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ def make_events(n_rows: int, seed: int = 7) -> pa.Table:
 
 
 def write_files(folder: Path, events: pa.Table, first: int, n_files: int) -> None:
-    """Appends to a folder; the names do not tell the order, the times of writing and our own journal do."""
+    """Appends to a folder; the names do not show the order, the times of writing and our own journal do."""
     folder.mkdir(exist_ok=True)
     size = -(-len(events) // n_files)
     for number in range(n_files):

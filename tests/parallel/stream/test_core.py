@@ -1,4 +1,4 @@
-"""A stream gives exactly the detections of a run over the same events, however it is cut, stopped, and gone on with."""
+"""A stream gives exactly the detections of a run over the same events, however it is cut, stopped, and resumed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import wayeb_py
 from tests.cases import Case
 from tests.engine.test_corpus import CASES, answer_of, job_of
 from tests.engines import Found, assert_equal, detections_of, episodes_of
-from tests.parallel.chain import Chained
+from tests.parallel.driven_stream import DrivenStream
 from wayeb_py.tally import NO_KEY, Tally
 
 
@@ -30,7 +30,7 @@ def write_cut(table: pa.Table, folder: Path, dice: random.Random) -> None:
                 writer.write(piece)
 
 
-def chained(case: Case, folder: Path, episodes: bool) -> Chained:
+def driven(case: Case, folder: Path, episodes: bool) -> DrivenStream:
     """The case read in tiny batches from files, with a restart after some of them."""
     dice = random.Random(case.name)
     job = job_of(case)
@@ -38,15 +38,15 @@ def chained(case: Case, folder: Path, episodes: bool) -> Chained:
     source.mkdir(parents=True)
     table, _ = job.fed()
     write_cut(table, source, dice)
-    stream = Chained(folder / "checkpoint", source, job.compile(), episodes=episodes)
+    stream = DrivenStream(folder / "checkpoint", source, job.compile(), episodes=episodes)
     stream.run(dice.randrange(1, 4), lambda: stream.restart() if dice.random() < 0.4 else None)
     return stream
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_every_case_of_the_corpus_is_found_in_a_chained_stream(name: str, tmp_path: Path) -> None:
+def test_every_case_of_the_corpus_is_found_in_a_driven_stream(name: str, tmp_path: Path) -> None:
     case = CASES[name]
-    single, joined = (chained(case, tmp_path / str(episodes), episodes) for episodes in (False, True))
+    single, joined = (driven(case, tmp_path / str(episodes), episodes) for episodes in (False, True))
     found = single.found
     n_bad = sum(sum(counts["bad"].values()) for counts in found.counts)
     counts = Tally(late=found.total("late"), duplicates=found.total("duplicates"), bad=Counter({NO_KEY: n_bad}))
@@ -62,7 +62,7 @@ def test_late_events_take_little_room_on_their_way_to_the_driver(tmp_path: Path)
         {"id": [i % 500 for i in range(n)], "ts": [n - i for i in range(n)], "v": [i % 97 for i in range(n)]}
     )
     write_cut(table, source, random.Random(1))
-    stream = Chained(
+    stream = DrivenStream(
         tmp_path / "checkpoint", source, wayeb_py.compile("stream s { key id time ts in s }\npattern P := (v > 200)\n")
     )
     end = stream.plan()

@@ -91,7 +91,7 @@ def test_a_topic_gives_the_detections_of_a_batch_run_through_restarts_and_poison
 
 
 class Unlucky(KafkaSink):
-    """A sink whose run dies after a batch was sent and before anybody knows."""
+    """A sink whose run dies after a batch was sent and before Spark knows."""
 
     def write(self, batch: Batch) -> None:
         super().write(batch)

@@ -1,4 +1,4 @@
-"""Spark drives a stream: batches, restarts, stops and failures end to end. What needs no Spark is tested elsewhere."""
+"""Spark drives a stream: batches, restarts, stops and failures end to end. Other files test what needs no Spark."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import threading
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 import wayeb_py
+from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.health.stream_summary import StreamSummary
@@ -27,39 +27,13 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Restart
 from wayeb_py.parallel.sinks.sinks import FunctionSink, ParquetSink, Sink
 from wayeb_py.parallel.stream.stream import stream
 
-PATTERNS = """stream cars {
-    key  id
-    time ts in s
-    lateness 5 s
-}
-pattern Fast  := (v > 50){2,}
-pattern Swing := (v > 50) ; (v < 40) ; (v > 50)  emit v, k
-"""
-
 
 def events(n: int = 3000) -> pa.Table:
-    """Events of 20 cars, some of them late, some without a time."""
-    dice = np.random.default_rng(5)
-    ts = np.arange(n) - dice.integers(0, 9, n)
-    table = pa.table(
-        {
-            "id": [f"car-{i}" for i in dice.integers(0, 20, n)],
-            "ts": pa.array(ts, mask=dice.random(n) < 0.01),
-            "v": dice.integers(0, 100, n).astype(np.float32),
-            "k": pa.array(dice.choice(["a", "b"], n)),
-        }
-    )
-    return table
+    return make_events(n)
 
 
 def write_parts(table: pa.Table, folder: Path, name: str) -> None:
-    """Adds a file to each of two partitions by entity, as a careful writer does."""
-    part = np.array([int(i.rpartition("-")[2]) % 2 for i in table["id"].to_pylist()])
-    for number in range(2):
-        target = folder / f"part={number}" / f"{name}.parquet"
-        target.parent.mkdir(parents=True, exist_ok=True)
-        pq.write_table(table.filter(pa.array(part == number)), target.with_suffix(".tmp"), row_group_size=300)
-        target.with_suffix(".tmp").rename(target)
+    add_file(table, folder, name, group_rows=300)
 
 
 def expected(patterns: wayeb_py.Patterns, table: pa.Table, episodes: bool = False) -> pa.Table:
@@ -199,7 +173,7 @@ def test_patterns_are_exchanged_and_a_checkpoint_begins_anew(spark: SparkSession
     assert rows(pq.read_table(tmp_path / "out")) == rows(expected(wayeb_py.compile(PATTERNS), table))
 
 
-def test_the_command_streams_until_it_is_told_to_stop_and_then_goes_on(tmp_path: Path) -> None:
+def test_the_command_streams_until_it_is_stopped_and_then_resumes(tmp_path: Path) -> None:
     table = events(600)
     (tmp_path / "cars.sre").write_text(PATTERNS)
     write_parts(table.slice(0, 300), tmp_path / "events", "a")

@@ -1,4 +1,4 @@
-"""A batch that finds far more than Java's heap holds: what is too much travels by file, and is there once."""
+"""A batch that finds far more than Java's heap holds: large results travel by file, and are there once."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from tests.parallel.overflow_reads import note_reads
 from tests.parallel.small_spark import SmallSpark
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
@@ -22,7 +23,7 @@ from wayeb_py.parallel.stream import task_result
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.wire import overflow
 from wayeb_py.parallel.wire.detection_id import with_ids
-from wayeb_py.parallel.wire.overflow import Overflow, OverflowLocation
+from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 
 PATTERNS = "stream s { key id time ts in s }\npattern Any := any\npattern More := (v > 10) emit v\n"
@@ -62,7 +63,7 @@ def ids(folder: Path) -> Counter[str]:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Much is what would be little."""
+    """Makes a small amount count as much."""
     monkeypatch.setattr(overflow, "PASSED_BYTES", 20_000)
     monkeypatch.setattr(task_result, "PARCEL_ROWS", 100)
     monkeypatch.setattr(task_result, "MOST_PARCEL_ROWS", 200)
@@ -71,14 +72,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_what_is_too_much_for_spark_goes_by_file_and_is_found_once(
     tmp_path: Path, small: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read: list[int] = []
-    whole = Overflow.read
-
-    def noted(self: Overflow, place: OverflowLocation) -> bytes:
-        read.append(place.n_bytes)
-        return whole(self, place)
-
-    monkeypatch.setattr(Overflow, "read", noted)
+    read = note_reads(monkeypatch)
     run(SmallSpark(), tmp_path, max_rows=1000)
     assert ids(tmp_path / "out") == expected()
     assert len(read) > 10

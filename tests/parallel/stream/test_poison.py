@@ -1,4 +1,5 @@
-"""All poison at once through streams on Spark: good events are recognised, bad ones counted, and a restart goes on."""
+"""All poison at once through streams on Spark: good events are recognised, bad ones counted, and a restart
+continues."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.stream import stream
 
 PATTERNS = wayeb_py.compile(TEXT)
-# How long a line may be is told to this process only.
+# Only this process knows how long a line may be.
 FILES = [poison for poison in POISON_FILES if "endless" not in poison.name]
 
 

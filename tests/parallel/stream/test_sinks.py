@@ -222,7 +222,7 @@ def test_a_topic_is_the_same_whatever_its_brokers_are_called_and_another_once_it
     now = begin("kafka://h:1,g:2/t", PATTERNS, False, ids)
     refuse_other(before, now, tmp_path)
     refuse_other(known, now, tmp_path)
-    refuse_other(known, begin("kafka://g:2/t", PATTERNS, False), tmp_path)  # whose brokers tell nothing
+    refuse_other(known, begin("kafka://g:2/t", PATTERNS, False), tmp_path)  # whose brokers give no ids
     with pytest.raises(DataError, match="the id of topic t was 1, and is 2"):
         refuse_other(known, begin("kafka://h:1/t", PATTERNS, False, ids | {"the id of topic t": "2"}), tmp_path)
     with pytest.raises(DataError, match="the cluster of topic t was C, and is D"):
@@ -293,7 +293,7 @@ def kept_in(folder: Path) -> None:
         checkpoint.write(Manifest("old", "folder", "id", "ts", "s", episodes=False))
 
 
-def test_a_checkpoint_of_somebody_else_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
+def test_a_checkpoint_of_another_stream_is_not_taken_for_an_empty_one(tmp_path: Path) -> None:
     (tmp_path / "spark").mkdir()
     with Checkpoint(tmp_path) as checkpoint, pytest.raises(DataError, match="not one of wayeb"):
         checkpoint.read()

@@ -88,7 +88,7 @@ def test_patterns_stay_in_their_group_and_new_ones_go_where_the_least_is_to_do(t
     assert gone_on.groups[1] == kept
 
 
-def test_stretches_are_cut_among_readers_without_a_gap() -> None:
+def test_ranges_are_cut_among_readers_without_a_gap() -> None:
     whole = [OffsetRange("a", 10, 110), OffsetRange("b", 0, 50), OffsetRange("c", 5, 5)]
     pieces = cut_ranges(whole, 6)
     assert len([piece for piece in pieces if piece.start < piece.end]) == 6

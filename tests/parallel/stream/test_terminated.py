@@ -1,4 +1,4 @@
-"""A stream that is terminated on its way, and goes on: the command in its own process, its metrics and counters."""
+"""A stream that is terminated on its way, and resumed: the command in its own process, its metrics and counters."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_terminated_stream_ends_in_order_and_its_counters_go_on(spark: SparkSe
         scraped = answer.read().decode()
     assert re.search(r'^wayeb_events_total\{source="0"\} [1-9]', scraped, re.M)
     assert re.search(r'^wayeb_backpressure_ratio\{source="0"\} [01]', scraped, re.M)
-    os.killpg(first.process.pid, signal.SIGTERM)  # as a supervisor does that knows nothing of Spark
+    os.killpg(first.process.pid, signal.SIGTERM)  # as a supervisor without knowledge of Spark does
     assert first.process.wait(DEADLINE_S) == 0, first.errors()
     metrics = [json.loads(line) for line in (tmp_path / "m.ndjson").read_text().splitlines()]
     stopped_at = metrics[-1]

@@ -1,4 +1,5 @@
-"""A source and a sink that a user writes in a file: what the stream does with them, and what it says of wrong ones."""
+"""A source and a sink that a user writes in a file: what the stream does with them, and its messages about wrong
+ones."""
 
 from __future__ import annotations
 
@@ -104,7 +105,7 @@ def test_a_file_that_is_not_there_and_a_sink_that_is_none(tmp_path: Path) -> Non
         open_own_sink(f"python:{tmp_path / 'mine.py'}")
 
 
-def test_the_command_reads_a_source_and_writes_a_sink_of_ones_own_and_goes_on(
+def test_the_command_reads_a_source_and_writes_a_sink_of_the_users_and_resumes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENTS_DB", str(tmp_path / "events.db"))

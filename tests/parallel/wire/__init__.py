@@ -1,1 +1,1 @@
-"""Tests of what travels between tasks and driver."""
+"""Tests of the forms in which data travel between tasks and driver."""

@@ -1,4 +1,4 @@
-"""What goes by a clock over all entities is refused where a job or a stream on Spark begins."""
+"""Patterns that need a clock over all entities are refused where a job or a stream on Spark begins."""
 
 from __future__ import annotations
 

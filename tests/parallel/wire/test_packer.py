@@ -62,7 +62,7 @@ def test_parcels_of_several_tasks_in_any_order_come_out_as_they_arrived() -> Non
 
 
 def test_a_text_of_few_words_here_and_many_there_is_put_in_order_by_place() -> None:
-    """What is a dictionary in one parcel is plain text in another, and the two overlap."""
+    """A dictionary in one parcel is plain text in another, and the two overlap."""
     packed: list[Parcel] = []
     for task, n_words in enumerate((3, 5000)):
         packer = Packer(route_to_groups(1), "id", task)

@@ -19,7 +19,7 @@ from wayeb_py.parallel.wire.shards import routes, shard_of
 
 
 def test_the_shard_of_a_key_is_for_ever() -> None:
-    """These numbers are in checkpoints: whoever changes them loses the state of every stream."""
+    """These numbers are in checkpoints: changing them loses the state of every stream."""
     assert shard_of(pa.array(["ship-1", "ship-2", "Ærø", ""]), 16).tolist() == TEXT_SHARDS
     for type_ in (pa.int64(), pa.int32(), pa.int16()):
         assert shard_of(pa.array([1, 2, -3, 244], type_), 16).tolist() == NUMBER_SHARDS
@@ -49,7 +49,7 @@ def test_spark_sends_every_shard_to_a_task_of_its_own(spark: SparkSession) -> No
 
 @pytest.mark.parametrize("seed", range(5))
 def test_parcels_come_out_in_the_order_of_their_places(seed: int) -> None:
-    """Rows that were shuffled before they are packed, by tasks that are not told what the others have."""
+    """Rows that were shuffled before packing, by tasks that do not know of each other."""
     dice = random.Random(seed)
     n_rows, n_tasks = 400, 3
     rows = [

@@ -1,4 +1,5 @@
-"""`wayeb bench`: hands over to the benchmarks of the repository, which are not part of the installed package."""
+"""`wayeb bench`: passes its arguments to the benchmarks of the repository, which are not part of the installed
+package."""
 
 from __future__ import annotations
 

@@ -31,7 +31,7 @@ def check_files(
 
     found: list[Diagnostic] = []
     limits: list[LimitError] = []
-    n_patterns = 0
+    n_patterns = n_rules = 0
     paths = find_whole_files(files)
     for path, its_places in zip(paths, compiling.places_by_file(paths), strict=True):
         try:
@@ -44,6 +44,7 @@ def check_files(
             facts = review_facts(patterns.meaning, patterns.knowledge.outside)
             found += [*patterns.warnings, *review_places(patterns), *facts]
             n_patterns += len(patterns.names)
+            n_rules += len(patterns.rule_names)
     n_errors = sum(diagnostic.severity == "error" for diagnostic in found)
     if as_json:
         print(json.dumps([as_json_object(diagnostic) for diagnostic in found], ensure_ascii=False, indent=2))
@@ -57,4 +58,6 @@ def check_files(
         raise SystemExit(LIMIT_FAULT)
     if not quiet and not as_json:
         warned = f", {counted(len(found), 'warning')}" if found else ""
-        print(f"{counted(n_patterns, 'pattern')} in {counted(len(paths), 'file')}: no errors{warned}")
+        counts = [counted(n_patterns, "pattern")] if n_patterns or not n_rules else []
+        counts += [counted(n_rules, "rule")] if n_rules else []
+        print(f"{' and '.join(counts)} in {counted(len(paths), 'file')}: no errors{warned}")

@@ -16,7 +16,7 @@ from wayeb_py.run import startup
 
 
 class Traffic(StrEnum):
-    """What is made up."""
+    """The kinds of traffic."""
 
     FLEET = "fleet"
     MARITIME = "maritime"

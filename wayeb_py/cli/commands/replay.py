@@ -119,7 +119,7 @@ def _open_target(to: str, partitions: int | None, file_format: FileFormat, every
 
 @contextmanager
 def _stopping(stop: threading.Event) -> Iterator[None]:
-    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would have without us."""
+    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would end by default."""
     before: dict[signal.Signals, Any] = {}
 
     def ask(number: int, frame: object) -> None:

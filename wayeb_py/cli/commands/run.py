@@ -21,6 +21,7 @@ from wayeb_py.cli.options import (
     ChosenPatterns,
     CleanBy,
     Episodes,
+    ForcedPlans,
     Longest,
     MaxBad,
     PatternFiles,
@@ -106,6 +107,7 @@ def run_patterns(
     ] = False,
     compiling: PatternOptionsWithPlaces,
     pattern: ChosenPatterns = None,
+    plan: ForcedPlans = None,
     skip_missing: Annotated[
         bool, typer.Option("--skip-missing", help="Leave out patterns whose columns the events lack, and name them.")
     ] = False,
@@ -122,6 +124,7 @@ def run_patterns(
         files, longest=longest, lateness_s=lateness_s, clean=None if clean is None else clean.value
     )
     patterns = select_patterns(patterns, pattern)
+    plans = read_forced(patterns, plan)
     paths = read_data(patterns, data or [])
     data = [path for own in paths.values() for path in own]
     if map_page is not None:
@@ -148,12 +151,15 @@ def run_patterns(
     shared["csv_safe"] = csv_safe
     with progress.shown(visible=not quiet and sys.stderr.isatty()) as shared["on_progress"]:
         if chosen == Engine.SPARK:
+            if plans:
+                misuse("--plan is for rules, which run in this process: leave out --engine spark")
             tell = None if quiet else partial(print, file=sys.stderr)
             summary = run_on_spark(patterns, data, out, on_spark, workers=workers, why=why, on_plan=tell, **shared)
         else:
             summary = runner.run(
-                patterns, paths, out, state_dir=state, final=final, workers=workers or usable_cores(), **shared
-            )
+                patterns, paths, out, state_dir=state, final=final, workers=workers or usable_cores(), plans=plans,
+                **shared,
+            )  # fmt: skip
             summary.engine = f"local: {why}"
     summary.left_out = left_out
     if map_page is not None:
@@ -169,8 +175,17 @@ def run_patterns(
         print(f"warning: {visible(str(warning))}", file=sys.stderr)
 
 
+def read_forced(patterns: Patterns, texts: list[str] | None) -> dict[str, str]:
+    """The plans of `--plan` by the names of rules."""
+    if not texts:
+        return {}
+    from wayeb_py.explained.planned import read_plans  # for start-up time: most runs have no rules
+
+    return read_plans(texts, [rule.name for rule in patterns.meaning.rules])
+
+
 def leave_out(patterns: Patterns, paths: dict[str, list[str]]) -> tuple[Patterns, dict[str, tuple[str, ...]]]:
-    """What `--skip-missing` leaves of the patterns, and the columns that the others lack."""
+    """The patterns that `--skip-missing` keeps, and the columns that the others lack."""
     from wayeb_py.run.skipped_patterns import columns_of, leave_out_missing
 
     if any("-" in own for own in paths.values()):

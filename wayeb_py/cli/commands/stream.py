@@ -53,7 +53,7 @@ class Restart(StrEnum):
 
 
 def all_json(command: Callable[P, None]) -> Callable[P, None]:
-    """Around a command: with `--log json` all that is said on standard error is JSON, also what others say there."""
+    """Around a command: with `--log json` every line on standard error is JSON, also those of other libraries."""
 
     @wraps(command)
     def run(*args: P.args, **kwargs: P.kwargs) -> None:
@@ -236,7 +236,7 @@ def run_stream(
             metrics_file,
         )
         with (
-            stopping(stop, say),  # Spark has put its own in our place
+            stopping(stop, say),  # Spark has replaced our handlers by its own
             dying_in_one_line(folder.folder / gauge.FOLDER, reporting.log or "text", session.stop),
             Report(health, reporting) as report,
         ):
@@ -262,7 +262,7 @@ def run_stream(
 
 @contextmanager
 def dying_in_one_line(folder: Path, form: Literal["text", "json"], stop_spark: Callable[[], None]) -> Iterator[None]:
-    """Makes what ends a stream its last line: the cause and the remedy; all else goes to a file in the folder."""
+    """Makes the end of a stream its last line: the cause and the remedy; all else goes to a file in the folder."""
     try:
         yield
     except BrokenPipeError:
@@ -271,7 +271,7 @@ def dying_in_one_line(folder: Path, form: Literal["text", "json"], stop_spark: C
         from wayeb_py.parallel.health.failure import say_last
 
         with suppress(Exception):  # Spark may be what has died
-            stop_spark()  # which has words of its own
+            stop_spark()  # which has its own message
         cause = say_last(error, folder, form)
         raise SystemExit(PASSING_FAULT if cause.passing else DATA_FAULT) from None
 
@@ -301,7 +301,7 @@ def render(summary: StreamSummary) -> str:
 
 
 def memory_settings(size: str | None) -> dict[str, str]:
-    """What Spark is told of the memory that it may use, where events are read and where batches are gathered."""
+    """Spark's settings for the memory that it may use, where events are read and where batches are gathered."""
     if size is None:
         return {}
     if re.fullmatch(r"[1-9]\d*[mgt]", size.lower()) is None:

@@ -1,4 +1,4 @@
-"""`wayeb test`: pattern files in, the examples out that they carry and that fail."""
+"""`wayeb test`: pattern files in, their failing examples out."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def explain_detection(
     startup.spare_pandas()
     from wayeb_py.why.entity_words import read_events, words_of
     from wayeb_py.why.explain import explain
-    from wayeb_py.why.explain_pair import explain_pair
+    from wayeb_py.why.pairs.explain import explain_pair
     from wayeb_py.why.table import output_width, render_why
 
     unit = patterns.meaning.stream.time_unit
@@ -60,7 +60,8 @@ def explain_detection(
         words = words_of(patterns, events.table, entity, events.reaches_s)
         why = explain(patterns, words, pattern, entity, at_s, place)
     else:
-        why = explain_pair(patterns, {patterns.meaning.stream.name or "": events.table}, pattern, (entity, other), at_s)
+        tables = {patterns.meaning.stream.name or "": events.table}
+        why = explain_pair(patterns, tables, pattern, (entity, other), at_s, events.reaches_s)
     if as_json:
         print(json.dumps(why.to_json(), ensure_ascii=False, indent=2))
     else:

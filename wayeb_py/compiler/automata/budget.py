@@ -2,14 +2,14 @@
 
 A step is about as much as one pass of an inner loop costs. Steps are counted where work can grow beyond what the text
 of a pattern suggests, so that the same text meets the same end everywhere. A clock would let a busy machine compile an
-unchanged file to other automata, under other fingerprints, and lose what was saved of them.
+unchanged file to other automata, under other fingerprints, and lose the state that was saved for them.
 """
 
 from __future__ import annotations
 
 
 class OverBudgetError(Exception):
-    """A construction passed its bound of states or steps; says how far it had come."""
+    """A construction passed its bound of states or steps; the error says how far it had come."""
 
     def __init__(self, n_states: int, n_steps: int) -> None:
         self.n_states, self.n_steps = n_states, n_steps
@@ -34,7 +34,7 @@ class Budget:
             raise OverBudgetError(self.n_states, self.n_steps)
 
     def reach(self, n_states: int) -> None:
-        """Says how many states there are by now."""
+        """Records how many states there are by now."""
         self.n_states = n_states
         if n_states > self.max_states:
             raise OverBudgetError(n_states, self.n_steps)

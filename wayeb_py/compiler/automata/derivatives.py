@@ -1,10 +1,10 @@
 """What remains of a regex after one event: symbolic derivatives, and from them the deterministic automaton.
 
 `derive` gives disjoint pairs (mask of minterms, what remains), so that an event class is never split further than the
-regex asks (Brzozowski's derivatives over sets of letters instead of letters). Complement and intersection cost
-nothing special, which a construction by way of a nondeterministic automaton would not give. `derive_partially` gives
-overlapping pairs whose remainders are not unions (Antimirov): the states of the nondeterministic automaton that
-patterns are simulated on whose deterministic one is too large.
+regex asks (Brzozowski's derivatives over sets of letters instead of letters). Complement and intersection come for
+free, which a construction by way of a nondeterministic automaton would not give. `derive_partially` gives overlapping
+pairs whose remainders are not unions (Antimirov). They are the states of a nondeterministic automaton, on which the
+engine simulates a pattern whose deterministic automaton is too large.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Derivatives:
         derive: Callable[[RegexNode], Pairs],
         needed: Callable[[RegexNode], tuple[RegexNode, ...]],
     ) -> None:
-        """Derives a node after those that its derivative is made of: a sequence may be longer than Python's stack."""
+        """Derives a node after the nodes whose derivatives it needs: a sequence may be longer than Python's stack."""
         waiting = [node]
         while waiting:
             item = waiting[-1]
@@ -170,7 +170,7 @@ class Derivatives:
 
 
 def _derived_first(node: RegexNode) -> tuple[RegexNode, ...]:
-    """The nodes whose derivatives that of a node is made of."""
+    """The nodes whose derivatives the derivative of a node is made of."""
     if node.shape == "sequence":
         head, tail = node.parts
         return (head, tail) if head.nullable else (head,)

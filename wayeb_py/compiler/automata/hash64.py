@@ -1,4 +1,4 @@
-"""Numbers that look random and are the same everywhere: for telling things apart by one number of 64 bits."""
+"""Numbers that look random and are the same everywhere: 64 bits that tell two things apart."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
 """The nondeterministic automata that patterns are simulated on, in a form that does not depend on how they are written.
 
-Where a pattern has a minimal automaton, that one is simulated, its hopeless transitions left out: it is the same for
-all ways to write the pattern, and so is what is saved of it. An automaton with fewer states could often be had from the
-text, but another one from another text, and a rewritten pattern would lose what it had under way.
+Where a pattern has a minimal automaton, the engine simulates that one, without its hopeless transitions: it is the same
+for all ways to write the pattern, and so is the state that is saved for it. The text would often give an automaton with
+fewer states, but another text would give another one, and a rewritten pattern would lose the matches it had under way.
 
-Where even the minimal automaton is over the budget there is no such form. Partial derivatives are then numbered by what
+Where even the minimal automaton exceeds the budget there is no such form. Partial derivatives are then numbered by what
 they look like from state 0, whatever the order in which the text mentions them: names, parentheses, the order of a
 union's parts and other ways to write a letter make no difference, though a really different expression of the same
 meaning does.
@@ -27,8 +27,8 @@ def shortest_matches(dfa: Dfa, budget: Budget) -> Dfa:
     """An automaton of the sequences of L = `any* ; L` that no later start has a match in; of another L, L itself.
 
     With them the start of the shortest match is the only one, and few runs are alive at a time. A sequence w of such an
-    L is shortest iff w without its first event is not in L: both are walked side by side. The pairs tell as well
-    whether L is `any* ; L`: it is iff w is in L wherever w without its first event is.
+    L is shortest iff w without its first event is not in L: both are walked side by side. The pairs also show whether L
+    is `any* ; L`: it is iff w is in L wherever w without its first event is.
     """
     hopeless = hopeless_states(dfa)
     if dfa.accepting[0] or hopeless[0] or hopeless[dfa.next_state[0]].any():

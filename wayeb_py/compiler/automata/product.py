@@ -1,9 +1,9 @@
 """Patterns become groups, each a product automaton that steps once for all its patterns.
 
 The product is built by adding one pattern at a time to the group so far, and only its reachable states. Patterns that
-look at the same things are put together, since then few combinations of their states are reachable; a group is closed
-when the next pattern would make it too large to stay in a core's cache. Stepping each automaton by itself is simpler
-and at a thousand patterns some ten times slower.
+look at the same things go together, since then few combinations of their states are reachable; a group is closed when
+the next pattern would make it too large to stay in a core's cache. Stepping each automaton by itself is simpler and at
+a thousand patterns some ten times slower.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Regular expressions over bit masks of minterms, each existing once.
 
-`Regexes` makes nodes through constructors that keep them similar to as few others as possible: union and intersection
-are associative, commutative and idempotent, `any*` absorbs, bounds of the same body join, and a union that holds
-`any* ; Y` drops whatever ends in `Y` or in `any* ; Y`. That rule carries the derivative construction: without it a
-skip over large bounds has tens of thousands of states instead of tens. Equal nodes are the same object, so a
-derivative is found by identity.
+`Regexes` makes nodes through constructors that keep the number of different nodes small: union and intersection are
+associative, commutative and idempotent, `any*` absorbs, bounds of the same body join, and a union that holds `any* ; Y`
+drops whatever ends in `Y` or in `any* ; Y`. That rule carries the derivative construction: without it a skip over large
+bounds has tens of thousands of states instead of tens. Equal nodes are the same object, so a derivative is found by
+identity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class RegexNode:
 
 
 class Regexes:
-    """Makes the nodes of one alphabet; what that costs is counted by the budget."""
+    """Makes the nodes of one alphabet; the budget counts what that costs."""
 
     def __init__(self, full: int, budget: Budget | None = None) -> None:
         self.full = full

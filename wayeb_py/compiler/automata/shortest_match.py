@@ -1,9 +1,9 @@
-"""A compiled pattern becomes the least that a match of it needs, in events and in time, so that a window which no match
-can fit into is pointed out before anything is run.
+"""A compiled pattern becomes the least that a match of it needs, in events and in time, so that the compiler can warn
+of a window that no match fits into.
 
 The events are those of the shortest word: a walk over the automaton. The time is the sum of what `elapsed()` must at
-least be at every event after a match's first, by Dijkstra's algorithm over the same automaton; of other predicates
-about time (`held`, `hour`) nothing is assumed. A warning is given only where it is certain.
+least be at every event after a match's first, by Dijkstra's algorithm over the same automaton; the search assumes
+nothing of other predicates about time (`held`, `hour`). A warning appears only where it is certain.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.units import UNITS
 
-# Larger tables are not searched for the least time: compiling would take longer for a warning that is rarely given.
+# Larger tables are not searched for the least time: compiling would take longer for a rare warning.
 MOST_TRANSITIONS = 20_000
 
 Least = tuple[Fraction, bool]
@@ -28,7 +28,7 @@ Least = tuple[Fraction, bool]
 
 
 def never_detected(compiled: CompiledPattern) -> tuple[str, str | None] | None:
-    """Why no event can complete a match, and a remedy; None where one can, or where it is not known."""
+    """Why no event can complete a match, and a remedy; None where one can, or where the search cannot tell."""
     window = compiled.window
     if not compiled.holds_empty_sequence and window is None:
         return None

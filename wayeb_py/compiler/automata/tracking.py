@@ -77,7 +77,7 @@ class _Row:
 
 
 VARIES = 0
-INCLUSION_STATES = 256  # of larger automata too much time would go into what each state accepts of another's
+INCLUSION_STATES = 256  # in larger automata, working out what each state accepts of another's would take too much time
 
 
 def track(dfa: Dfa, longest: bool, known_age: int, budget: Budget) -> Tracker:
@@ -111,7 +111,7 @@ def inclusion(dfa: Dfa, budget: Budget) -> Bool:
     n_holding = -1
     while (n_now := int(holds.sum())) != n_holding:
         n_holding = n_now
-        # What one symbol rules out, the next one looks at already: a chain of letters takes a few rounds.
+        # The next symbol sees what one symbol rules out: a chain of letters takes a few rounds.
         for symbol in range(dfa.n_symbols):
             budget.spend(1 + n_pairs // 256)
             target = dfa.next_state[:, symbol]
@@ -174,7 +174,7 @@ def _settle_ages(tuples: list[tuple[int, ...]], rows: list[_Row], known_age: int
         state = waiting.pop()
         before = ages[state]
         if unknown in before:
-            continue  # not reached yet: whoever reaches it puts it back
+            continue  # not reached yet: the state that reaches it puts it back
         for step in rows[state].steps:
             budget.spend(1 + len(step.origins))
             target = ages[step.target]
@@ -247,7 +247,7 @@ def _moves(ages: list[int], before: list[int], origins: tuple[int, ...], after: 
 
 
 def _minimize(tracker: Tracker) -> Tracker:
-    """States that detect, move and go on alike are one; numbered as a breadth-first walk meets them."""
+    """States that detect, move and continue alike become one, numbered as a breadth-first walk meets them."""
     acts = np.unique(np.column_stack([tracker.start, tracker.moves]), axis=0, return_inverse=True)[1].reshape(-1)
     block_of = coarsest_partition(tracker.next_state, acts)
     n_blocks = int(block_of.max()) + 1

@@ -1,1 +1,1 @@
-"""What a caller has becomes events in order: tables, types, entity numbers, lateness, the clock, cleaning."""
+"""A caller's data become events in order: tables, types, entity numbers, lateness, the clock, cleaning."""

@@ -13,13 +13,13 @@
 A position is marked missing as a whole, both columns of it. Speed, course and heading are known by their usual names
 (`speed`, `sog`, `cog`, …); a speed is in the unit that its attribute declares, else in knots for `ais` and km/h for
 `gps`. Only columns that some pattern looks at are cleaned and counted. Nothing is repaired: a value made up by a
-cleaner would be a lie of its own. What AIS has a number for to say "not available" is counted apart from what is out of
-range: the one is as it should be, and much of the other is a warning, since good values may be among it (NOAA's
-negative courses are).
+cleaner would be a lie of its own. The numbers that AIS uses for "not available" are counted apart from values out of
+range: the former are as they should be, and many of the latter are a warning, since good values may be among them
+(NOAA's negative courses are).
 
 A first position that is wrong makes the true ones after it look like jumps, until so much time has passed that the
-distance is possible: for 100 km half an hour. Looking ahead would tell which of two is wrong, and would make the
-answer depend on events that have not arrived yet.
+distance is possible: for 100 km half an hour. Looking ahead would show which of two is wrong, and would make the answer
+depend on events that have not arrived yet.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ KMH_IN_M_S = 1 / 3.6
 SLACK_M = 100.0  # of two receivers, or of one that has just been switched on
 
 SPEED, COURSE, HEADING = "speed out of range", "course out of range", "heading out of range"
-UNKNOWN = "not available"  # what the reasons for numbers that say so end in
+UNKNOWN = "not available"  # the end of the reason for a number that means "not available"
 POSITION, JUMP = "position out of range", "impossible jump"
 
 
@@ -90,7 +90,7 @@ class Rules:
     """What counts as impossible."""
 
     unit: str  # of a speed that declares none
-    speed_m_s: float  # what is greater is no speed
+    speed_m_s: float  # greater values are no speed
     course_end: float  # courses are below this
     heading_last: float  # headings are at most this
     jump_m_s: float
@@ -149,7 +149,7 @@ class Cleaner:
             self.arrays[name] = grown
 
     def clean(self, rows: Rows) -> Rows:
-        """The rows with what cannot be true missing."""
+        """The rows, with values that cannot be true missing."""
         batch = rows.batch
         for limit in self._limits:
             values = _floats(batch.column(limit.column))
@@ -190,7 +190,7 @@ class Cleaner:
         return self._mark(batch, position, jumps != 0, JUMP)
 
     def _count_unknown(self, reason: str, told: Bool) -> None:
-        """Moves those that say "not available" from the count of what is out of range to one of their own."""
+        """Moves the values that mean "not available" from the count of values out of range to a count of their own."""
         n_told = int(told.sum())
         if n_told:
             self.counts[unknown_reason(reason)] += n_told

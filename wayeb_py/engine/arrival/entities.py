@@ -1,8 +1,8 @@
 """Keys become dense entity numbers: 0, 1, 2, …
 
-Everything an entity has lies in arrays by its number, so this is done for every event and must be cheap: integer keys
-of a small range are looked up directly, others in a hash table that persists between batches; text keys are numbered
-once for each distinct value of a batch's dictionary. Numbering each batch by sorting was several times slower.
+Everything an entity has lies in arrays by its number, so every event needs this and it must be cheap: integer keys of a
+small range are looked up directly, others in a hash table that persists between batches; text keys are numbered once
+for each distinct value of a batch's dictionary. Numbering each batch by sorting was several times slower.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Entities:
         return self.keys(np.arange(first, len(self), dtype=np.int32))
 
     def learn(self, keys: pa.Array) -> None:
-        """Numbers keys on, in their order; for restoring."""
+        """Adds keys under the next numbers, in their order; for restoring."""
         self.number(keys.cast(self.key_type))
 
 

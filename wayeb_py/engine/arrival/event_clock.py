@@ -2,9 +2,9 @@
 
     events of each stream ──▶ its own clock ──▶ what the least of all clocks is past, in order ──▶ silences, pairs
 
-Silences and pairs of a file share it: an event is put in order once, and one that is late is told once. Times are
-compared in seconds, exactly, since streams may count theirs in different units. At the end of the input the clock is
-past everything that arrived, and what comes after all the same is late.
+Silences and pairs of a file share it: an event is put in order once, and reported late once. Times are compared in
+seconds, exactly, since streams may count theirs in different units. At the end of the input the clock is past
+everything that arrived, and events that still come are late.
 
 A stream that only patterns of single entities read holds no events here, and none of its events is late for the clock;
 its time counts: the clock waits for every stream of the file.
@@ -38,7 +38,7 @@ class Passed:
     """What the clock has passed since it was last asked."""
 
     rows: Mapping[str, Rows]  # by stream, in order; entities have the numbers that the stream's recogniser gives them
-    until_s: Fraction | None  # no event before this time can come any more; None where nothing is said of it
+    until_s: Fraction | None  # no event before this time can come any more; None where it is unknown
     reached_s: Mapping[str, Fraction]  # the greatest time that has arrived of each stream
 
     def until(self, ticks_per_s: int) -> int | None:
@@ -55,12 +55,12 @@ class EventClock:
         self, parts: Mapping[str, StreamPart], in_order: Mapping[str, bool], not_held: Collection[str] = ()
     ) -> None:
         self._parts, self._in_order, self._not_held = parts, in_order, not_held
-        self._clocks: dict[str, StreamClock] = {}  # of the streams that have told their types
+        self._clocks: dict[str, StreamClock] = {}  # of the streams whose types are known
         self._told_s: Fraction | None = None  # what the clock was moved on to
-        self._saved: dict[str, tuple[dict[str, Any], bytes | None]] = {}  # of streams that have not
+        self._saved: dict[str, tuple[dict[str, Any], bytes | None]] = {}  # of streams whose types are not known
 
     def bind(self, name: str, entities: Entities, schema: pa.Schema, ticks_per_s: int) -> None:
-        """Learns the types of a stream's events, and who numbers its entities; once more where these change."""
+        """Learns the types of a stream's events, and the numbering of its entities; again where these change."""
         part = self._parts[name]
         assert part.stream.key is not None
         if name in self._clocks:
@@ -78,7 +78,7 @@ class EventClock:
 
     @property
     def ticks_per_s(self) -> int:
-        """The finest unit in which a stream counts its times; known once a batch has told one."""
+        """The finest unit in which a stream counts its times; known once a batch has shown one."""
         if not self._clocks:
             raise ValueError("no batch has been fed yet")
         return max(clock.ticks_per_s for clock in self._clocks.values())
@@ -108,7 +108,7 @@ class EventClock:
         return self._clocks[name].take(arrived.rows)
 
     def advance(self, clock: int) -> None:
-        """Moves the clock on to what others say of it, in ticks."""
+        """Advances the clock to a time that the caller gives, in ticks."""
         self._move_on(Fraction(clock, self.ticks_per_s))
 
     def _move_on(self, clock_s: Fraction) -> None:
@@ -158,7 +158,7 @@ class EventClock:
         return pack_state({"streams": header}, blobs) if header else b""
 
     def restore(self, data: bytes) -> None:
-        """Goes on from saved clocks, stream by stream as soon as each tells its types."""
+        """Continues from saved clocks, stream by stream as soon as the types of each are known."""
         header, blobs = unpack_state(data)
         with telling_misfits():
             saved = header["streams"]
@@ -191,7 +191,7 @@ class EventClock:
 
 
 def _with_columns(batch: pa.RecordBatch, columns: tuple[str, ...], schema: pa.Schema) -> pa.RecordBatch:
-    """The batch with these columns; what a pattern has asked for only since it was saved is missing."""
+    """The batch with these columns; a column that a pattern has asked for only since the save is missing."""
     arrays = [
         batch.column(name) if name in batch.schema.names else pa.nulls(batch.num_rows, schema.field(name).type)
         for name in columns

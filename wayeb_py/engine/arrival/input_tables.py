@@ -1,7 +1,7 @@
-"""What a caller has becomes an Arrow table: pyarrow, pandas, Polars, columns in a dict, rows in a list.
+"""A caller's data become an Arrow table: pyarrow, pandas, Polars, columns in a dict, rows in a list.
 
-Of a pandas frame only the needed columns are converted, so that one of mixed values which no pattern looks at does no
-harm. What cannot be a table is refused with what to do instead; an error of Arrow's would name types that are not the
+Of a pandas frame only the needed columns are converted, so that a column of mixed values that no pattern looks at does
+no harm. Data that cannot be a table are refused with a remedy; an error of Arrow's would name types that are not the
 caller's.
 """
 
@@ -17,7 +17,7 @@ from wayeb_py.errors import EventsError
 
 
 def as_table(events: Any, needed: Collection[str] | None = None) -> pa.Table:
-    """The events as a table; of those that have to be converted, only the needed columns, where they are told."""
+    """The events as a table; where they must be converted, only the `needed` columns of them, if given."""
     if isinstance(events, pa.Table):
         return events
     if isinstance(events, pa.RecordBatch):
@@ -72,7 +72,7 @@ def _from_pandas(frame: Any, needed: Collection[str] | None) -> pa.Table:
             f'numbers, `df["{name}"] = df["{name}"].astype("string")` for text',
         ) from error
     if needed is not None and set(needed) - set(table.column_names):
-        for name in others:  # empty, for the message that tells which columns there are instead
+        for name in others:  # empty, so that the message can list the columns that there are
             table = table.append_column(str(name), pa.nulls(len(table)))
     return table
 

@@ -38,6 +38,10 @@ class Rows:
     def take(self, rows: npt.NDArray[np.intp]) -> Rows:
         return Rows(self.batch.take(pa.array(rows)), self.entity[rows], self.ts[rows])
 
+    def slice(self, begin: int, end: int) -> Rows:
+        """The rows from one to before another; nothing is copied."""
+        return Rows(self.batch.slice(begin, end - begin), self.entity[begin:end], self.ts[begin:end])
+
     def where(self, mask: npt.NDArray[np.bool_]) -> Rows:
         return self if mask.all() else self.take(np.flatnonzero(mask))
 
@@ -80,7 +84,7 @@ class Reorderer:
         return self._sorted(waiting.where(ready)), is_late
 
     def finish(self, entities: npt.NDArray[np.bool_] | None = None) -> Rows | None:
-        """What is still held, in order: of all entities, or of those that have fallen silent."""
+        """The held events, in order: of all entities, or of those that have fallen silent."""
         held = self.held
         if held is None or entities is None:
             self.held = None
@@ -102,7 +106,7 @@ class Reorderer:
 def ranks_of_ties(orders: pa.Array) -> npt.NDArray[Any]:
     """The values of an order column as numbers that compare as they do; one that is missing comes before all others.
 
-    The lowest number stands for what is missing, so the last two values at one end of a 64-bit type share a rank.
+    The lowest number stands for a missing value, so the last two values at one end of a 64-bit type share a rank.
     """
     if pa.types.is_dictionary(orders.type):
         orders = orders.cast(orders.type.value_type)

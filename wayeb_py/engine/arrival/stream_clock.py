@@ -1,16 +1,15 @@
-"""The clock of one stream: events that it has not passed are held, those that are too late for it told apart.
+"""The clock of one stream: it holds the events that it has not passed, and marks those that come too late for it.
 
     as they arrive ──▶ late for the clock: told ──▶ held until the clock is past them ──▶ by time, key, arrival
 
 The clock is the greatest time that has arrived, less the lateness. An event is late for the clock iff it is older than
-the clock when it arrives; it counts for the patterns of its own entity all the same. What is held goes on once the
-file's clock (`event_clock`) is past it: an event at the clock's own time may still be followed by one with a smaller
-key.
+the clock when it arrives; it counts for the patterns of its own entity all the same. Held events leave once the file's
+clock (`event_clock`) is past them: an event at the clock's own time may still be followed by one with a smaller key.
 
 Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
-not, and the caller sorts. Then nothing is late, but for what is older than the state that a run goes on from.
+not, and the caller sorts. Then nothing is late, except events older than the state that a run continues from.
 
-*Not taken*: a clock for each entity, by which no two of them could be compared.
+*Not taken*: a clock for each entity, which could not compare two of them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,6 @@ from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Rows, join_rows, ranks_of_ties
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.kernels.ticks import NEVER
-from wayeb_py.pairs.geometry_kernels import order_ties
 
 
 @dataclass(slots=True)
@@ -43,18 +41,18 @@ class StreamClock:
     columns: tuple[str, ...]  # of the events that are held; none where only their times count
     greatest: int = int(NEVER)  # of the times that have arrived
     held: Rows | None = None
-    floor: int = int(NEVER)  # the clock that an earlier run has left, or was told: what is older is late
+    floor: int = int(NEVER)  # the clock that an earlier run left, or a caller gave: older events are late
     holds: bool = True  # if not, events are looked at for their order alone
 
     @property
     def now(self) -> int:
-        """The clock in ticks: no event that counts is older from here on; NEVER while there has been none."""
+        """The clock in ticks: no event that counts is older from here on; NEVER before the first event."""
         late_by = 0 if self.in_order else self.lateness
         return self.floor if self.greatest < int(NEVER) + late_by else max(self.floor, self.greatest - late_by)
 
     @property
     def now_s(self) -> Fraction | None:
-        """The same in seconds; None while there has been none."""
+        """The same in seconds; None before the first event."""
         return None if self.now == int(NEVER) else Fraction(self.now, self.ticks_per_s)
 
     @property
@@ -62,7 +60,7 @@ class StreamClock:
         return None if self.greatest == int(NEVER) else Fraction(self.greatest, self.ticks_per_s)
 
     def take(self, rows: Rows) -> Bool:
-        """Holds events, all but the late ones, which are told."""
+        """Holds events, and returns which of them are late and not held."""
         never, late_by = int(NEVER), 0 if self.in_order else self.lateness
         if not self.columns:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
@@ -86,7 +84,7 @@ class StreamClock:
         return late
 
     def advance(self, clock_s: Fraction) -> None:
-        """Moves the clock on to what others say of it."""
+        """Advances the clock to a time that the caller gives."""
         self.floor = max(self.floor, floor(clock_s * self.ticks_per_s))
 
     def release(self, clock_s: Fraction | None) -> Rows | None:
@@ -98,15 +96,23 @@ class StreamClock:
             self.held, ready = None, held
         else:
             before = held.ts < ceil(clock_s * self.ticks_per_s)
-            ready = held.where(before)
-            self.held = held.where(~before) if not before.all() else None
+            ready, rest = _parted(held, before)
+            self.held = rest if len(rest) else None
         return _in_order(ready, self.entities, self.order_column) if len(ready) else None
 
     def rebind(self, entities: Entities, key: str) -> None:
-        """Numbers what is held anew, as the entities are numbered from here on."""
+        """Renumbers the held events, as the entities are numbered from here on."""
         self.entities = entities
         if self.held is not None:
             self.held = Rows(self.held.batch, entities.number(self.held.batch.column(key)), self.held.ts)
+
+
+def _parted(rows: Rows, chosen: Bool) -> tuple[Rows, Rows]:
+    """The chosen rows and the others; nothing is copied where the chosen ones come first."""
+    n = int(np.count_nonzero(chosen))
+    if chosen[:n].all():
+        return rows.slice(0, n), rows.slice(n, len(rows))
+    return rows.where(chosen), rows.where(~chosen)
 
 
 def _in_order(rows: Rows, entities: Entities, order_column: str | None) -> Rows:
@@ -116,12 +122,22 @@ def _in_order(rows: Rows, entities: Entities, order_column: str | None) -> Rows:
     rank = _ranks(rows.entity, entities)
     if order_column is not None:
         order = np.lexsort((ranks_of_ties(rows.batch.column(order_column)), rank, rows.ts))
-    elif (rows.ts[1:] >= rows.ts[:-1]).all():
-        order = np.empty(len(rows), dtype=np.int64)
-        order_ties(np.ascontiguousarray(rows.ts), rank, order)
     else:
-        order = np.lexsort((rank, rows.ts))
+        order = _order(rows.ts, rank)
     return rows if (order[1:] > order[:-1]).all() else rows.take(order)
+
+
+def _order(ts: I64, rank: I64) -> I64:
+    """The order by (time, rank, arrival): where all three fit into one number, numbers are sorted, which is fastest."""
+    first_ts, first_rank = int(ts.min()), int(rank.min())
+    rank_bits = (int(rank.max()) - first_rank).bit_length()
+    row_bits = (len(ts) - 1).bit_length()
+    if (int(ts.max()) - first_ts).bit_length() + rank_bits + row_bits > 63:
+        return np.lexsort((rank, ts))
+    joined = ((ts - first_ts) << (rank_bits + row_bits)) | ((rank - first_rank) << row_bits)
+    joined |= np.arange(len(ts), dtype=np.int64)
+    joined.sort()
+    return joined & ((1 << row_bits) - 1)
 
 
 def _ranks(entity: I32, entities: Entities) -> I64:

@@ -1,6 +1,6 @@
-"""Checks that events which come sorted keep the order that the stream names for those of one entity and time.
+"""Checks that sorted events of one entity and time follow the order column that the stream names.
 
-Only events that are promised to be sorted are looked at; those that come in the order of arrival are put in order.
+Only events that are promised to be sorted are checked; events in the order of arrival are put in order.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from wayeb_py.kernels.derived_values import shift_by_entity
 
 
 class Disorder(WayebError):  # noqa: N818
-    """Events that were promised to be in the order of time are not; the recogniser is of no use after it."""
+    """Events that were promised to be in the order of time are not; the recogniser cannot be used afterwards."""
 
     def __init__(self, entity: object, row: int) -> None:
         self.entity, self.row = entity, row
@@ -53,7 +53,7 @@ class TieOrder:
             raise Disorder(self._entities.keys(entity[row : row + 1])[0].as_py(), begin + row)
 
     def check_repeated(self, rows: Rows, repeated: npt.NDArray[np.uint8]) -> None:
-        """Raises Disorder where an event that is to be dropped comes by the order column before the one that stays."""
+        """Raises Disorder where the order column puts an event that is to be dropped before the one that stays."""
         orders = self.orders_of(rows)
         last = self._orders_so_far(orders)
         if repeated.any():
@@ -74,7 +74,7 @@ class TieOrder:
         return np.ascontiguousarray(ranks_of_ties(rows.batch.column(self._column)))
 
     def _orders_so_far(self, orders: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """[entity]: of the last event; the lowest where an earlier run has recognised that, which is not revised."""
+        """[entity]: of the last event; the lowest where an earlier run has recognised that event, which is final."""
         lowest = -np.inf if orders.dtype.kind == "f" else np.iinfo(np.int64).min
         n = len(self._entities)
         if self._last_order is None or len(self._last_order) < n:

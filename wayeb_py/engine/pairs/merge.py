@@ -1,6 +1,6 @@
 """The events of several sources become one order, and each pairing takes its own part of it.
 
-Sources are in order by themselves; of events at one time those of the stream that is declared first come first.
+Sources are in order by themselves; of events at one time those of the stream declared first come first.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Merged:
     order: I64 | None  # of all events, source after source; None where there is one source
     source: I64  # [place in order]
     local: I64
-    columns: tuple[npt.NDArray[Any], ...]  # entity, ts, lon, lat, speed, course, in order
+    columns: tuple[npt.NDArray[Any], ...]  # entity, ts, lon, lat, points, speed, course, in order
 
     def of(self, sides: tuple[int, int]) -> PairingEvents:
         """The part of a pairing of these two sources."""
@@ -54,12 +54,12 @@ class Merged:
         return PairingEvents(self._ordered(tuple(column[at] for column in self.columns), side), self.local[at], at)
 
     def _ordered(self, columns: tuple[npt.NDArray[Any], ...], side: npt.NDArray[np.uint8]) -> Ordered:
-        entity, ts, lon, lat, speed_m_s, course = columns
-        return Ordered(entity, ts, lon, lat, speed_m_s, course, self.rank, side)
+        entity, ts, lon, lat, points, speed_m_s, course = columns
+        return Ordered(entity, ts, lon, lat, points, speed_m_s, course, self.rank, side)
 
 
 def merge(events: Sequence[SourceEvents], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]) -> Merged:
-    """One order of all events; `entities` are those of each source, counted over all."""
+    """One order of all events; `entities` are those of each source, numbered over all."""
     columns = tuple(
         np.concatenate(parts) if len(parts) > 1 else parts[0]
         for parts in (
@@ -67,6 +67,7 @@ def merge(events: Sequence[SourceEvents], entities: list[I32], rank: I64, source
             [one.rows.ts for one in events],
             [one.lon for one in events],
             [one.lat for one in events],
+            [one.points for one in events],
             [one.speed_m_s for one in events],
             [one.course for one in events],
         )

@@ -1,11 +1,11 @@
-"""What is known of each entity's newest event: values of single events become columns of a pair's events.
+"""The memory of each entity's newest event: values of single events become columns of a pair's events.
 
-An event of a pair holds the rows of both its entities. One of them is of the batch at hand; the other may be too, or
-may have come long before, when its values were kept by entity. So a value of a, say its speed, is computed once for
+An event of a pair holds the rows of both its entities. One of the rows is in the batch at hand; the other may be too,
+or may have come long before, when its values were kept by entity. So a value of a, say its speed, is computed once for
 each event and then picked by row, however many pairs ask for it.
 
 *Not taken*: a table of newest rows that is rebuilt with every batch, which costs all entities even where the batch
-holds one event; only what detections emit is kept that way, and rarely moved.
+holds one event; only the emitted columns are kept that way, and rarely moved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ MOST_PIECES = 64
 
 
 def pick(values: npt.NDArray[Any], kept: npt.NDArray[Any], at: I64) -> npt.NDArray[Any]:
-    """The value of each row, or what was kept of an entity where `at` is -1 - entity."""
+    """The value of each row, or the kept value of an entity where `at` is -1 - entity."""
     out = np.empty(len(at), dtype=kept.dtype)
     geometry.gather(np.ascontiguousarray(values), kept, at, out)
     return out
@@ -63,7 +63,7 @@ class NewestValue:
             kept = self.kept.get(name)
             if kept is None:
                 kept = np.zeros(0, dtype=values.dtype)
-            elif kept.dtype != values.dtype:  # whole numbers so far, and now fractions
+            elif kept.dtype != values.dtype:  # whole numbers so far, and fractions from here on
                 kept = kept.astype(values.dtype)
             if len(kept) < n_entities:
                 kept = grown(kept, n_entities + n_entities // 2 + 64)
@@ -84,12 +84,12 @@ class NewestValue:
         return Column("number", value, own=self._own)
 
     def settle(self, entity: I32) -> None:
-        """Keeps the values of the batch's events, of which the last of each entity stays."""
+        """Keeps the values of the batch's events; the last of each entity wins."""
         for name, values in self._values.items():
-            self.kept[name][entity] = values
+            geometry.keep(np.ascontiguousarray(values), entity, self.kept[name])
 
     def save(self, entities: I32) -> tuple[dict[str, npt.NDArray[Any]], list[str | None]]:
-        """What is kept of some entities, and the words."""
+        """The kept values of some entities, and the words."""
         n = int(entities.max()) + 1 if len(entities) else 0
         kept = {name: (grown(array, n) if len(array) < n else array)[entities] for name, array in self.kept.items()}
         return kept, list(self.memory.words)
@@ -102,28 +102,28 @@ class NewestValue:
 
 
 class NewestSteering:
-    """Where each entity is and how it moves, as vectors: what approach is computed of."""
+    """Where each entity is and how it moves, as vectors: the input of every approach."""
 
     def __init__(self) -> None:
         self.here: F64 = np.zeros((0, 6))
         self.kept: F64 = np.zeros((0, 6))  # [entity]
 
-    def begin(self, lon: F64, lat: F64, speed_m_s: F64, course: F64, n_entities: int) -> None:
+    def begin(self, lon: F64, points: F64, speed_m_s: F64, course: F64, n_entities: int) -> None:
         """Takes the positions and motions of a batch's events."""
         self.here = np.empty((len(lon), 6))
-        geometry.steer(lon, lat, speed_m_s, course, self.here)
+        geometry.steer(lon, points, speed_m_s, course, self.here)
         if len(self.kept) < n_entities:
             kept = np.full((n_entities + n_entities // 2 + 64, 6), np.nan)
             kept[: len(self.kept)] = self.kept
             self.kept = kept
 
     def settle(self, entity: I32) -> None:
-        """Keeps those of the batch's events, of which the last of each entity stays."""
-        self.kept[entity] = self.here
+        """Keeps those of the batch's events; the last of each entity wins."""
+        geometry.keep_steering(self.here, entity, self.kept)
 
 
 class NewestRows:
-    """Some columns of the newest event of each entity, as Arrow has them: for what detections emit."""
+    """Some columns of the newest event of each entity, as Arrow has them: for emitted values."""
 
     def __init__(self, columns: list[str]) -> None:
         self.columns = columns
@@ -150,7 +150,7 @@ class NewestRows:
         return taken.combine_chunks()
 
     def settle(self, entity: I32) -> None:
-        """Keeps the newest events; the others go now and then."""
+        """Keeps the newest events; the others are dropped now and then."""
         self._row_of[entity] = self._begin + np.arange(len(entity))
         if len(self._pieces) > MOST_PIECES or self._n_rows > 4 * self._n_moved + (1 << 17):
             known = np.flatnonzero(self._row_of >= 0)

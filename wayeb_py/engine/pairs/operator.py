@@ -2,8 +2,8 @@
 
     events of each stream → sources (cleaning, positions) → one order for all → words of pairs → rows of detections
 
-All `for each pair` of a file share sources: an event is put in order, and what patterns ask of it is computed, once.
-Those with the same reach, freshness and streams share the search for neighbours and the words as well.
+All `for each pair` of a file share sources: an event is put in order once, and what patterns ask of it is computed
+once. Those with the same reach, freshness and streams share the search for neighbours and the words as well.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class PairOperator:
         self.bound: PairBinding | None = None
         self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
         self._schemas: dict[int, pa.Schema] = {}
-        self._read: dict[int, Entities] = {}  # who numbers the entities of the events that come
+        self._read: dict[int, Entities] = {}  # the numbering of the entities of the events that come
         parts = {place: patterns.by_stream[stream.name or ""] for place, stream in enumerate(self._streams)}
         self.past = {
             place: OwnPast(part.own_past.patterns, part.own_past.questions, part.stream.name or "")
@@ -95,7 +95,7 @@ class PairOperator:
 
     @property
     def fingerprint(self) -> str:
-        """Of all patterns over pairs: one that changes takes the state of all with it."""
+        """Of all patterns over pairs: a changed one invalidates the state of all."""
         digest = hashlib.sha256()
         digest.update("\n".join(stream_fingerprint(stream) for stream in self._streams).encode())
         for each, numbers in self._by_search.items():
@@ -111,7 +111,7 @@ class PairOperator:
         return schema.columns
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of a stream's events, and who numbers its entities."""
+        """Learns the types of a stream's events, and the numbering of its entities."""
         place = next((i for i, one in enumerate(self._streams) if (one.name or "") == stream), None)
         if place is None:
             return
@@ -127,7 +127,7 @@ class PairOperator:
                 self.bound.sources[number].read(numbering)
 
     def feed(self, passed: Passed) -> Detections:
-        """The detections of what the clock has passed."""
+        """The detections in the events that the clock has passed."""
         bound = self.bound
         if bound is None:  # of one of its streams no event has come: there is no pair
             return self.nothing()
@@ -158,7 +158,7 @@ class PairOperator:
         return Detections(pa.concat_tables([result.to_arrow(), *tables]), result.episodes()) if tables else result
 
     def _told(self, episodes: list[PairEpisode]) -> list[PairEpisode]:
-        """Those of patterns that are known at their last event: what a silence follows has no episodes."""
+        """Those of patterns that are decided at their last event: a pattern that ends in a silence has no episodes."""
         patterns = self.patterns.meaning.patterns
         return [one for one in episodes if patterns[one.episode.pattern].silence_s is None]
 
@@ -174,7 +174,7 @@ class PairOperator:
         return save(self)
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; DataError where it does not fit."""
+        """Continues from a saved state; DataError where it does not fit."""
         restore(self, data)
 
     # Binding.
@@ -194,7 +194,7 @@ class PairOperator:
         return PairBinding(sources, words, schema, PairSilences(patterns, schema, ticks_per_s))
 
     def _source(self, place: int, schema: pa.Schema, ticks_per_s: int) -> PairSource:
-        """A stream with all that patterns ask of its events."""
+        """A stream with all questions of patterns about its events."""
         patterns, stream = self.patterns, self._streams[place]
         own: list[m.Pattern] = []
         asked: dict[Any, None] = {}
@@ -279,7 +279,7 @@ class PairOperator:
         return bound.silences.hear(entity, np.concatenate([one.sent_ts for one in events]), self.n_entities)
 
     def number_source(self, place: int) -> None:
-        """Numbers the entities of a source that are new, after those of all sources."""
+        """Numbers the new entities of a source, after those of all sources."""
         assert self.bound is not None
         known = len(self.number_of[place])
         n_new = len(self.bound.sources[place].entities) - known

@@ -6,8 +6,8 @@ P is recognised before the pairs that read it, on the events that count for the 
 Whether an entity's way crossed an area is a pattern of one letter, so that both have the same words, the same
 forgetting and the same state.
 
-*Not taken*: the detections of P that are reported. They are of all events that are not late for their own entity, and
-known only when the entity itself has gone on, which may be long after the clock has passed.
+*Not taken*: the detections of P that are reported. They come from all events that are not late for their own entity,
+and are known only when the entity itself has moved on, which may be long after the clock has passed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class OwnPast(ClockedRecogniser):
         self.columns = {question: f"\x1fanswer {number}" for number, question in enumerate(questions)}
 
     def bind(self, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of its stream's events, and who numbers its entities."""
+        """Learns the types of its stream's events, and the numbering of its entities."""
         self.read(entities)
         self._bind(schema)
 

@@ -1,4 +1,4 @@
-"""What is found of pairs becomes rows: `entity` is a, `other` is b, and the columns that a pattern emits of either."""
+"""Detections of pairs become rows: `entity` is a, `other` is b, and the columns that a pattern emits of either."""
 
 from __future__ import annotations
 
@@ -82,8 +82,7 @@ class PairSchema:
             for source in sources
         ]  # fmt: skip
         columns = {name: common_type(emitted.get(name, ())) for name in patterns.emitted}
-        silent = any(p.pair is not None and p.silence_s is not None for p in patterns.meaning.patterns)
-        self.columns = replace(join_schemas((), own), emitted=columns, has_pairs=True, has_silences=silent)
+        self.columns = replace(join_schemas((), own), emitted=columns, has_pairs=True, has_decided=True)
 
     def detections(self, found: list[FoundRows], rank: I64) -> pa.Table:
         """Rows in the order of the events, then of the file, then of the keys."""
@@ -101,19 +100,19 @@ class PairSchema:
         return table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
 
     def table(self, rows: FoundRows) -> pa.Table:
-        """Rows of detections, in the order in which they are given; when they were decided is not told here."""
+        """Rows of detections, in the order in which they are given, decided at their last events."""
         found, pick = rows.found, rows.pick
-        n = len(found.row)
+        n, ts = len(found.row), self.times(found.ts)
         arrays = [
             self._pattern(found.pattern),
             pa.nulls(n, pa.string()),
             self._key(pick.sides["a"], found.a),
             self._key(pick.sides["b"], found.b),
-            self.times(found.ts),
+            ts,
             pa.array(found.seq),
             self.times(found.start_ts),
             pa.array(found.start_seq),
-            *([pa.nulls(n, self.columns.time_type)] if self.columns.has_silences else []),
+            ts,
         ]
         for name, type_ in self.columns.emitted.items():
             arrays.append(self._emit(name, type_, rows))

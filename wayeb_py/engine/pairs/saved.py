@@ -1,8 +1,8 @@
 """The state of the operator of pairs becomes bytes and comes back.
 
-What is kept is of the entities that are fresh or near another, numbered anew without gaps, and of the words that go on;
-only where a stream is cleaned does every entity stay, since cleaning remembers where each was last. The operator's
-fingerprint tells that the patterns are the same, so tables and registers are kept as they lie.
+The state holds the entities that are fresh or near another, renumbered without gaps, and the words that continue; only
+where a stream is cleaned does every entity stay, since cleaning remembers where each was last. The operator's
+fingerprint shows that the patterns are the same, so tables and registers are kept as they lie.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Blobs = dict[str, bytes]
 
 @dataclass(slots=True)
 class PairBinding:
-    """What the types of the events have told."""
+    """The facts that follow from the types of the events."""
 
     sources: list[PairSource]  # of the streams that pairs read, in the order of the file
     words: list[PairWords]
@@ -43,7 +43,7 @@ class PairBinding:
 
 
 class PairState(Protocol):
-    """What of an operator is state: what is bound, and how entities of all sources are numbered together."""
+    """The part of an operator that is state: its binding, and how entities of all sources are numbered together."""
 
     bound: PairBinding | None
     past: dict[int, OwnPast]
@@ -55,11 +55,11 @@ class PairState(Protocol):
         """Binds the patterns to the types of events."""
 
     def number_source(self, place: int) -> None:
-        """Numbers the entities of a source that are new."""
+        """Numbers the new entities of a source."""
 
 
 def save(operator: PairState) -> bytes:
-    """Everything that a later operator needs to go on from here."""
+    """Everything that a later operator needs to continue from here."""
     bound = operator.bound
     assert bound is not None
     parts = [words.meetings.save() for words in bound.words]
@@ -89,7 +89,7 @@ def save(operator: PairState) -> bytes:
 
 
 def restore(operator: PairState, data: bytes) -> None:
-    """Goes on from a saved state."""
+    """Continues from a saved state."""
     header, blobs = unpack_state(data)
     with telling_misfits():
         arrays = arrays_of(blobs)

@@ -3,8 +3,8 @@
     matches of R at a pair's events ──▶ wait for t + D ──▶ detected, or dropped where one who should be silent sends
 
 A match is at an event of the pair at time t; of several events of the two at one time only the last can be followed by
-a silence. Whatever an entity sends breaks its silence, with a position or without. At the end of the input those are
-detected that end before the greatest time of the streams whose silence counts.
+a silence. Whatever an entity sends breaks its silence, with a position or without. At the end of the input it detects
+those that end before the greatest time of the streams whose silence counts.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema
 from wayeb_py.engine.pairs.words import FoundPairs, Ordered
-from wayeb_py.engine.waiting import Waiting
+from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
 
 
@@ -65,7 +65,8 @@ class PairSilences:
         return at_once, later
 
     def hear(self, entity: I32, ts: I64, n_entities: int) -> Sent:
-        """Takes what was sent, in the order of each entity's time; matches before that know who is not silent."""
+        """Takes all sent events, in the order of each entity's time; earlier matches learn which entities are not
+        silent."""
         sent = Sent(entity, ts)
         firsts = sent.firsts()
         for silent in self._silent.values():
@@ -73,7 +74,7 @@ class PairSilences:
         return sent
 
     def wait(self, found: Sequence[FoundRows], events: Ordered, sent: Sent, rank: I64) -> None:
-        """Matches at a pairing's events wait, those that nothing of what was sent has followed too soon."""
+        """Matches at a pairing's events wait, unless a sent event has followed them too soon."""
         of_pair = Sent(events.entity, events.ts)
         for rows in found:
             for number in np.unique(rows.found.pattern).tolist():
@@ -127,12 +128,12 @@ class PairSilences:
         return np.unique(np.concatenate([np.zeros(0, np.int32), *(s.waiting.entities for s in self._silent.values())]))
 
     def save(self, number: I32) -> dict[str, bytes]:
-        """What waits, by pattern; `number[entity]` is what entities are called in the state."""
+        """The waiting matches, by pattern; `number[entity]` is the number of an entity in the state."""
         empty = self._schema.columns.detections.empty_table()
         return {f"waiting{one.number}": one.waiting.save(empty, number) for one in self._silent.values()}
 
     def restore(self, saved: Mapping[str, bytes], n_entities: int) -> None:
-        """Takes up what was saved."""
+        """Takes up a saved state."""
         for one in self._silent.values():
             one.waiting.restore(saved[f"waiting{one.number}"], self._schema.columns.detections, n_entities)
 
@@ -143,7 +144,7 @@ def _chosen(rows: FoundRows, at: I64) -> FoundRows:
 
 
 class Sent:
-    """Events by entity and time, to be looked up: when an entity sent next, and what it sent last."""
+    """Events by entity and time, for lookups: when an entity sent next, and what it sent last."""
 
     def __init__(self, entity: I32, ts: I64) -> None:
         self._ts = ts

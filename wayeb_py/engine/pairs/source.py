@@ -31,6 +31,7 @@ from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.order import mark_repeated
 from wayeb_py.kernels.ticks import FOREVER, NEVER
+from wayeb_py.pairs.meetings import points_of
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
 NO_TIMES: I64 = np.zeros(0, dtype=np.int64)
@@ -43,6 +44,7 @@ class SourceEvents:
     rows: Rows
     lon: F64
     lat: F64
+    points: F64  # of the unit sphere, one a row
     speed_m_s: F64  # NaN where it is not known, or not declared
     course: F64
     sent_entity: I32  # of all events, those without a position among them
@@ -80,8 +82,9 @@ class PairSource:
         answers = [pa.field(column, pa.bool_()) for column in answered.values()]
         empty, no_floats = pa.RecordBatch.from_pylist([], pa.schema([*self.schema, *answers])), np.zeros(0)
         self._nothing = SourceEvents(
-            Rows(empty, NOTHING, NO_TIMES), no_floats, no_floats, no_floats, no_floats, NOTHING, NO_TIMES
-        )
+            Rows(empty, NOTHING, NO_TIMES), no_floats, no_floats, points_of(no_floats, no_floats), no_floats, no_floats,
+            NOTHING, NO_TIMES,
+        )  # fmt: skip
         self._last_seen: I64 = np.zeros(0, dtype=np.int64)
         self.newest = {asked: NewestValue() for asked in (TIME, LON, LAT, SPEED, COURSE, *self._asked)}
         self.newest_rows = NewestRows(emitted) if emitted else None
@@ -106,11 +109,11 @@ class PairSource:
         return pa.schema([schema.field(name) for name in dict.fromkeys(names)])
 
     def read(self, entities: Entities) -> None:
-        """Says who numbers the entities of the events that come."""
+        """Takes the numbering of the entities of the events that come."""
         self._numbers = Renumbering(entities, self.entities)
 
     def take(self, rows: Rows | None) -> SourceEvents:
-        """Events in order, cleaned, with their positions and motion; those without a position are gone."""
+        """Events in order, cleaned, with their positions and motion; those without a position are left out."""
         if rows is None:
             return self._nothing
         assert self._numbers is not None
@@ -134,7 +137,7 @@ class PairSource:
         else:
             speed, course = (self._floats(rows.batch, name) for name in self._motion)
             speed = speed * self._m_per_s
-        return SourceEvents(rows, lon, lat, speed, course, *sent)
+        return SourceEvents(rows, lon, lat, points_of(lon, lat), speed, course, *sent)
 
     def _scaled(self, ts: I64) -> I64:
         if self._scale == 1:
@@ -156,7 +159,7 @@ class PairSource:
         return self._last_seen[entities]
 
     def remember_seen(self, last_seen: I64) -> None:
-        """Takes up what was saved, of entities 0, 1, 2, …"""
+        """Takes up a saved state, of entities 0, 1, 2, …"""
         self._last_seen = last_seen.copy()
 
     @staticmethod
@@ -164,13 +167,13 @@ class PairSource:
         return np.ascontiguousarray(to_float(column_of(batch.column(name), name)))
 
     def begin(self, events: SourceEvents, n_entities: int) -> None:
-        """Computes what pairs ask of these events; entities are so many over all sources."""
+        """Computes the answers to pairs' questions about these events; entities are so many over all sources."""
         rows = events.rows
         given = {LON: events.lon, LAT: events.lat, SPEED: events.speed_m_s, COURSE: events.course}
         for name, values in given.items():
             self.newest[name].begin(Column("number", values, own=np.float64), n_entities)
         if self.steering is not None:
-            self.steering.begin(events.lon, events.lat, events.speed_m_s, events.course, n_entities)
+            self.steering.begin(events.lon, events.points, events.speed_m_s, events.course, n_entities)
         self.newest[TIME].begin(Column("time", rows.ts, per_unit=self.ticks_per_s), n_entities)
         if self._asked:
             names = [name for name in self.schema.names if name not in (self.time, self.key)]
@@ -195,7 +198,7 @@ class PairSource:
             self.newest_rows.begin(rows.batch, n_entities)
 
     def settle(self, entity: I32) -> None:
-        """Keeps of these events what later ones need; `entity` counts over all sources."""
+        """Keeps what later events need of these; `entity` counts over all sources."""
         for newest in self.newest.values():
             newest.settle(entity)
         if self.steering is not None:
@@ -219,7 +222,7 @@ class KeyOrder:
 
 
 def ticks_per_s_of(stream: m.Stream, schema: pa.Schema) -> int:
-    """What a stream's times are counted in."""
+    """The unit that a stream's times are counted in."""
     assert stream.time is not None
     nothing = column_of(pa.array([], type=schema.field(stream.time).type), stream.time)
     return ticks_of(nothing, stream.time_unit, stream.time).per_unit

@@ -1,6 +1,6 @@
 """Values of the checked tree at a pair's events: of a, of b, and between the two.
 
-What looks back (`prev`, `elapsed`, `held`) is as for one entity, with the pair's word in its place: `Values` does it.
+Values that look back (`prev`, `elapsed`, `held`) work as for one entity, over the pair's word: `Values` does it.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class PairChunk(Chunk):
 
 
 def asked_of_events(regexes: Iterable[m.Regex], projected: bool) -> set[Asked]:
-    """What is to be computed once for each event; what a projected position changes is not among it."""
+    """Values to compute once for each event; those that a projected position changes are not among them."""
     parts = (part for regex in regexes for part in walk(regex))
     return {part for part in parts if isinstance(part, Asked) and not (projected and is_about_position(part))}
 
@@ -112,7 +112,7 @@ class PairValues(Values):
         return known
 
     def position_of(self, role: m.Role, chunk: PairChunk) -> tuple[F64, F64]:
-        """Longitude and latitude, moved on to the time of the event where that is asked for."""
+        """Longitude and latitude, moved on to the time of the event where the pair is `projected`."""
         known: tuple[F64, F64] | None = chunk.computed.get((role, "position"))
         if known is None:
             known = self._floats(role, LON, chunk), self._floats(role, LAT, chunk)

@@ -2,9 +2,9 @@
 
     events in order → meetings (who is near whom) → chunks keyed by the pair's word → cohort (codes, steps) → found
 
-A word's number is the slot that it has while it lasts, so what is kept is in proportion to the pairs that are near each
-other now. Both orders of an ordered pair are words of their own, beside each other. Tables, steps and registers are
-those of single entities; nothing here knows what a pattern says.
+A word's number is the slot that it has while it lasts, so memory is in proportion to the pairs that are near each
+other. Both orders of an ordered pair are words of their own, beside each other. Tables, steps and registers are those
+of single entities; nothing here knows what a pattern says.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class Ordered:
     ts: I64
     lon: F64
     lat: F64
+    points: F64  # of the unit sphere, one a row
     speed_m_s: F64
     course: F64
     rank: I64  # [entity]
@@ -107,8 +108,8 @@ class PairWords:
         found: list[FoundPairs] = []
         closed: list[Episode] = []
         for met in self.meetings.meet(
-            events.entity, events.ts, events.lon, events.lat, events.rank, side=events.side,
-            speed_m_s=events.speed_m_s, course=events.course,
+            events.entity, events.ts, events.lon, events.lat, events.rank, points=events.points,
+            side=events.side, speed_m_s=events.speed_m_s, course=events.course,
         ):  # fmt: skip
             found += self._step(met, events, pick, pool, closed)
         self.meetings.settle(events.entity)
@@ -137,7 +138,7 @@ class PairWords:
         return [self._with_pair(self.joiner.open.pop(key)) for key in over]
 
     def _settle(self, closed: list[Episode]) -> list[PairEpisode]:
-        """Closes the episodes of words that have ended, and lets their slots go."""
+        """Closes the episodes of words that have ended, and releases their slots."""
         words = self.words_of(self.meetings.ended())
         if self.joiner is not None and self.joiner.open and len(words):
             over = set(words.tolist())

@@ -2,7 +2,7 @@
 
     runnables and rows of the batch ──▶ patterns by name, in the order of events and of the file ──▶ Arrow tables
 
-Patterns that mean the same are stepped once, and give a row each.
+Patterns that mean the same are stepped once, and give one row each.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import plain
-from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, is_decided
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.order import are_in_order
@@ -74,6 +74,7 @@ class DetectionRows:
                 self._places += runnable.lookup.names
         self._no_episodes = schema.episodes.empty_table()
         self._names = pa.array([pattern.name for pattern in patterns.compiled], type=pa.string())
+        self._is_decided = np.array([is_decided(pattern) for pattern in patterns.meaning.patterns], dtype=bool)
         self._emits = {
             column: np.array([column in p.emit and p.pair is None for p in patterns.meaning.patterns], dtype=bool)
             for column in schema.emitted
@@ -144,18 +145,19 @@ class DetectionRows:
     def detection_table(self, found: BatchDetections, rows: Rows) -> pa.Table:
         """Detections of a batch."""
         row = found.row
+        ts = self.times(rows.ts[row])
         arrays = [
             pa.DictionaryArray.from_arrays(pa.array(found.pattern.astype(np.int32)), self._names),
             self.place_names(found.place),
             self._entities.keys(rows.entity[row]),
             *self._others(len(row)),
-            self.times(rows.ts[row]),
+            ts,
             pa.array(found.seq),
             self.times(found.start_ts),
             pa.array(found.start_seq),
         ]
-        if self.schema.has_silences:
-            arrays.append(pa.nulls(len(row), self.schema.time_type))
+        if self.schema.has_decided:
+            arrays.append(_where(ts, pa.array(self._is_decided[found.pattern])))
         at = pa.array(row)
         masks: dict[bytes, pa.Array] = {}  # columns that the same patterns emit are missing in the same detections
         for column in self.schema.emitted:

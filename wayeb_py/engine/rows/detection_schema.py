@@ -1,7 +1,7 @@
 """The columns of a detection row: their names, order and types, and which of them are its identity.
 
-Known from the patterns and the types of the events, before anything is recognised: what is written, saved, shown,
-identified and joined goes by it.
+The patterns and the types of the events determine it before anything is recognised; everything that writes, saves,
+shows, identifies or joins detections uses it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import cached_property
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.dsl import meaning as m
 
-# What a detection's or an episode's id is made of, in this order: ids that are out in the world depend on it.
+# What a detection's or an episode's id is made of, in this order: published ids depend on it.
 NAMED_BY = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
 IDENTITY = (
     "pattern",
@@ -35,13 +36,13 @@ class DetectionSchema:
     time_type: pa.DataType
     time_unit: str | None  # of times that are numbers
     emitted: Mapping[str, pa.DataType]
-    has_silences: bool = False  # then there is `decided_ts`, missing where a detection was known at its last event
+    has_decided: bool = False  # then there is `decided_ts`, missing in detections of the first tier
     has_pairs: bool = False  # then there is `other`, missing in detections of single entities
     has_kept: bool = False  # then there is `op`, which says of a kept rule whether a match begins or ends
 
     @classmethod
     def of(cls, patterns: CompiledPatterns, events: pa.Schema) -> DetectionSchema:
-        """What the patterns find in events of this schema, whose columns have been looked at before."""
+        """What the patterns find in events of this schema, whose columns were checked before."""
         stream = patterns.meaning.stream
         assert stream.key is not None
         assert stream.time is not None
@@ -50,13 +51,14 @@ class DetectionSchema:
             for name, column in emitted_columns(patterns).items()
         }
         key_type, time_type = value_type(events.field(stream.key).type), events.field(stream.time).type
-        return cls(key_type, time_type, stream.time_unit, emitted, has_silences(patterns), has_pairs(patterns))
+        return cls(key_type, time_type, stream.time_unit, emitted, has_decided(patterns), has_pairs(patterns))
 
     @classmethod
     def unknown(cls, patterns: CompiledPatterns) -> DetectionSchema:
-        """While no event has told any type: columns without one, which take those of what they are joined to."""
+        """Before the first event shows any type: columns without one, which take the types of the others that they are
+        joined to."""
         emitted = dict.fromkeys(patterns.emitted, pa.null())
-        return cls(pa.null(), pa.null(), None, emitted, has_silences(patterns), has_pairs(patterns))
+        return cls(pa.null(), pa.null(), None, emitted, has_decided(patterns), has_pairs(patterns))
 
     @cached_property
     def detections(self) -> pa.Schema:
@@ -70,7 +72,7 @@ class DetectionSchema:
                 ("seq", pa.int64()),
                 ("start_ts", self.time_type),
                 ("start_seq", pa.int64()),
-                *([("decided_ts", self.time_type)] if self.has_silences else []),
+                *([("decided_ts", self.time_type)] if self.has_decided else []),
                 *([("op", pa.string())] if self.has_kept else []),
                 *self.emitted.items(),
             ]
@@ -93,9 +95,14 @@ class DetectionSchema:
         )
 
 
-def has_silences(patterns: CompiledPatterns) -> bool:
-    """Whether some of the patterns end in a silence, and are decided later than at their last event."""
-    return any(pattern.silence_s is not None for pattern in patterns.meaning.patterns[: patterns.n_reported])
+def has_decided(patterns: CompiledPatterns) -> bool:
+    """Whether detections of some of the patterns say what time had to be reached before they were known."""
+    return any(is_decided(pattern) for pattern in patterns.meaning.patterns[: patterns.n_reported])
+
+
+def is_decided(pattern: m.Pattern) -> bool:
+    """Whether it reads other patterns, or goes by the clock."""
+    return pattern.tier > 1 or pattern.pair is not None or pattern.silence_s is not None
 
 
 def has_pairs(patterns: CompiledPatterns) -> bool:

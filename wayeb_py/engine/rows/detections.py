@@ -1,6 +1,6 @@
 """Detections as a table: one row each, with what the pattern emits.
 
-Those of a recogniser that is fed do not know the events that they were found in, which are gone by then; those of
+Detections of a recogniser that is fed do not know the events that they were found in, which are gone by then; those of
 `patterns.recognise` do, and can be drawn and explained (`wayeb_py.traced_detections`).
 """
 
@@ -20,7 +20,7 @@ SHOWN_ROWS = 20
 
 
 class Detections:
-    """An Arrow table of detections, and of the episodes that are closed by now."""
+    """An Arrow table of detections, and of the episodes that are closed."""
 
     def __init__(self, table: pa.Table, episodes: pa.Table) -> None:
         self._table = table
@@ -107,7 +107,7 @@ def _unknown_events(done: str) -> DataError:
 
 
 def html_table(caption: str, head: list[str], rows: list[list[Any]]) -> str:
-    """A table for a notebook; whatever stands in it is text."""
+    """A table for a notebook; all its content is escaped as text."""
     titles = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     body = "".join(
         "<tr>" + "".join(f"<td>{html.escape('' if cell is None else str(cell))}</td>" for cell in row) + "</tr>"

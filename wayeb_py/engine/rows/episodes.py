@@ -1,7 +1,7 @@
 """Detections become episodes: those of one pattern, place and entity at consecutive events are one.
 
-An episode is open while its entity's last event had a detection, and is closed by the entity's next event without
-one, by a new word, or by the end of the input.
+An episode is open while its entity's last event had a detection. The entity's next event without one, a new word, or
+the end of the input closes it.
 """
 
 from __future__ import annotations
@@ -73,7 +73,8 @@ class EpisodeJoiner:
             key = (part.entity, part.pattern, part.place)
             before = self.open.get(key)
             begins_at = int(row[at])
-            # The open one ended at the entity's last event before the chunk, so the chunk's first event of it goes on.
+            # The open one ended at the entity's last event before the chunk, so the chunk's first event of it continues
+            # it.
             goes_on = before is not None and link[begins_at] < 0 and not fresh[begins_at] and key not in ended_at
             if before is not None and goes_on:
                 before.end_ts, before.end_seq = part.end_ts, part.end_seq

@@ -6,8 +6,8 @@ the types agree they stay. Otherwise
 - keys and emitted columns have a type that holds both where there is one (int32 and int64: int64), or else are text;
 - times are instants, timestamps in UTC as fine as the finest of them.
 
-*Not taken*: an error where types differ. The file would then have to be cut in two to be run at all, and a pair over
-its streams could not be run; text costs a reader one conversion, and only where a file mixes keys.
+*Not taken*: an error where types differ. The file would then have to be cut in two, and a pair over its streams could
+not run at all; text costs a reader one conversion, and only where a file mixes keys.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def join_schemas(emitted: Iterable[str], parts: Sequence[DetectionSchema]) -> De
         common_type(part.key_type for part in parts),
         *_common_time(parts),
         {name: common_type(part.emitted.get(name, pa.null()) for part in parts) for name in emitted},
-        has_silences=any(part.has_silences for part in parts),
+        has_decided=any(part.has_decided for part in parts),
         has_pairs=any(part.has_pairs for part in parts),
         has_kept=any(part.has_kept for part in parts),
     )

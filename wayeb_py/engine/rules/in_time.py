@@ -6,7 +6,7 @@ its own, so that a match that waits for the absence of such a row waits for its 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -73,6 +73,7 @@ class RulesInTime:
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self._levels = levels_of(rules)
+        self.watch: Callable[[str, RowBatch], None] | None = None  # sees all rows that come, by table
 
     def run(
         self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int | None
@@ -84,6 +85,9 @@ class RulesInTime:
             if table in network.tables:
                 set_ends(network.tables[table], some)
         added = {name: self.layouts[name].columns(batch, self._words) for name, batch in rows.items()}
+        if self.watch is not None:
+            for name, batch in rows.items():
+                self.watch(name, batch)
         network.step(added, clocks=clocks)
         for nth, level in enumerate(self._levels):
             below: dict[str, RowBatch] = {}
@@ -94,6 +98,8 @@ class RulesInTime:
                 if table in self.layouts:
                     times = {"ts": found.ts, "start_ts": found.start_ts, KNOWN: found.decided}
                     below[table] = RowBatch(found.n, times, {}, found.emitted)
+                    if self.watch is not None:
+                        self.watch(table, below[table])
                     if until is not None:
                         now = until - self.plans.delay(rule.name)
                         below_clocks[table] = max(now, network.clocks.get(table, now))

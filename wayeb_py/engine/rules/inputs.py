@@ -171,9 +171,10 @@ class RuleInputs:
         arrays = {column: events.arrays[event_name(stream, column)] for column in self.changing[table].columns}
         return RowBatch(events.n, events.times, arrays), events.arrays[OP]
 
-    def rows(self, passed: Passed, before: FoundBefore, until: int | None) -> Iterator[tuple[str, RowBatch]]:
-        """What has become known, by table; `before` is what other operators found."""
-        ticks_per_s = self.ticks_per_s
+    def rows(
+        self, passed: Passed, before: FoundBefore, until: int | None, ticks_per_s: int
+    ) -> Iterator[tuple[str, RowBatch]]:
+        """What has become known, by table, with times in these ticks; `before` is what other operators found."""
         for name, stream in self.streams.items():
             for table, batch in stream.take(passed, ticks_per_s).items():
                 yield f"events {name}" if table == "events" else table, batch

@@ -46,7 +46,7 @@ class MatchRows:
         self.schema = DetectionSchema(
             common_type(keys), self._time_type, self._time_unit,
             {column: common_type(types) for column, types in by_column.items() if column not in OWN},
-            has_silences=True, has_pairs="other" in by_column, has_kept=has_kept,
+            has_decided=True, has_pairs="other" in by_column, has_kept=has_kept,
         )  # fmt: skip
 
     def _arrow_type(self, type_: ColumnType) -> pa.DataType:

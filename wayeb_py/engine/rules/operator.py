@@ -10,7 +10,7 @@ their tables go on with it: so matches come out in the order in which they are d
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from math import floor
@@ -47,6 +47,7 @@ class RuleOperator:
         self._words = Words()
         self._made: tuple[Running, MatchRows] | None = None
         self._saved: SavedRules | None = None  # until rules are bound
+        self._nothing: Detections | None = None
         self._reached_s: Mapping[str, Fraction] = {}  # the greatest time that has arrived of each stream
 
     @property
@@ -57,7 +58,7 @@ class RuleOperator:
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
         """Learns the types of a stream's events, and who numbers its entities."""
         if self._made is not None and not self._inputs.knows(stream):  # rules go on with what is known from here on
-            self._saved, self._made = SavedRules(self.save()), None
+            self._saved, self._made, self._nothing = SavedRules(self.save()), None, None
         self._inputs.bind(stream, schema, entities)
 
     def _make(self) -> tuple[Running, MatchRows]:
@@ -70,8 +71,13 @@ class RuleOperator:
                 self.patterns.rule_names, running.plans.emitted, self._inputs.types_of_times(), running.ticks_per_s,
                 self._has_kept, self._words,
             )  # fmt: skip
-            self._made = running, rows
+            self._made, self._nothing = (running, rows), None
         return self._made
+
+    @property
+    def running(self) -> Running:
+        """The networks of the rules, made if they are not yet: types that no stream has told are taken as unknown."""
+        return self._make()[0]
 
     @property
     def _has_kept(self) -> bool:
@@ -89,15 +95,17 @@ class RuleOperator:
         }  # fmt: skip
         emitted = {name: pa.null() for name in sorted(names) if name not in OWN}
         return DetectionSchema(
-            pa.null(), pa.null(), None, emitted, has_silences=True, has_pairs="other" in names, has_kept=self._has_kept
+            pa.null(), pa.null(), None, emitted, has_decided=True, has_pairs="other" in names, has_kept=self._has_kept
         )
 
     # Feeding.
 
     def nothing(self) -> Detections:
         """No detections."""
-        schema = self.schema
-        return Detections(schema.detections.empty_table(), schema.episodes.empty_table())
+        if self._nothing is None or self._made is None:
+            schema = self.schema
+            self._nothing = Detections(schema.detections.empty_table(), schema.episodes.empty_table())
+        return self._nothing
 
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
         """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
@@ -106,19 +114,22 @@ class RuleOperator:
             return self.nothing()
         running, _ = self._make()
         until = passed.until(running.ticks_per_s)
-        running.hold(self._inputs.rows(passed, before, until))
+        running.hold(self._inputs.rows(passed, before, until, running.ticks_per_s))
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
-        """The matches that are decided by the time that the data reach: of the others nobody knows."""
+        """The matches that are decided by the time that the data reach: the others stay undecided."""
         running, _ = self._make()
         if not self._reached_s:
-            return self._told(running.begin())
+            return self._told([*running.begin()])
         until = floor(max(self._reached_s.values()) * running.ticks_per_s) + 1
-        running.hold(self._inputs.rows(Passed({}, None, self._reached_s), before, until))
+        ended = Passed({}, None, self._reached_s)
+        running.hold(self._inputs.rows(ended, before, until, running.ticks_per_s))
         return self._told([*running.begin(), *running.run(until)])
 
-    def _told(self, found: Iterable[Found]) -> Detections:
+    def _told(self, found: Sequence[Found]) -> Detections:
+        if not found:  # as after most batches
+            return self.nothing()
         _, rows = self._make()
         return Detections(rows.table(found), rows.schema.episodes.empty_table())
 

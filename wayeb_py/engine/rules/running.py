@@ -12,6 +12,7 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_query import KNOWN, SINCE, UNTIL
@@ -22,7 +23,7 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.in_time import Found, RulesInTime
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
-from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, make_plans
+from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, Samples, make_plans
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
 from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
@@ -70,9 +71,10 @@ class Running:
         self._inputs, self._words = inputs, words
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(patterns.functions, patterns.knowledge, words, ticks)
-        self.plans = make_plans(inputs.rules, inputs.times, ticks, values, inputs.type_of, list(inputs.files))
+        self.fixed = tuple(inputs.files)
+        self.plans = make_plans(inputs.rules, inputs.times, ticks, values, inputs.type_of, self.fixed)
         self.files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
-        samples = {
+        self.samples: dict[bool, dict[str, tuple[Mapping[str, I64], int]]] = {  # [kept][table]
             kept: {
                 name: (_sampled(layouts[name], batch, words), batch.n)
                 for name, batch in self.files.items()
@@ -80,8 +82,8 @@ class Running:
             }
             for kept, layouts in self.plans.layouts.items()
         }
-        self.in_time = RulesInTime(self.plans, samples[False], orders, words)
-        self.kept = KeptRules(self.plans, samples[True], orders, words)
+        self.in_time = RulesInTime(self.plans, self.samples[False], orders, words)
+        self.kept = KeptRules(self.plans, self.samples[True], orders, words)
         self.newest = {one.of: Newest() for one in inputs.members if one.over == "newest"}
         self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
@@ -96,6 +98,34 @@ class Running:
         }
         self.held: dict[str, list[RowBatch]] = {}  # rows that the clock has not passed
         self.n_standing: dict[str, int] = {}  # by kept rule, its matches that have come to what happens
+
+    # What a look at the rules asks for.
+
+    @property
+    def delays(self) -> Mapping[str, int]:
+        """How much later than the clock of the file that of a table is, in ticks."""
+        return self._delays
+
+    def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> RulesInTime:
+        """The rules over what happens once more, not run yet, with their plans by other samples."""
+        return RulesInTime(self.plans, samples, Orders(forced), self._words)
+
+    def sampled(self, table: str, batches: Sequence[RowBatch]) -> Mapping[str, I64]:
+        """Some of the rows that came to a table, as it has them."""
+        batch = together(list(batches))
+        assert batch is not None
+        return _sampled(self.in_time.layouts[table], batch, self._words)
+
+    @property
+    def fact_sizes(self) -> dict[str, int]:
+        """How many facts each file has."""
+        return {name: self.files[f"facts {name}"].n for name in self.fixed}
+
+    def most_sharing(self, facts: str, columns: Sequence[str]) -> int:
+        """How many facts of a file have the same values of some columns, at most."""
+        table = pa.table({name: self.files[f"facts {facts}"].arrays[name] for name in columns})
+        counted = table.group_by(list(columns)).aggregate([([], "count_all")]).column("count_all")
+        return int(pc.max(counted).as_py() or 0)
 
     # Rows.
 

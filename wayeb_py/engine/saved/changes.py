@@ -2,12 +2,12 @@
 
     state of a moment ──▶ changes ──▶ changes ──▶ …      each the same arrays as a state, with rows of some entities
 
-An entity changes with its own events alone: those that arrive, and those that were held back for it and are recognised
-because it is waited for no longer. So keeping the numbers of the entities of every batch is enough; comparing states
-would cost as much as writing them.
+An entity changes with its own events alone: those that arrive, and held ones that are recognised because the recogniser
+stops waiting for more. So noting the numbers of the entities of every batch is enough; comparing states would cost as
+much as writing them.
 
-Changes fit a state only as long as there are the same arrays of the same kinds: where patterns have come or gone, or a
-value is remembered for the first time, or entities were let go, the whole state has to be kept again.
+Changes fit a state only as long as it has the same arrays of the same kinds: where patterns have come or gone, or a
+value is remembered for the first time, or entities have left, the whole state must be kept again.
 """
 
 from __future__ import annotations
@@ -24,31 +24,31 @@ from wayeb_py.engine.saved.packing import arrays_of, pack_arrays, read_ipc, unpa
 from wayeb_py.engine.saved.state import RecogniserState, are_among, fill, gather, refuse_other_events
 from wayeb_py.errors import DataError
 
-_OWN = ("entities", "held_entity", "held_ts")  # arrays that are there or not whatever the state is like
+_OWN = ("entities", "held_entity", "held_ts")  # arrays whose presence says nothing about the state
 
 
 class Changes:
-    """What is noted of a recogniser since its state was last kept."""
+    """What a recogniser has noted since its state was last kept."""
 
     def __init__(self) -> None:
         self._touched: list[I32] = []
         self._n_before = 0
         self._shape: str | None = None  # of the state that was kept; None where there is none to change
-        self._shape_now: str | None = None  # of the one that was last told
+        self._shape_now: str | None = None  # of the changes that were last taken
 
     def touch(self, entities: I32) -> None:
-        """Notes that these entities have changed; the array is not to be written to any more."""
+        """Notes that these entities have changed; the array must not be written to afterwards."""
         self._touched.append(entities)
 
     def settle(self, remembered: RecogniserState | None) -> None:
-        """Says that the state as it is now has been kept, whole or by its changes."""
+        """Marks the current state as kept, whole or by its changes."""
         self._touched.clear()
         self._n_before = 0 if remembered is None else len(remembered.binding.entities)
         self._shape = None if remembered is None else self._shape_now or shape_of(remembered)
         self._shape_now = None
 
     def forget(self) -> None:
-        """Says that entities have got other numbers: what was kept is of no use any more."""
+        """Notes that entities have other numbers: the kept state cannot take changes any more."""
         self._shape = None
 
     @property
@@ -69,8 +69,8 @@ class Changes:
         return np.flatnonzero(changed).astype(np.int32)
 
     def save(self, remembered: RecogniserState | None) -> tuple[bytes, I32] | None:
-        """The changes and whose they are; None where the whole state is to be kept: it cannot be told by changes, or
-        most of it has changed."""
+        """The changes and the entities concerned; None where the whole state must be kept: changes cannot express it,
+        or most of it has changed."""
         if remembered is None or self._shape is None or remembered.repeats is not None:
             return None
         n = len(remembered.binding.entities)
@@ -86,13 +86,13 @@ class Changes:
 
 
 def shape_of(remembered: RecogniserState) -> str:
-    """Tells whether changes fit a state: which arrays there are, and of what."""
+    """Says whether changes fit a state: which arrays there are, and their types."""
     header, arrays, _ = gather(remembered, np.zeros(0, dtype=np.int32), len(remembered.binding.entities))
     return _shape(header, arrays)
 
 
 def amend(remembered: RecogniserState, data: bytes) -> I32:
-    """Puts changes into a recogniser that is where they began; whose they are."""
+    """Puts changes into a recogniser that is where they began; returns the entities concerned."""
     binding, joiner = remembered.binding, remembered.joiner
     header, blobs = unpack_state(data)
     arrays = arrays_of(blobs)

@@ -1,7 +1,8 @@
 """What the patterns of a cohort remember of each entity becomes arrays by pattern, and comes back into other groups.
 
 The states of a group's product automaton are taken apart into those of its patterns, under their fingerprints, so that
-patterns can be grouped otherwise when they are read. Values that look back (`prev`, `held`) are kept under their text.
+patterns can be grouped otherwise when the state is read. Values that look back (`prev`, `held`) are kept under their
+text.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from wayeb_py.engine.values import NO_VALUE, Memory
 def save_cohort(
     cohort: Cohort, prefix: str, rows: slice | I32, n: int, arrays: dict[str, npt.NDArray[Any]]
 ) -> dict[str, Any]:
-    """Puts what a cohort remembers of some entities, of n that there are, into arrays; what its header says of them."""
+    """Puts what a cohort remembers of some entities, out of n, into arrays; returns what its header says of them."""
     patterns: list[dict[str, Any]] = []
     for stepper in cohort.steppers:
         if isinstance(stepper, TableStepper):
@@ -54,7 +55,7 @@ def save_cohort(
     for i, (value, memory) in enumerate(cohort.values.memories.items()):
         key = f"{prefix}.m{i}"
         for name, array in memory.arrays.items():
-            # Of entities whose events are all held back nothing is remembered yet.
+            # Nothing is remembered yet of entities whose events are all held back.
             arrays[f"{key}.{name}"] = rows_of(array, rows, n, memory.fills[name])
         entry = {"value": repr(value), "key": key, "names": list(memory.arrays)}
         fills = {name: int(fill) for name, fill in memory.fills.items()}
@@ -68,7 +69,7 @@ def save_cohort(
 def restore_cohort(
     cohort: Cohort, births: dict[str, Any], arrays: dict[str, npt.NDArray[Any]], rows: I32, n: int
 ) -> None:
-    """Puts what was saved of some entities, of n that there are now, in its place; new patterns start among them."""
+    """Puts what was saved of some entities, out of the present n, in its place; new patterns start among them."""
     first = births.get(next(iter(cohort.patterns.values())).fingerprint)
     if first is None or first[0] != cohort.birth:
         cohort.start_among(n)
@@ -132,7 +133,7 @@ def _joined_states(
 ) -> npt.NDArray[np.uint16]:
     """The group's state of each entity from the states of its patterns; `components[state, pattern]` has them all.
 
-    Pattern by pattern: what the patterns so far are in has a number among the combinations that the group knows.
+    Pattern by pattern: the states of the patterns so far have a number among the combinations that the group knows.
     Sorting the rows of all entities, as `np.unique` does, took half a minute for five million.
     """
     known = np.zeros(len(components), dtype=np.int64)  # [state of the group] -> number of the combination so far
@@ -170,8 +171,8 @@ def _renumber_places(
 ) -> dict[str, npt.NDArray[Any]]:
     """Slots under the numbers that their places have now; those of places that are gone are dropped.
 
-    Place -1 stands for all that have been far and have no slot. A place that is new has not read anything: where those
-    are not in the initial state, it needs a slot to be.
+    Place -1 stands for all that have been far and have no slot. A new place has not read anything: where the far places
+    are not in the initial state, it needs a slot of its own.
     """
     if before == now:
         return saved
@@ -196,7 +197,7 @@ def _renumber_places(
 
 
 def rows_of(array: npt.NDArray[Any], rows: slice | I32, n: int, fill: Any) -> npt.NDArray[Any]:
-    """Some rows of an array that may be too short: what is missing is filled."""
+    """Some rows of an array that may be too short: missing rows are filled."""
     if len(array) >= n:
         return array[rows]
     if isinstance(rows, slice):

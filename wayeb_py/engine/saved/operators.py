@@ -2,10 +2,10 @@
 
     magic, version, checksum of the list, list of (kind, fingerprint, bytes, stream), the states one after the other
 
-The operator of a stream is saved with the stream's name. In a file with several streams its fingerprint tells which
-stream it is; in a file with one it is empty, so that a stream may be renamed. Each state has a checksum of its own, so
-that the bytes of a large one are summed up once. Up to version 2 a state was that of the entities alone: it is read as
-a list of one.
+The operator of a stream is saved with the stream's name. In a file with several streams its fingerprint names the
+stream; in a file with one it is empty, so that a stream may be renamed. Each state has a checksum of its own, so that
+the bytes of a large one are summed up once. Up to version 2 a state held only the entities: it is read as a list of
+one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class OperatorState:
     kind: str
     fingerprint: str
     data: bytes
-    stream: str = ""  # whose events it reads, where they are those of one
+    stream: str = ""  # the stream that it reads, where it reads one
 
 
 def pack_operators(states: Iterable[OperatorState]) -> bytes:
@@ -71,9 +71,9 @@ def unpack_operators(data: bytes) -> list[OperatorState]:
 
 
 def state_of(states: Sequence[OperatorState], kind: str, fingerprint: str, stream: str) -> bytes:
-    """The state of an operator; nothing where there is none.
+    """The state of an operator; None where there is none.
 
-    A stream keeps its state where a second comes to the file, or the second leaves it.
+    A stream keeps its state where the file gains a second stream, or loses it.
     """
     own = [state for state in states if state.kind == kind]
     exact = next((state.data for state in own if state.fingerprint == fingerprint), b"")
@@ -91,7 +91,7 @@ def refuse_unnamed(states: Sequence[OperatorState], n_streams: int) -> None:
 
 
 def entity_state(data: bytes) -> bytes:
-    """The state of the entities in a file; nothing where there is none."""
+    """The state of the entities in a file; None where there is none."""
     return next((state.data for state in unpack_operators(data) if state.kind == ENTITIES), b"")
 
 
@@ -101,7 +101,7 @@ def is_list(data: bytes) -> bool:
 
 
 def _checksum(*pieces: bytes) -> bytes:
-    """Of everything but itself, the head included."""
+    """A checksum of everything but itself, the head included."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)

@@ -1,6 +1,6 @@
 """A header and some blobs become bytes with a version and a checksum, and come back whole or not at all.
 
-A pickle would be shorter and would run whatever it holds.
+A pickle would be shorter, but reading it would run whatever it holds.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def pack_state(header: dict[str, Any], blobs: dict[str, bytes]) -> bytes:
 
 
 def _checksum(*pieces: bytes) -> bytes:
-    """Of everything but itself, the head included."""
+    """A checksum of everything but itself, the head included."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece)

@@ -1,12 +1,12 @@
-"""Tells events that an earlier run has recognised already from new ones of the same time.
+"""Tells new events from those that an earlier run has recognised, where both have the same time.
 
-A run that goes on from a saved state takes an input of its own, and that may be the last one once more. What is older
-than an entity's last recognised event is late anyway. An event of just that time may be the same one again, or another
-one of that time, since a night may end anywhere; so may one that repeats an event which is still held back. Two events
+A run that continues from a saved state takes an input of its own, and that may be the last one once more. An event
+older than an entity's last recognised event is late anyway. An event of just that time may be the same one again, or
+another one of that time, since a night may end anywhere; so may one that repeats an event still held back. Two events
 are the same if their times and all columns that the patterns read agree; each kept event matches one repetition.
 
-To take all events of that time as repeated would lose new ones; to remember the names of files would miss a night that
-was exported again. A stream asks none of this: it knows its place in the log.
+Taking all events of that time as repeated would lose new ones; remembering the names of files would miss a night that
+was exported again. A stream needs none of this: it knows its place in the log.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Repeats:
             self.entries(last_ts)
 
     def entries(self, last_ts: I64) -> dict[str, npt.NDArray[Any]]:
-        """What is remembered, by entity, time and digest."""
+        """The remembered events, by entity, time and digest."""
         empty = np.zeros(0, dtype=np.int64)
         entity, ts = np.concatenate([empty, *self._entity]), np.concatenate([empty, *self._ts])
         digest = np.concatenate([empty.astype(np.uint64), *self._digest])
@@ -64,8 +64,8 @@ class Repeats:
     def restore(self, entries: dict[str, npt.NDArray[Any]], n: int, held: Rows | None, by_content: bool) -> None:
         """Takes over what a saved state remembers, and the events that it holds back.
 
-        Without content, because patterns have come to read other columns, as many events of a time count as repeated
-        as there were.
+        Without content, because patterns read other columns since, as many events of a time count as repeated as there
+        were.
         """
         self._by_content = by_content
         entity, ts, digest = entries["entity"], entries["ts"], entries["digest"]
@@ -79,7 +79,8 @@ class Repeats:
         self._known, self._left = np.unique(self._keys(entity, ts, digest), return_counts=True)
 
     def are_repeated(self, rows: Rows) -> npt.NDArray[np.bool_]:
-        """Which events repeat one that the saved state has recognised or holds back; each of those is repeated once."""
+        """Which events repeat one that the saved state has recognised or holds back; each of those can be repeated
+        once."""
         repeated = np.zeros(len(rows), dtype=bool)
         if not len(self._known):
             return repeated
@@ -104,7 +105,7 @@ class Repeats:
 
 
 def digests_of(batch: pa.RecordBatch) -> U64:
-    """A number for each row that tells its values, whatever their columns' types: 1 and 1.0 are the same."""
+    """A number for each row that stands for its values, whatever their columns' types: 1 and 1.0 are the same."""
     digest = np.zeros(batch.num_rows, dtype=np.uint64)
     for name in sorted(batch.schema.names):
         digest = mixed(digest * np.uint64(31) + _digests(batch.column(name)))

@@ -1,10 +1,10 @@
 """A recogniser's state becomes bytes and comes back.
 
-What is kept is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen
-to run it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones go on where they
+The state is canonical for each pattern by itself, under the pattern's fingerprint, not for the groups that happen to
+run it: so patterns can be added, removed, renamed or regrouped between two runs. Unchanged ones continue where they
 were, new ones start fresh as a cohort of their own, removed ones are dropped (`cohorts`).
 
-All of it is gathered, and put back, for some entities as well as for all of them: see `changes`.
+Everything can be gathered, and put back, for some entities as well as for all of them: see `changes`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ from wayeb_py.kernels.ticks import NEVER
 
 @dataclass(frozen=True, slots=True)
 class RecogniserState:
-    """All that an entity recogniser remembers: patterns bound to entities, open episodes, what may be repeated."""
+    """All that an entity recogniser remembers: patterns bound to entities, open episodes, and events that may be
+    repeated."""
 
     binding: Binding
     joiner: EpisodeJoiner | None
@@ -42,7 +43,7 @@ class RecogniserState:
 
 # Saving.
 def save(remembered: RecogniserState) -> bytes:
-    """Everything that a later recogniser needs to go on from here."""
+    """Everything that a later recogniser needs to continue from here."""
     header, arrays, blobs = gather(remembered, slice(0, len(remembered.binding.entities)), 0)
     return pack_arrays(header, arrays, blobs)
 
@@ -215,7 +216,7 @@ def refuse_other_events(header: dict[str, Any], binding: Binding) -> None:
 
 
 def _regroup(binding: Binding, births: dict[str, Any], next_birth: int) -> list[Cohort]:
-    """Cohorts of the patterns that have been reading since the same moment; what is not known starts now."""
+    """Cohorts of the patterns that have been reading since the same moment; unknown patterns start afresh."""
     patterns = binding.patterns
     runnables: dict[int, list[tuple[int, Runnable]]] = {}
     for number, runnable in enumerate(patterns.runnables):

@@ -1,8 +1,8 @@
 """Checks every number in a saved state before compiled loops index by it.
 
-A checksum tells damage, but anybody can make one. The loops index tables by states, places, codes and entities without
-looking, so a number beyond its table would read or write memory that is not theirs. Whatever does not fit is one
-DataError here; it costs a look at each array when a state is read, and nothing afterwards.
+A checksum reveals damage, but anyone can compute one. The loops index tables by states, places, codes and entities
+without a check, so a number beyond its table would read or write memory outside it. Every misfit becomes one DataError
+here; this costs a look at each array when a state is read, and nothing afterwards.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BY_ENTITY = ("count", "last_ts", "last_seen", "greatest", "floor_ts")
 
 @contextmanager
 def telling_misfits() -> Iterator[None]:
-    """Whatever goes wrong while a state is read is a fault of the state, in one sentence."""
+    """Every failure while a state is read becomes a fault of the state, in one sentence."""
     try:
         yield
     except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError) as error:
@@ -61,7 +61,7 @@ def read_batch(data: bytes) -> pa.RecordBatch:
 
 
 def check_entities(header: Mapping[str, Any], arrays: Arrays, n_rows: int, n: int) -> None:
-    """Arrays by entity are as long as there are entities, and whole numbers that index something are within it."""
+    """Arrays by entity are as long as there are entities, and index numbers are within what they index."""
     for name in BY_ENTITY:
         expect(arrays[name], name, np.int64, n_rows)
     between(arrays["count"], "count", 0, 2**62)
@@ -85,7 +85,7 @@ def check_entities(header: Mapping[str, Any], arrays: Arrays, n_rows: int, n: in
 def check_slots(
     saved: Arrays, widths: Mapping[str, int], kinds: Mapping[str, Any], n: int, bounds: Mapping[str, tuple[int, int]]
 ) -> None:
-    """Lists of varying length: they add up, and what indexes a table is within it; an entity's places ascend."""
+    """Lists of varying length: they add up, index numbers are within their tables, and an entity's places ascend."""
     expect(saved["length"], "length", np.int64, n)
     between(saved["length"], "length", 0, 2**31)
     total = int(saved["length"].sum())

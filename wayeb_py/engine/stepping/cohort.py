@@ -8,11 +8,10 @@ Chunk by chunk: every axis is encoded once, each group combines the cells of its
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from math import floor
-from typing import Any
 
 import numpy as np
 
@@ -72,11 +71,13 @@ class Cohort:
             *self.placed,
         ]
         self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
+        asked = {number for asked in self._asked for number in asked.axes}
+        self._encoded = [(number, one) for number, one in enumerate(self._encoders) if number not in asked]
         self._cells = np.empty((1, 0), dtype=np.uint16)
         self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
 
     def start_among(self, n_known: int) -> None:
-        """Says that the entities so far have had events which this cohort has not read."""
+        """Records that the entities so far have had events which this cohort has not read."""
         self.seen = np.zeros(n_known, dtype=np.uint8)
 
     def looking_back(self) -> Iterator[m.Value]:
@@ -109,20 +110,17 @@ class Cohort:
             answers = self.values.answers(asked.predicates, chunk)
             for line, codes in asked.codes:
                 add_looked_up(answers, codes, cells[line, :n])
-        told = {number for asked in self._asked for number in asked.axes}
-        for number, encoder in enumerate(self._encoders):
-            if number in told:
-                continue
+        for number, encoder in self._encoded:
             column = self.values.column(encoder.axis.subject, chunk)
             stride = self.steppers[0].strides[number] if direct else 1
             encoder.add(column, stride, cells[0 if direct else number, :n])
         for stepper in self.placed:
             stepper.prepare(chunk)
         rows = tuple(ChunkRows(chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail))
-        steps: list[Callable[[], list[Found]]] = [_bind(stepper, cells, n, chunk, rows) for stepper in self.steppers]
-        if pool is None or len(steps) == 1:
-            return [found for step in steps for found in step()]
-        return [found for part in pool.map(lambda step: step(), steps) for found in part]
+        if pool is None or len(self.steppers) == 1:
+            return [found for stepper in self.steppers for found in stepper.step(cells, n, chunk, rows)]
+        parts = pool.map(lambda stepper: stepper.step(cells, n, chunk, rows), self.steppers)
+        return [found for part in parts for found in part]
 
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
         n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0
@@ -175,10 +173,6 @@ def _looking_back(subject: Subject) -> Iterator[m.Value]:
             yield part
         elif isinstance(part, m.Moved | m.Crossed | m.Passed):
             yield POSITION_BEFORE
-
-
-def _bind(stepper: Stepper, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> Callable[[], list[Found]]:
-    return lambda: stepper.step(cells, n, chunk, rows)
 
 
 def _all_axes(lists: Sequence[tuple[Axis, ...]]) -> list[Axis]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -24,12 +25,22 @@ from wayeb_py.kernels.ticks import NEVER
 MANY_THRESHOLDS = 24  # from here on a binary search is faster than comparing with each
 
 
+@dataclass(frozen=True, slots=True)
+class _Thresholds:
+    """The cuts of an axis in the type of a column."""
+
+    always: int  # how many of them every value exceeds
+    some: Array  # those that some values exceed
+    in_fours: Array  # the same, as kernels read them
+
+
 class Encoder:
     """Adds an axis's cells to codes; keeps the thresholds that it has rounded for each type of column."""
 
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
-        self._bound: dict[tuple[Any, ...], tuple[int, Array]] = {}
+        self._bound: dict[tuple[Any, ...], _Thresholds] = {}
+        self._of_cells: dict[int, U16] = {}  # [stride][cell]
         self._looked_up: tuple[list[str | None] | None, int, U16] | None = None
 
     def add(self, column: Column, stride: int, code: U16) -> None:
@@ -39,8 +50,10 @@ class Encoder:
         if column.kind == "text":
             add_looked_up(column.values, self._codes_of_words(column, stride), code)
         elif axis.sort in ("booleans", "pairs", "flags"):
-            cells = np.arange(axis.n_cells, dtype=np.uint16)
-            add_looked_up(column.values, cells * np.uint16(stride), code)
+            codes = self._of_cells.get(stride)
+            if codes is None:
+                codes = self._of_cells[stride] = np.arange(axis.n_cells, dtype=np.uint16) * np.uint16(stride)
+            add_looked_up(column.values, codes, code)
         elif axis.sort == "presence":
             self._add_presence(column, missing, code)
         elif column.values.dtype == object:
@@ -49,8 +62,8 @@ class Encoder:
             self._add_numbers(column, stride, missing, code)
 
     def _codes_of_words(self, column: Column, stride: int) -> U16:
-        # Chunks of one batch share their words; looking them up again would cost more than the events do. A list of
-        # words that has grown since is another one.
+        # Chunks of one batch share their words; a second lookup would cost more than the events do. A list of words
+        # that has grown since is another one.
         words = column.words or []
         known = self._looked_up
         if known is None or known[0] is not column.words or known[1] != stride or len(known[2]) != len(words) + 1:
@@ -81,8 +94,8 @@ class Encoder:
             add_never(column.values, missing, code)
 
     def _add_numbers(self, column: Column, stride: int, missing: np.uint16, code: U16) -> None:
-        always, thresholds = self._thresholds(column)
-        if column.missing is None and not always:
+        thresholds = self._thresholds(column)
+        if column.missing is None and not thresholds.always:
             _add_passed(column.values, thresholds, np.uint16(stride), missing, code)
             if column.has_never:
                 add_never(column.values, missing, code)
@@ -92,8 +105,8 @@ class Encoder:
             absent = np.zeros(len(column.values), dtype=np.uint8)
         if column.has_never:
             absent = (absent | (column.values == NEVER)).astype(np.uint8)
-        base = np.uint16(stride * always)
-        add_masked_cells(column.values, absent, _in_fours(thresholds), np.uint16(stride), base, missing, code)
+        base = np.uint16(stride * thresholds.always)
+        add_masked_cells(column.values, absent, thresholds.in_fours, np.uint16(stride), base, missing, code)
 
     def _add_slowly(self, column: Column, stride: int, missing: np.uint16, code: U16) -> None:
         cuts = self.axis.cuts
@@ -107,30 +120,31 @@ class Encoder:
                 cell = bisect_left(cuts, (exact, True), key=lambda cut: (cut.value, cut.after))
                 code[row] += np.uint16(stride * cell)
 
-    def _thresholds(self, column: Column) -> tuple[int, Array]:
-        """How many cuts every value exceeds, and the others that some value might, in the column's type."""
+    def _thresholds(self, column: Column) -> _Thresholds:
         key = (column.values.dtype, column.own, column.per_unit)
         bound = self._bound.get(key)
         if bound is None:
             dtype = column.values.dtype
             if dtype.kind == "f":
-                bound = 0, _round_cuts(self.axis.cuts, column.own, dtype)
+                always, some = 0, _round_cuts(self.axis.cuts, column.own, dtype)
             else:
-                bound = _floor_cuts(self.axis.cuts, column.per_unit, dtype)
-            self._bound[key] = bound
+                always, some = _floor_cuts(self.axis.cuts, column.per_unit, dtype)
+            bound = self._bound[key] = _Thresholds(always, some, _in_fours(some))
         return bound
 
 
-def _add_passed(values: Array, thresholds: Array, stride: np.uint16, missing: np.uint16, code: U16) -> None:
-    if len(thresholds) == 1:
-        add_cell_of_one(values, thresholds[0], stride, missing, code)
-    elif len(thresholds) > MANY_THRESHOLDS:
-        find_cells(values, thresholds, stride, missing, code)
+def _add_passed(values: Array, thresholds: _Thresholds, stride: np.uint16, missing: np.uint16, code: U16) -> None:
+    some = thresholds.some
+    if len(some) == 1:
+        add_cell_of_one(values, some[0], stride, missing, code)
+    elif len(some) > MANY_THRESHOLDS:
+        find_cells(values, some, stride, missing, code)
     else:
-        add_cells(values, _in_fours(thresholds), stride, missing, code)
+        add_cells(values, thresholds.in_fours, stride, missing, code)
 
 
 def _in_fours(thresholds: Array) -> Array:
+    """The thresholds, filled up to a multiple of four by such as no value exceeds."""
     unreachable = np.inf if thresholds.dtype.kind == "f" else np.iinfo(thresholds.dtype).max
     filled = np.full(-(-len(thresholds) // 4) * 4, unreachable, dtype=thresholds.dtype)
     filled[: len(thresholds)] = thresholds

@@ -89,7 +89,7 @@ class PlaceStepper:
                 yield placed.own
 
     def prepare(self, chunk: Chunk) -> None:
-        """Computes what steppers in several threads must not compute twice, since looking back remembers."""
+        """Computes what steppers in several threads must not compute twice, since looking back updates memory."""
         for subject in self.subjects():
             self._values.column(subject, chunk)
 
@@ -167,7 +167,7 @@ class _PlacedAxis:
 
 
 def _column_of_places(cells: list[Any], beside: Column) -> Column:
-    """A column by place, rounded as a constant would be that is compared with `beside`."""
+    """A column by place, rounded as a constant that is compared with `beside` would be."""
     if beside.kind == "text":
         words = sorted({cell for cell in cells if cell is not None})
         code = {word: i for i, word in enumerate(words)}

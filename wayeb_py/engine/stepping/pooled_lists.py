@@ -15,7 +15,7 @@ FIRST_ROOM = 4
 class PooledLists:
     """An entity's slots lie together: `length[entity]` of them from `first[entity]` on, with room for `room[entity]`.
 
-    `arrays[name]` holds `width` numbers a slot. An entity that needs more moves to the pool's end; what it leaves is
+    `arrays[name]` holds `width` numbers a slot. An entity that needs more moves to the pool's end; its old room is
     reclaimed when the state is saved and restored.
     """
 
@@ -71,7 +71,7 @@ class PooledLists:
         return {**saved, "length": length.copy()}
 
     def restore(self, saved: dict[str, npt.NDArray[Any]], entities: npt.NDArray[np.int32]) -> None:
-        """Puts saved slots into these entities, in the place of what they have."""
+        """Puts saved slots into these entities, replacing theirs."""
         length = saved["length"].astype(np.int64)
         self.length[entities] = 0
         for i in np.flatnonzero(length > self.room[entities]).tolist():

@@ -1,9 +1,9 @@
-"""Patterns that read others are stepped after them: what was found becomes a column that their letters look at.
+"""Patterns that read others are stepped after them: matches become a column that their letters look at.
 
     tier 1 ──found──▶ detected(P): one byte an event ──▶ tier 2 ──▶ …
 
 Patterns of one tier are stepped together. A later tier sees of an earlier one only where in the chunk it was detected,
-so that nothing which it does can change what was found before.
+so it cannot change earlier results.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Tiers:
         return [tiers[tier] for tier in sorted(tiers)]
 
     def mark(self, found: Sequence[Found], detected: dict[str, U8], n: int) -> None:
-        """detected[name][row] is 1 where one of the runnables that the name stands for was found."""
+        """detected[name][row] is 1 where one of the runnables behind the name was found."""
         for name, runnables in self._read.items():
             for read in runnables:
                 for part in found:

@@ -1,7 +1,6 @@
 """An Arrow file or stream becomes blocks of events, one a record batch.
 
-Files are mapped into memory, so that columns nobody wants are never touched; streams are read one batch after the
-other.
+Files are mapped into memory, so that unwanted columns are never touched; streams are read one batch after the other.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Which Arrow types can serve a column of the patterns, and which one type serves several files.
 
-Text is always handed on as a dictionary of strings: entities and labels repeat, Parquet stores them that way already,
-and a comparison is then made once a value instead of once an event. Everything else keeps its type, because
-thresholds are exact in it.
+Text always leaves as a dictionary of strings: entities and labels repeat, Parquet stores them that way already, and a
+comparison then runs once a value instead of once an event. Everything else keeps its type, because thresholds are exact
+in it.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def describe(arrow_type: pa.DataType) -> str:
 
 
 def served_type(column: WantedColumn, arrow_type: pa.DataType, time_unit: TimeUnit | None, file: str) -> pa.DataType:
-    """The type in which a file's column is handed on; raises EventsError if it cannot be what the patterns need."""
+    """The type in which a file's column is passed on; raises EventsError if it cannot be what the patterns need."""
     value = plain(arrow_type)
     if pt.is_null(value):
         return value
@@ -95,7 +95,7 @@ def _require_time(column: WantedColumn, value: pa.DataType, time_unit: TimeUnit 
 
 
 def unit_unknown(column: WantedColumn, file: str) -> EventsError:
-    """The error for a time that is a number nobody gave a unit."""
+    """The error for a numeric time without a unit."""
     return column.error(
         f"the time `{column.name}` of {file} is a number, and its unit is not known",
         "a number of what?",

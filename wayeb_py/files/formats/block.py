@@ -49,7 +49,7 @@ class Unreadable:
 
 @dataclass(slots=True)
 class Block:
-    """The events of a stretch of a file, in its order, and what was left out of them."""
+    """The events of one part of a file, in its order, and the rows that were left out."""
 
     batches: list[pa.RecordBatch] = field(default_factory=list)
     n_rows: int = 0
@@ -110,16 +110,17 @@ def _bound(exact: Fraction, arrow_type: pa.DataType) -> int | float:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is taken from every file: the columns with their types, and the rows in the time range."""
+    """The selection from every file: the columns with their types, and the rows in the time range."""
 
     wanted: Wanted
-    schema: pa.Schema  # of the batches that are handed on: wanted.columns, in their order
+    schema: pa.Schema  # of the batches that are passed on: wanted.columns, in their order
     time_range: TimeRange
     batch_rows: int
 
 
 def arrange(batch: pa.RecordBatch, selection: Selection, constants: dict[str, pa.Scalar]) -> pa.RecordBatch:
-    """The batch with the wanted columns in their types; what the file lacks is a constant of its folder, or missing."""
+    """The batch with the wanted columns in their types; a column that the file lacks is a constant of its folder, or
+    missing."""
     present = {name: index for index, name in enumerate(batch.schema.names)}
     arrays = []
     for name, target in zip(selection.schema.names, selection.schema.types, strict=True):

@@ -30,7 +30,7 @@ from wayeb_py.files.projection import Wanted
 
 DELIMITERS = ",;\t|"
 
-# A byte that is no UTF-8 while rows are taken apart: characters for private use, from a corner that nobody uses.
+# A byte that is no UTF-8 while rows are taken apart: a character for private use, from a corner that files leave alone.
 _ESCAPES = {0xDC00 + byte: chr(0x10FE00 + byte) for byte in range(0x80, 0x100)}
 _ESCAPED = re.compile("[\U0010fe80-\U0010feff]")
 
@@ -110,7 +110,7 @@ class DelimitedEvents:
         return block
 
     def _names(self) -> list[str]:
-        """Column names as Arrow takes them; those that nobody wants may repeat."""
+        """Column names as Arrow takes them; unwanted ones may repeat."""
         return [name if name in self.read else f"{index}:{name}" for index, name in enumerate(self.columns)]
 
     def _parse_options(self, data: bytes, invalid: Callable[[Any], str] | None = None) -> pcsv.ParseOptions:
@@ -120,7 +120,8 @@ class DelimitedEvents:
         return pcsv.ReadOptions(use_threads=False, block_size=len(data) + 1, column_names=self._names())
 
     def _read_typed(self, lines: LineBlock, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
-        """The block as Arrow reads it, or None if something in it is not as it should be; no quote is odd in it."""
+        """The block as Arrow reads it, or None if something in it is not as it should be; all its quotes must be where
+        they belong."""
         types = {name: selection.schema.field(name).type for name in self.read}
         try:
             table = pcsv.read_csv(
@@ -181,10 +182,10 @@ class DelimitedEvents:
     def _read_each(
         self, lines: LineBlock, is_escaped: bool, block: Block
     ) -> tuple[dict[str, pa.Array], npt.NDArray[np.int64], Callable[[int], dict[str, Any]]]:
-        """The same row by row, for a block in which quotes are not where they should be.
+        """The same row by row, for a block with quotes in the wrong places.
 
-        A row whose quotes hold line ends is one, if they are where they should be and it has as many values as there
-        are columns. Otherwise a quote was never closed, and each of its lines is a row.
+        A row whose quotes hold line ends is one row if the quotes are where they should be and it has as many values as
+        there are columns. Otherwise a quote was never closed, and each of its lines is a row.
         """
         rows: list[list[str | None]] = []
         places: list[int] = []
@@ -229,7 +230,7 @@ class DelimitedEvents:
 
 
 def carriage_returns(file: EventFile) -> DataError:
-    """The error for a file as they were written thirty years ago."""
+    """The error for a file with line ends of thirty years ago."""
     return DataError(
         "the lines end in carriage returns alone", file.path, 1, hint="give them line feeds: tr '\\r' '\\n' < OLD > NEW"
     )
@@ -273,7 +274,8 @@ def _rows_of(lines: LineBlock) -> Iterator[tuple[int, str]]:
 
 
 def _as_utf8(lines: LineBlock) -> tuple[LineBlock, bool]:
-    """The lines as text that can be taken apart, and whether bytes that are none had to be spelt otherwise for that."""
+    """The lines as text that can be taken apart, and whether bytes that are no text had to be spelt otherwise for
+    that."""
     try:
         lines.data.decode("utf-8")
     except UnicodeDecodeError:
@@ -283,7 +285,7 @@ def _as_utf8(lines: LineBlock) -> tuple[LineBlock, bool]:
 
 
 def _marked(texts: pa.Array, is_escaped: bool) -> pa.Array:
-    """The texts, those that were no UTF-8 told apart."""
+    """The texts, with those marked that were no UTF-8."""
     if not is_escaped or not pc.any(pc.match_substring_regex(texts, _ESCAPED.pattern)).as_py():
         return texts
     return pa.array([_mark(text) for text in texts.to_pylist()], pa.string())

@@ -1,4 +1,4 @@
-"""What the first rows of a text file say of its columns' types, where the patterns do not say it themselves.
+"""The first rows of a text file suggest the types of its columns, where the patterns do not say them.
 
 Numbers are 64-bit floats. Keys are whole numbers if all of the sample are, in their usual spelling: `007` is a name.
 A file whose later rows disagree is not re-read: such a row is set aside, or its value is missing.
@@ -17,7 +17,7 @@ _USUAL_WHOLE = r"0|-?[1-9]\d{0,17}"
 
 
 def guess_type(column: WantedColumn, sample: pa.Array, time_unit: TimeUnit | None, file: str) -> pa.DataType:
-    """The type in which the column's texts are read; null if the sample says nothing and nobody else does."""
+    """The type in which the column's texts are read; null if neither the sample nor a pattern says it."""
     texts = sample.filter(pc.invert(pc.is_in(sample, pa.array(MISSING_SPELLINGS, pa.string()))))
     texts = texts.drop_null()
     if column.role == "time":
@@ -59,7 +59,7 @@ def _guess_event_time(column: WantedColumn, texts: pa.Array, time_unit: TimeUnit
         raise unit_unknown(column, file)
     if n_times > n_numbers:
         return _time_type(texts)
-    # A number that no time can be decides nothing: its row goes aside, and the others keep their precision.
+    # A number that cannot be a time decides nothing: its row goes aside, and the others keep their precision.
     plausible = texts.filter(pc.and_not(numbers, matches(texts, r"[+-]?\d{19,}")))
     return pa.int64() if _all(plausible, r"[+-]?\d{1,18}") else pa.float64()
 

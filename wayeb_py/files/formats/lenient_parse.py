@@ -1,4 +1,4 @@
-"""Texts become typed values, leniently: what cannot be read is told apart and never stops a run.
+"""Texts become typed values, leniently: an unreadable text is marked and never stops a run.
 
 This is the careful path for a block in which Arrow's own conversion found a fault. It is vectorised all the same: a
 file in which every block has one odd value is common.
@@ -25,7 +25,7 @@ MISSING_SPELLINGS = ["", "NA", "N/A", "n/a", "na", "null", "NULL", "None", "none
 # Stands before a text that is not UTF-8: no text of a file can begin so, since no line holds a NUL on purpose.
 UNDECODABLE = "\x00\ufffd"
 
-# What a value may look like: all that Arrow reads by itself, and some more, so that a value is read alike beside good
+# What a value may look like: all that Arrow reads by itself, and some more, so that a value reads the same beside good
 # and bad ones.
 NUMBER = r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?(?i:inf|infinity|nan)"
 WHOLE = r"[+-]?0*\d{1,19}(\.0*)?|0[xX][0-9a-fA-F]{1,16}"

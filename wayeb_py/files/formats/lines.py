@@ -1,8 +1,8 @@
 """A text file or standard input becomes blocks of whole lines.
 
-Files are cut into blocks of a few megabytes at a line end that is not inside quotes; standard input gives whatever has
-arrived, so that a detection does not wait for a block to fill, and gives it in one piece when the recogniser was slower
-than the events, so that it catches up.
+Files are cut into blocks of a few megabytes at a line end that is not inside quotes. Standard input gives whatever has
+arrived, so that a detection does not wait for a block to fill; it gives all of that in one piece when the recogniser
+was slower than the events, so that the recogniser catches up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def read_sample(file: EventFile) -> bytes:
 
 
 def read_lines(file: EventFile, block_bytes: int = BLOCK_BYTES, quotes: bool = True) -> Iterator[LineBlock]:
-    """The file's lines in blocks; `quotes` tells that a line end inside double quotes ends no row."""
+    """The file's lines in blocks; with `quotes`, a line end inside double quotes ends no row."""
     try:
         with pa.OSFile(file.path) as raw:
             source = raw if file.compression is None else pa.CompressedInputStream(raw, file.compression)
@@ -149,7 +149,7 @@ class ArrivingLines:
                 with self._changed:
                     self._arrived += piece
                     self._changed.notify_all()
-                    # Stops reading while the recogniser is behind: the pipe fills, and whoever writes to it waits.
+                    # Stops reading while the recogniser is behind: the pipe fills, and its writer waits.
                     self._changed.wait_for(lambda: len(self._arrived) < self.LARGEST_BACKLOG_BYTES)
         except OSError as error:
             self._failed = error
@@ -180,7 +180,8 @@ class ArrivingLines:
         return lines
 
     def _is_ready(self) -> bool:
-        """Whether there is a line, or cannot be one: who receives stops at a full backlog, and nobody would go on."""
+        """Whether there is a line, or cannot be one: the receiver stops at a full backlog, and would otherwise never
+        resume."""
         return self._ended or b"\n" in self._arrived or len(self._arrived) >= self.LARGEST_BACKLOG_BYTES
 
     def __iter__(self) -> Iterator[LineBlock]:

@@ -3,9 +3,9 @@
 Each line is an object; a field that is not there is missing. Arrow reads a block straight into the wanted types; only
 if that fails, or a key or a time is missing, the block is read again line by line. Row numbers are line numbers.
 
-What becomes of a line depends on nothing but the line: not on its neighbours, by which a block takes the one way or
-the other, and not on how deep the interpreter's stack is at the time. So a line that is nested deeper than a bound goes
-aside on both ways, though Arrow could read it.
+What becomes of a line depends on nothing but the line: not on its neighbours, which decide how the block is read, and
+not on the depth of the interpreter's stack at the time. So a line that is nested deeper than a bound goes aside both
+ways, though Arrow could read it.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class NdjsonEvents:
         objects = read_objects(sample.split(b"\n"))
         self.is_empty = not sample.strip()
         seen = dict.fromkeys(name for value in objects for name in value)
-        # A line on standard input may leave out what is missing, and there is no second line yet to ask.
+        # A line on standard input may leave out what is missing, and there is no second line yet to look at.
         self.columns: tuple[str, ...] = tuple(seen) if file.path != STDIN else (*seen, *wanted.names)
         self.types: dict[str, pa.DataType] = guess_types(objects, self.columns, wanted, self.name)
         self.n_rows: int | None = None
@@ -87,10 +87,10 @@ class NdjsonEvents:
 
 
 def parse_lines(lines: LineBlock, selection: Selection, constants: dict[str, pa.Scalar], name: str) -> Block:
-    """The events of some lines of what is called `name`."""
+    """The events of some lines of the source `name`."""
     n_lines = lines.data.count(b"\n") + (not lines.data.endswith(b"\n"))
-    # Empty lines, two objects on a line, or one on several: the careful path tells which. Where no two share a line, as
-    # many objects as lines are one a line; an empty line and a line of two would be as many by chance.
+    # Empty lines, two objects on a line, or one on several: the careful path finds out which. Where no two share a
+    # line, as many objects as lines are one a line; an empty line and a line of two would be as many by chance.
     block = None if _may_share_a_line(lines.data) else read_typed(lines.data, n_lines, selection, constants)
     if block is None:
         block = read_each(_lines_of(lines), name, selection, constants)
@@ -115,7 +115,7 @@ def _lines_of(lines: LineBlock) -> Iterator[tuple[int, bytes]]:
 
 
 def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dict[str, pa.Scalar]) -> Block | None:
-    """The objects as Arrow reads them, or None if they are not so many, or something in them is not as it should be."""
+    """The objects as Arrow reads them, or None if their number differs, or something in them is not as it should be."""
     fields = [
         pa.field(field.name, pa.string() if field.type == TEXT else field.type)
         for field in selection.schema
@@ -140,7 +140,7 @@ def read_typed(data: bytes, n_objects: int, selection: Selection, constants: dic
 def read_each(
     placed: Iterable[tuple[int, bytes]], name: str, selection: Selection, constants: dict[str, pa.Scalar]
 ) -> Block:
-    """Objects one by one, each with its place in what is called `name`; blank ones are passed over."""
+    """Objects one by one, each with its place in the source `name`; blank ones are skipped."""
     block = Block()
     key = selection.wanted.key.name
     objects: list[dict[str, Any]] = []

@@ -1,8 +1,8 @@
 """A Parquet file becomes blocks of events, one a row group.
 
-Row groups are read whole by a thread each, without Arrow's own threads inside (see `ahead`), and text columns come as
-the dictionaries that the file stores, which halves the work. A row group too large to hold is streamed instead. Row
-groups whose statistics lie outside the time range are not read at all.
+A thread reads each row group whole, without Arrow's own threads inside (see `prefetch`), and text columns come as the
+dictionaries that the file stores, which halves the work. A row group too large to hold is streamed instead. Row groups
+whose statistics lie outside the time range are not read at all.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ class ParquetEvents:
         index = next(i for i in self.leaves if facts.column(i).path_in_schema == time)
         statistics = facts.column(index).statistics
         if statistics is None or not statistics.has_min_max or not statistics.has_null_count or statistics.null_count:
-            return False  # a row without a time is in no range, and has to be told
+            return False  # a row without a time is in no range, and must be reported
         stored = _stored_type(self.metadata.schema.column(index), self.types[time])
         if stored is None:
             return False
@@ -155,7 +155,7 @@ def wanted_leaves(metadata: pq.FileMetaData, names: Collection[str]) -> list[int
 
 
 def refuse_bomb(metadata: pq.FileMetaData, leaves: Sequence[int], file: EventFile) -> None:
-    """Raises DataError for a column that is tiny in the file and has no room in memory: it was made to do harm."""
+    """Raises DataError for a column that is tiny in the file and too large for memory: it was made to do harm."""
     for group in range(metadata.num_row_groups if leaves else 0):
         facts = metadata.row_group(group)
         for index in leaves:
@@ -172,7 +172,7 @@ def refuse_bomb(metadata: pq.FileMetaData, leaves: Sequence[int], file: EventFil
 
 
 def sound_batches(table: pa.Table) -> list[pa.RecordBatch]:
-    """The table's rows, once it is sure that columns are as long as they say and hold what they point at."""
+    """The table's rows, once columns are known to be as long as they say and to hold what they point at."""
     table.validate()
     batches: list[pa.RecordBatch] = table.to_batches()
     for batch in batches:

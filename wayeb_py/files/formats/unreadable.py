@@ -1,10 +1,10 @@
-"""A file that cannot be read, or is not what its name says, becomes a message: what is wrong with it, and a remedy.
+"""A file that cannot be read, or is not what its name says, becomes a message: the fault, and a remedy.
 
-Input files are not trusted. What a decoder makes of such bytes is checked before
-compiled code follows an offset or an index in it: Arrow's decoders leave indices into a dictionary, offsets of texts
-and the encoding of texts as the file has them. The checks cost some hundredths of the time of reading.
+Input files are not trusted. The reader checks what a decoder makes of such bytes before compiled code follows an offset
+or an index in it: Arrow's decoders leave indices into a dictionary, offsets of texts and the encoding of texts as the
+file has them. The checks cost some hundredths of the time of reading.
 
-*Not taken*: a catch of everything, which would call a fault of ours damage in the file.
+*Not taken*: catching every exception, which would call a fault of ours damage in the file.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import pyarrow.types as pt
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
 
-# What decoders raise for bytes that are not what they should be, by way of Python's own errors now and then.
+# What decoders raise for malformed bytes, sometimes by way of Python's own errors.
 DECODING_ERRORS = (pa.ArrowException, OSError, ValueError, LookupError, OverflowError, MemoryError)
 SHOWN_CHARACTERS = 200
 
@@ -42,7 +42,7 @@ def unreadable_file(file: EventFile, error: BaseException) -> DataError:
 
 
 def is_of_the_system(error: DataError, cause: BaseException | None = None) -> bool:
-    """Whether a disk, a network or a permission is why a file could not be read, and nothing that is in it."""
+    """Whether a disk, a network or a permission keeps a file from being read, and not its content."""
     cause = cause or error.__cause__
     return isinstance(cause, OSError) and cause.errno is not None
 
@@ -52,7 +52,7 @@ _HINT = "write the file anew, or take it out of the data"
 
 
 def _reason(error: BaseException) -> str:
-    """What a decoder says, in one line that is fit to be seen; names of errors mean nothing to a user."""
+    """What a decoder says, in one line that a user can read; names of errors mean nothing to a user."""
     if isinstance(error, MemoryError):
         return "it asks for more memory than there is"
     if isinstance(error, UnicodeError):

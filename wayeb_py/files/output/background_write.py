@@ -1,6 +1,6 @@
 """Tables are written behind the work that makes them, in a thread of their own, bounded and in order.
 
-Encoding and compressing leave the interpreter lock, so they run beside recognising. What fails there is raised at the
+Encoding and compressing leave the interpreter lock, so they run beside recognising. An error there is raised at the
 next write or at the commit, in the thread that asked for it. Nothing else changes: only `commit` gives the file its
 name, and it waits until everything is written; `discard` drops what still waits.
 """
@@ -46,7 +46,7 @@ class WrittenBehind:
         self._output.discard()
 
     def _work(self) -> None:
-        # Takes until the end whatever happens, so that nobody waits for room in vain.
+        # Takes tables until the end whatever happens, so that no thread waits for room in vain.
         while (table := self._waiting.get()) is not None:
             if self._error is None and not self._is_dropped:
                 try:

@@ -1,4 +1,4 @@
-"""What a killed run left behind is removed by the next: unfinished files beside an output, and folders for sorting.
+"""A run removes what a killed run left behind: unfinished files beside an output, and folders for sorting.
 
 A name does not show whether its owner lives: a process id may belong to another process by now, or to another
 machine that shares the folder. So a writer locks its file, and the system drops the lock when the process ends, however
@@ -21,17 +21,17 @@ from pathlib import Path
 from wayeb_py.clock import SYSTEM, Clock
 
 OLD_S = 60.0
-_OWNER = ".owner"  # in a folder of ours: who holds its lock owns the folder
+_OWNER = ".owner"  # in a folder of ours: the process that holds its lock owns the folder
 
 
 def hold(descriptor: int) -> None:
-    """Says that what is open belongs to this process; where the file system has no locks, nothing is ever removed."""
+    """Marks an open file as this process's own; where the file system has no locks, nothing is ever removed."""
     with contextlib.suppress(OSError):
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 
 def clear_files(folder: Path, names: Iterable[str], clock: Clock = SYSTEM) -> None:
-    """Removes the unfinished files that dead runs left of files with these names."""
+    """Removes the unfinished files that dead runs left beside files with these names."""
     alternatives = "|".join(re.escape(name) for name in names)
     unfinished = re.compile(rf"\.(?:{alternatives})\.\d+-[0-9a-f]{{8}}\.tmp")
     with contextlib.suppress(OSError), os.scandir(folder) as entries:
@@ -43,7 +43,7 @@ def clear_files(folder: Path, names: Iterable[str], clock: Clock = SYSTEM) -> No
 
 @contextlib.contextmanager
 def scratch_folder(prefix: str, clock: Clock = SYSTEM) -> Iterator[Path]:
-    """A folder in the system's temporary one that goes with its owner; those of dead owners go first."""
+    """A temporary folder that disappears with its owner; folders of dead owners are removed first."""
     _clear_folders(Path(tempfile.gettempdir()), prefix, clock)
     with tempfile.TemporaryDirectory(prefix=prefix) as made:
         owner = os.open(Path(made) / _OWNER, os.O_RDWR | os.O_CREAT, 0o600)

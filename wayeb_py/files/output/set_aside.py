@@ -1,10 +1,10 @@
 """Rows that are no events, and events that came too late, become a side file: counted by reason, never silently lost.
 
 The file is NDJSON, one row each: `file`, `row` (in text files the line), `reason`, and `values` or `text`. It appears
-when the run ends, also when the run ends because there are too many of them. A limit is a number of rows, or a share
-of the rows read so far; by default the greater of 1,000 rows and 1 %, and at the end no more than half of all rows: of
-three rows two that cannot be read are a wrong file, and not a file with a fault. A share that was judged all the time
-would stop at a first row that is bad.
+when the run ends, also when the run ends because there are too many of them. A limit is a number of rows, or a share of
+the rows read so far. The default is the greater of 1,000 rows and 1 %, and at the end no more than half of all rows: a
+file of which two rows in three cannot be read is the wrong file, and not a file with a fault. A share that is judged
+from the start would stop the run at a first bad row.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def render_aside(row: AsideRow) -> bytes:
     """A row set aside as a line of NDJSON."""
     fields: dict[str, Any] = {"file": row.file, "row": row.row, "reason": row.reason}
     fields |= {"text": row.text} if row.text is not None else {"values": row.values}
-    # A name of a file may hold what is no text; JSON has an escape for each such half of a surrogate pair.
+    # A file's name may hold bytes that are no text; JSON has an escape for each such half of a surrogate pair.
     return (_encode(fields) + "\n").encode("utf-8", "backslashreplace")
 
 
@@ -43,7 +43,7 @@ def render_aside(row: AsideRow) -> bytes:
 class BadLimit:
     """How many rows may be set aside: the greater of a number and a share of the rows read.
 
-    When all are read there may be a stricter share; a single row is never too much of it.
+    At the end a stricter share may apply; a single row never exceeds it.
     """
 
     rows: int = 1000
@@ -76,12 +76,12 @@ DEFAULT_LIMIT = BadLimit(share_at_end=0.5)
 
 
 def kind_of(reason: str) -> str:
-    """The reason without what differs from row to row: numbers and what is quoted. There are few kinds of reasons."""
+    """The reason without what differs from row to row: numbers and quoted texts. There are few kinds of reasons."""
     return _NUMBERS.sub("N", _QUOTED.sub("`…`", reason))
 
 
 class Aside:
-    """Collects what is set aside in a run, and writes it beside the output."""
+    """Collects the rows set aside in a run, and writes them beside the output."""
 
     def __init__(self, path: Path | None, limit: BadLimit) -> None:
         self.path, self._limit = path, limit
@@ -123,7 +123,7 @@ class Aside:
         self._whole.write(render_aside(row))
 
     def settle(self) -> None:
-        """To be called when all rows are read; raises DataError if more of them are bad than anybody would accept."""
+        """To be called when all rows are read; raises DataError if too many of them are bad."""
         if not self._limit.allows_at_end(self.n_bad, self.n_rows):
             raise self._too_many("; if that is as it should be, run with --max-bad 100%")
 
@@ -136,7 +136,7 @@ class Aside:
         return DataError(f"{seen}, {limit}; the first: {first.reason}", first.file, first.row, hint=f"{where}{remedy}")
 
     def commit(self) -> None:
-        """Puts the side file in its place, and removes an old one that no longer says the truth."""
+        """Puts the side file in its place, and removes an old one that is out of date."""
         if self._whole is not None:
             self._whole.commit()
         elif self.path is not None:

@@ -1,6 +1,6 @@
 """Tables become text: CSV and NDJSON, a column at a time.
 
-Times are ISO 8601 (with a zone: the instant, in UTC, with `Z`), numbers stay numbers, and what is missing is empty in
+Times are ISO 8601 (with a zone: the instant, in UTC, with `Z`), numbers stay numbers, and a missing value is empty in
 CSV and `null` in JSON. Each distinct text is escaped once; writing row by row was twenty times slower.
 """
 
@@ -34,7 +34,7 @@ def plain_table(table: pa.Table) -> pa.Table:
 def render_csv(table: pa.Table, with_header: bool, safe: bool = False) -> bytes:
     """The table as CSV; values are quoted only where they must be.
 
-    Where it should be `safe` to open in a spreadsheet, a text that one would take for a formula gets a `'` in front.
+    With `safe`, a text that a spreadsheet would take for a formula gets a `'` in front.
     """
     import pyarrow.csv as pcsv
 
@@ -53,7 +53,7 @@ def render_csv(table: pa.Table, with_header: bool, safe: bool = False) -> bytes:
     )
     style = "needed" if must_quote else "none"
     if table.num_rows:
-        # Of an empty chunk Arrow writes whatever is in its buffer.
+        # Arrow writes whatever is in the buffer of an empty chunk.
         whole = table.combine_chunks()
         pcsv.write_csv(whole, sink, pcsv.WriteOptions(include_header=False, quoting_style=style))
     return sink.getvalue()

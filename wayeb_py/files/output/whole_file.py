@@ -1,15 +1,14 @@
 """Bytes become a file that appears whole or not at all.
 
-What is written goes to a temporary file beside the target, which takes the target's name once everything is on the
-disk: a reader sees the old file or the new one, and a process that fails leaves nothing behind. Everything that
-wayeb writes as a whole goes through `write_whole` or `whole_file`.
+The bytes go to a temporary file beside the target, which takes the target's name once everything is on the disk: a
+reader sees the old file or the new one, and a process that fails leaves nothing behind. Everything that wayeb writes as
+a whole goes through `write_whole` or `whole_file`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 from typing import IO
@@ -20,7 +19,7 @@ from wayeb_py.files.output.leftovers import hold
 
 @contextlib.contextmanager
 def telling_faults(path: Path | None) -> Iterator[None]:
-    """Makes a failing disk or a closed pipe an error of one line; a pipe that nobody reads any more passes as it is."""
+    """Makes a failing disk or a closed pipe an error of one line; a pipe without a reader passes as it is."""
     try:
         yield
     except BrokenPipeError:
@@ -31,7 +30,7 @@ def telling_faults(path: Path | None) -> Iterator[None]:
 
 
 def sync(path: Path) -> None:
-    """What a file, or a folder's list of files, holds is on the disk."""
+    """Forces a file, or a folder's list of files, to the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -40,7 +39,7 @@ def sync(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Makes a folder and those that it lies in, their names on the disk: a file in them could vanish with them."""
+    """Makes a folder and its parents, with their names on the disk: a file in them could vanish with them."""
     missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for folder in reversed(missing):
@@ -50,13 +49,13 @@ def make_folder(path: Path) -> None:
 class WholeFile:
     """A file that takes its name only when it is complete.
 
-    Its temporary name is settled before there is anything on the disk, so that a signal at any moment leaves
-    something to discard by name, or nothing at all.
+    Its temporary name is settled before anything is on the disk, so that a signal at any moment leaves something to
+    discard by name, or nothing at all.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+        self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         self._file: IO[bytes] | None = None
 
     def open(self) -> IO[bytes]:
@@ -79,7 +78,7 @@ class WholeFile:
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-            os.replace(self._temporary, self.path)  # while the file is held: nobody may take it for left behind
+            os.replace(self._temporary, self.path)  # while the file is held: no other run may take it for left behind
             file.close()
             if durable:
                 sync(self.path.parent)

@@ -1,7 +1,7 @@
 """Detections become a file that appears whole or not at all, or lines on standard output.
 
-A file appears whole (`whole_file`). Standard output cannot be taken back, so where a run may have to start again an
-output holds it until the end.
+A file appears whole (`whole_file`). Standard output cannot be taken back, so an output holds it until the end where a
+run may have to start again.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class OutputFile:
 def means_folder(text: str) -> bool:
     """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension.
 
-    Raises DataError where it names nothing in a file system: it would be a folder `s3:` here.
+    Raises DataError where it names nothing in a file system: here it would become a folder `s3:`.
     """
     refuse_address(text)
     path = Path(text)
@@ -187,7 +187,7 @@ class TextOutput:
 
 
 class StreamOutput:
-    """NDJSON on standard output, at once, or held until the run cannot start again any more."""
+    """NDJSON on standard output, at once, or held until the run can no longer start again."""
 
     def __init__(self, held: bool, stream: IO[bytes] | None = None) -> None:
         self._stream = sys.stdout.buffer if stream is None else stream

@@ -1,8 +1,12 @@
-"""A query and its tree become nodes of a network: what each joins on, and how long it keeps its tuples."""
+"""A query and its tree become nodes of a network: what each joins on, and how long it keeps its tuples.
+
+The network keeps beside its nodes the plan of each query: the same tree, each part with its node and with the
+conditions that it looks at, by the query's own members. Nodes are shared between queries, plans are not.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, members_of
@@ -18,11 +22,50 @@ from wayeb_py.rules.planning.tree import Leaf, Pair, Tree, Without
 
 
 @dataclass(frozen=True, slots=True)
-class _Made:
-    """A node, and the query's members in the order of its tuples."""
+class PlanPart:
+    """A part of a plan: its node, the query's members in the order of the node's tuples, and the parts that it reads.
+
+    `links` are what an index looks up, `where` what is checked besides, by the query's members; of an antijoin there is
+    one of each for every `unless`, whose part is read after the first.
+    """
 
     node: Node
     members: tuple[int, ...]
+    parts: tuple[PlanPart, ...] = ()
+    links: tuple[tuple[Link, ...], ...] = ()
+    where: tuple[tuple[AnyCondition, ...], ...] = ()
+    absences: tuple[int, ...] = ()
+
+    def every(self) -> Iterator[PlanPart]:
+        """This part and all below it, those that are read first."""
+        for part in self.parts:
+            yield from part.every()
+        yield self
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The plan of a query: its parts, and its output."""
+
+    query: Query
+    tree: Tree
+    root: PlanPart
+    output: Output
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """A part, whose members have other numbers in the tuples of its node."""
+
+    part: PlanPart
+
+    @property
+    def node(self) -> Node:
+        return self.part.node
+
+    @property
+    def members(self) -> tuple[int, ...]:
+        return self.part.members
 
     @property
     def group(self) -> frozenset[int]:
@@ -46,8 +89,8 @@ class _Builder:
         query = self.query
         made = self._make(tree)
         others = frozenset(range(len(query.members))) - set(query.once_for)
-        had = _Made(made.node, query.once_for)
-        return self.network.output(
+        had = _Made(PlanPart(made.node, query.once_for))
+        output = self.network.output(
             query.name,
             made.node,
             [made.local(member) for member in range(query.n_own)],
@@ -56,32 +99,33 @@ class _Builder:
             self._lifetime(had, others),
             numbered=query.kept,
         )
+        self.network.plans[query.name] = Plan(query, tree, made.part, output)
+        return output
 
-    def _make(self, tree: Tree) -> _Made:
+    def _make(self, tree: Tree, *, before_absences: bool = False) -> _Made:
         if isinstance(tree, Leaf):
             member = self.query.members[tree.member]
-            where = [condition.moved(lambda _: 0) for condition in self.query.own_conditions(tree.member)]
-            made = _Made(self.network.select(member.table, where, member.name), (tree.member,))
+            asked = tuple(self.query.own_conditions(tree.member))
+            where = [condition.moved(lambda _: 0) for condition in asked]
+            node = self.network.select(member.table, where, member.name)
+            made = _Made(PlanPart(node, (tree.member,), where=(asked,)))
         elif isinstance(tree, Pair):
             made = self._join(self._make(tree.left), self._make(tree.right))
         else:
             made = self._without(tree)
         if self.estimates is not None and made.node.estimate is None:
-            made.node.estimate = self.estimates.size(made.group)
+            made.node.estimate = self.estimates.size(made.group, before_absences=before_absences)
         return made
 
     def _join(self, left: _Made, right: _Made) -> _Made:
         if left.node.number > right.node.number:  # so that what two parts of a rule join either way round is one node
             left, right = right, left
         links, conditions = self.query.crossing(left.group, right.group)
-        group = next(group for group in self._groups() if left.group <= group)
-        lifetimes = (self._lifetime(side, group - side.group) for side in (left, right))
+        # A side is looked up by tuples of the other: rows of the other members come to the joined tuples.
+        lifetimes = (self._lifetime(left, right.group), self._lifetime(right, left.group))
         node = self.network.join(left.node, right.node, _on(left, right, links, conditions), "", *lifetimes)
-        return _Made(node, left.members + right.members)
-
-    def _groups(self) -> Iterable[frozenset[int]]:
-        yield self.query.own
-        yield from (frozenset(absence.members) for absence in self.query.unless)
+        members = left.members + right.members
+        return _Made(PlanPart(node, members, (left.part, right.part), (tuple(links),), (tuple(conditions),)))
 
     def _without(self, tree: Without) -> _Made:
         """The absences that stand side by side become one node."""
@@ -91,11 +135,13 @@ class _Builder:
         while isinstance(rest, Without):
             numbers.append((rest.absence, rest.right))
             rest = rest.left
-        left = self._make(rest)
+        left = self._make(rest, before_absences=True)
         rights, kept = [], []
+        parts, every_link, every_where = [left.part], [], []
         for number, right_tree in reversed(numbers):
             right = self._make(right_tree)
-            links, conditions = [], []
+            links: list[Link] = []
+            conditions: list[AnyCondition] = []
             for condition in query.unless[number].conditions:
                 if members_of(condition) <= right.group:
                     continue
@@ -107,8 +153,16 @@ class _Builder:
                 links += [] if implied is None else [implied]
             rights.append((right.node, _on(left, right, links, conditions)))
             kept.append(self._lifetime(right, query.own))
+            parts.append(right.part)
+            every_link.append(tuple(links))
+            every_where.append(tuple(conditions))
+
+        def made(node: Node) -> _Made:
+            absences = tuple(number for number, _ in reversed(numbers))
+            return _Made(PlanPart(node, left.members, tuple(parts), tuple(every_link), tuple(every_where), absences))
+
         if query.kept:
-            return _Made(self.network.without(left.node, rights, "", kept), left.members)
+            return made(self.network.without(left.node, rights, "", kept))
         awaits: list[Awaits] = []
         for number, _ in numbers:
             absence = query.unless[number]
@@ -116,7 +170,7 @@ class _Builder:
                 (later.moved(left.local), earlier.moved(left.local), most) for later, earlier, most in absence.limits
             )
             awaits += [replace(one, limits=limits) for one in self._lifetime(left, absence.members) or ()]
-        return _Made(self.network.wait_without(left.node, rights, awaits, "", kept), left.members)
+        return made(self.network.wait_without(left.node, rights, awaits, "", kept))
 
     def _lifetime(self, made: _Made, others: Iterable[int]) -> Lifetime:
         """What tuples await of other members."""

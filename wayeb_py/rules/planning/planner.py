@@ -42,22 +42,24 @@ class Estimates:
     statistics: Statistics
 
     @cached_property
-    def _sizes(self) -> dict[Members, float]:
+    def _sizes(self) -> dict[tuple[Members, bool], float]:
         return {}
 
-    def size(self, members: Members) -> float:
-        """How many tuples these members have at a time, less what an absence forbids that asks for them alone."""
-        if members not in self._sizes:
-            self._sizes[members] = self._size(members)
-        return self._sizes[members]
+    def size(self, members: Members, *, before_absences: bool = False) -> float:
+        """How many tuples these members have at a time, less what an absence forbids that asks for them alone, or
+        before that is looked for."""
+        key = members, before_absences
+        if key not in self._sizes:
+            self._sizes[key] = self._size(*key)
+        return self._sizes[key]
 
-    def _size(self, members: Members) -> float:
+    def _size(self, members: Members, before_absences: bool) -> float:
         size = prod(self.statistics.n_rows(member) for member in members)
         for columns in self.query.equal_columns:
             here = sorted({column.member: column for column in columns if column.member in members}.values())
             size *= prod(self.statistics.of(Equal((one,), (other,))) for one, other in pairwise(here))
         size *= prod(self.statistics.of(condition) for condition in self._others(members))
-        if self.query.kept or members == self.query.own:
+        if (self.query.kept or members == self.query.own) and not before_absences:
             for absence in self.query.unless:
                 if self.query.referred(absence) <= members <= self.query.own:
                     size *= self._share_left(absence)

@@ -1,4 +1,4 @@
-"""The compiled loops of containment: planar, in degrees, and exact: what they answer is what exact arithmetic would.
+"""The compiled loops of containment: planar, in degrees, and exact: they answer what exact arithmetic would.
 
 A lattice cell knows for each area with an edge in it whether the cell's south-west corner is inside. A position in the
 cell is inside iff the way from it to that corner, west and then along the cell's side, crosses an odd number of the
@@ -142,7 +142,7 @@ def covers_point(px, py, cells):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(read_only(f64), read_only(f64), struct(AreaCells), u8[::1]))
 def are_inside(lon, lat, cells, inside):  # type: ignore[no-untyped-def]
-    """inside[row] = 1 where an area covers the position, at whichever turn of the earth its coordinates are given."""
+    """inside[row] = 1 where an area covers the position, whichever turn of the earth its coordinates are on."""
     cells = AreaCells(*cells)
     bounds = cells.bounds
     west, south, east, north = bounds[0], bounds[1], bounds[2], bounds[3]

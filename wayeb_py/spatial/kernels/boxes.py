@@ -1,6 +1,6 @@
-"""A tree of boxes is walked: a question becomes the leaves whose boxes it does not miss.
+"""The walk of a tree of boxes: a question becomes the leaves whose boxes it does not miss.
 
-*Not taken*: a stack that holds the number of a node alone; a node does not tell its level.
+*Not taken*: a stack that holds the number of a node alone; a node does not know its level.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ def begin_walk(boxes, stack):  # type: ignore[no-untyped-def]
 
 @inlined
 def next_leaf(misses, question, boxes, stack, top):  # type: ignore[no-untyped-def]
-    """The next leaf that misses(question, corners, node) is false of, as it is of all nodes above: number, or -1.
+    """The number of the next leaf for which misses(question, corners, node) is false, as for all nodes above it; or -1.
 
-    Also the stack's top after it, and how many nodes were looked at for it.
+    Also the stack's top after it, and how many nodes the search looked at.
     """
     leaf, n_steps = -1, 0
     while top >= 0 and leaf < 0:

@@ -1,8 +1,8 @@
 """The compiled loops behind near, inside and distance: arrays in, arrays out.
 
 A position becomes a point on the unit sphere, and distances are compared as chords through it, which grow with the
-great-circle distance: so the poles and the antimeridian are places like any other, and no trigonometry is needed for
-a candidate. A piece of an edge, straight in lon/lat, is compared by the great-circle arc between its ends; `bend` says
+great-circle distance. So the poles and the antimeridian are places like any other, and a candidate needs no
+trigonometry. A piece of an edge, straight in lon/lat, is compared by the great-circle arc between its ends; `bend` says
 how far (in radians) the two can be apart, and where that matters the piece is halved until it does not.
 
 Planar approximations were not taken: they are off by metres at 50 km from the coast and useless near the poles.
@@ -77,7 +77,7 @@ def to_vectors(lon, lat, vectors):  # type: ignore[no-untyped-def]
 
 @kernel(nb.void(read_only(f64), read_only(f64), read_only(f64), read_only(f64), f64[::1]))
 def measure(lon, lat, other_lon, other_lat, distance_m):  # type: ignore[no-untyped-def]
-    """distance_m[row] = metres between two positions, NaN where one of them is none."""
+    """distance_m[row] = metres between two positions, NaN where one of them is missing."""
     for row in range(lon.shape[0]):
         if is_position(lon[row], lat[row]) and is_position(other_lon[row], other_lat[row]):
             ax, ay, az = vector(lon[row], lat[row])
@@ -148,7 +148,7 @@ def chord_to_piece(qx, qy, qz, arcs, piece, best):  # type: ignore[no-untyped-de
 def nearest(qx, qy, qz, best, enough, boxes, arcs, stack, squares):  # type: ignore[no-untyped-def]
     """The chord to the nearest piece if it is below `best`, else `best`; any chord up to `enough` ends the search.
 
-    Also how many nodes of the tree were looked at. The nearer of two nodes is looked at first: what is found there
+    Also how many nodes of the tree the search looked at. It looks at the nearer of two nodes first: what it finds there
     rules out most of the rest.
     """
     top, n_steps = 0, 0
@@ -204,7 +204,7 @@ def distances(lon, lat, boxes, arcs, distance_m):  # type: ignore[no-untyped-def
 
 @allocating_kernel(nb.void(read_only(f64), read_only(f64), struct(TreeBoxes), struct(Arcs), f64, u8[::1]))
 def are_near(lon, lat, boxes, arcs, reach_m, near):  # type: ignore[no-untyped-def]
-    """near[row] = 1 where a piece is at most `reach_m` away; what is 1 already is not looked up."""
+    """near[row] = 1 where a piece is at most `reach_m` away; rows that are 1 already are skipped."""
     boxes, arcs = TreeBoxes(*boxes), Arcs(*arcs)
     stack, squares = np.empty((STACK, 2), dtype=np.int64), np.empty(STACK, dtype=np.float64)
     enough, beyond = chords(reach_m)

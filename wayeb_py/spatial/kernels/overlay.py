@@ -21,7 +21,7 @@ from wayeb_py.spatial.kernels.sides import touches
 
 OPEN = 15
 NO, YES, BOTH = 0, 1, 2
-AS_ANY = 3  # all positions have one answer, and any of them tells which
+AS_ANY = 3  # all positions have one answer, so any of them shows it
 ROOM = 256  # nodes that wait to be looked into
 
 
@@ -29,7 +29,7 @@ ROOM = 256  # nodes that wait to be looked into
 def _judge_rectangle(decide, question, x0, y0, x1, y1, nodes, state, below, stack):  # type: ignore[no-untyped-def]
     """NO or YES where all cells that a rectangle touches say so, BOTH where they differ or one cannot say.
 
-    decide(cell, question) says it of a cell that has no answer for all of it and no node below it; where it says
+    decide(cell, question) answers for a cell that has no answer for all of it and no node below it; where it says
     AS_ANY of one, so does this.
     """
     is_yes, is_no, is_any = False, False, False
@@ -98,7 +98,7 @@ def judge_near(rectangles, cells, arcs, reach_m, judged):  # type: ignore[no-unt
             here = _judge_rectangle(
                 _decide_near, question, x0, y0, x1, y1, cells.nodes, cells.state, cells.below, stack
             )
-            # What is outside of the bounds is out of reach.
+            # Positions outside of the bounds are out of reach.
             whole = x0 >= bounds[0] and x1 <= bounds[2] and y0 >= bounds[1] and y1 <= bounds[3]
             if here == YES and whole:
                 judged[nth] = YES
@@ -149,7 +149,7 @@ def judge_inside(rectangles, cells, judged):  # type: ignore[no-untyped-def]
 
 @kernel(i64(read_only(f64), read_only(f64), f64[::1], matrix, i32[::1], i16[::1], i32[::1], i32[::1]))
 def answer_all(lon, lat, bounds, nodes, cells, answers, open_row, open_cell):  # type: ignore[no-untyped-def]
-    """answers[row] = the questions whose answer is yes, as bits, as far as the position's cell tells.
+    """answers[row] = the questions whose answer is yes, as bits, as far as the position's cell knows.
 
     Returns how many rows have open questions: open_row and open_cell list them.
     """
@@ -167,7 +167,7 @@ def answer_all(lon, lat, bounds, nodes, cells, answers, open_row, open_cell):  #
             px += 360.0 if px < 0.0 else -360.0
             if not (west <= px <= east and south <= py <= north):
                 continue
-        # As `cell_at`, for the node that most positions need no other than.
+        # As `cell_at`, for the one node that most positions need.
         column = min(np.int64((px - west) * across), last)
         line = min(np.int64((py - south) * upward), last)
         at = np.uint64(line * (last + 1) + column)

@@ -1,7 +1,7 @@
 """The compiled loops of `near` with a fixed distance: cells of which every position is within reach, or none, or some.
 
-Distances through space obey the triangle inequality, so the distance at a cell's centre, with that from the centre
-to the corners, decides for the whole cell; what it does not decide is looked up among the pieces that might.
+Distances through space obey the triangle inequality. So the distance at a cell's centre, with that from the centre to
+the corners, decides for the whole cell; where it does not, the pieces that might decide are looked up.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def centre(west, south, wide, high):  # type: ignore[no-untyped-def]
 def _candidates(cx, cy, cz, reach, most, boxes, arcs, stack, found, n_found):  # type: ignore[no-untyped-def]
     """Appends the pieces that may be at most the chord `reach` from c, up to `most`.
 
-    Returns how many there are now, and how many nodes of the tree were looked at.
+    Returns how many there are then, and how many nodes of the tree the search looked at.
     """
     top, n_steps = begin_walk(boxes, stack), 0
     while True:
@@ -56,8 +56,8 @@ def _candidates(cx, cy, cz, reach, most, boxes, arcs, stack, found, n_found):  #
 def judge_cells(cells, boxes, arcs, reach_m, most, most_steps, state, n_candidates):  # type: ignore[no-untyped-def]
     """state[cell] = 0, 1 or 2: nothing, everything, something in the cell is within reach of a piece.
 
-    cells[cell] = (west, south, wide, high). In the last case n_candidates[cell] pieces have to be looked at, at most
-    one more than `most`. Returns how many nodes of the tree were looked at; it stops where these are more than
+    cells[cell] = (west, south, wide, high). In the last case the kernel has to look at n_candidates[cell] pieces, at
+    most one more than `most`. Returns how many nodes of the tree it looked at; it stops where these are more than
     `most_steps`, and not all cells are judged then.
     """
     boxes, arcs = TreeBoxes(*boxes), Arcs(*arcs)
@@ -87,8 +87,8 @@ def judge_cells(cells, boxes, arcs, reach_m, most, most_steps, state, n_candidat
 def list_candidates(cells, boxes, arcs, reach_m, most_steps, first, candidate):  # type: ignore[no-untyped-def]
     """The pieces that may be within reach of something in each cell: candidate[first[cell] : first[cell + 1]].
 
-    Returns how many cells are done: it stops where the output is full; or -1 where more than `most_steps` nodes of the
-    tree were looked at.
+    Returns how many cells are done: it stops where the output is full; or -1 where it looked at more than `most_steps`
+    nodes of the tree.
     """
     boxes, arcs = TreeBoxes(*boxes), Arcs(*arcs)
     stack = np.empty((STACK, 2), dtype=np.int64)
@@ -120,7 +120,7 @@ class ReachCells(NamedTuple):
 
 @kernel(nb.void(read_only(f64), read_only(f64), struct(ReachCells), struct(Arcs), f64, u8[::1]))
 def are_near_by_cell(lon, lat, cells, arcs, reach_m, near):  # type: ignore[no-untyped-def]
-    """near[row] = 1 where a piece is at most `reach_m` away; what is 1 already is not looked up."""
+    """near[row] = 1 where a piece is at most `reach_m` away; rows that are 1 already are skipped."""
     cells, arcs = ReachCells(*cells), Arcs(*arcs)
     bounds = cells.bounds
     west, south, east, north = bounds[0], bounds[1], bounds[2], bounds[3]

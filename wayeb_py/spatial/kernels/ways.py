@@ -1,8 +1,8 @@
 """The compiled loops of the way between two fixes: does it meet an edge, does it come near a piece?
 
 A way is straight in lon/lat, as an edge is. Whether it meets an edge is planar and exact, like containment: four sides
-decide. How near it comes is a matter of the sphere: the way and a piece are compared by the great-circle arcs between
-their ends, and whichever bends more is halved where their bends leave it open.
+decide. How near it comes is a question of the sphere: the way and a piece are compared by the great-circle arcs between
+their ends, and the one that bends more is halved where their bends leave the answer open.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _meets(ax, ay, bx, by, cx, cy, dx, dy):  # type: ignore[no-untyped-def]
     if a == 0.0 and min(cx, dx) <= ax <= max(cx, dx) and min(cy, dy) <= ay <= max(cy, dy):
         if b != 0.0:
             return 1
-        # Both run on one line: does the edge go on from a towards b?
+        # Both run on one line: does the edge continue from a towards b?
         on_x = (bx > ax and max(cx, dx) > ax) or (bx < ax and min(cx, dx) < ax)
         on_y = (by > ay and max(cy, dy) > ay) or (by < ay and min(cy, dy) < ay)
         return 2 if (on_x and ax != bx) or (on_y and ay != by) else 1
@@ -66,7 +66,7 @@ def _meets_any(ax, ay, bx, by, least, boxes, edges, stack):  # type: ignore[no-u
 
 @allocating_kernel(nb.void(matrix, i64, struct(TreeBoxes), matrix, u8[::1]))
 def meet_edges(ways, least, boxes, edges, met):  # type: ignore[no-untyped-def]
-    """met[nth] = 1 where a way meets an edge at any turn of the earth; what is not 2 before is not looked up.
+    """met[nth] = 1 where a way meets an edge at any turn of the earth; ways that are not 2 before are skipped.
 
     ways[nth] = (lon, lat, lon, lat). With `least` 1 every point in common counts, with 2 only one after the begin.
     A box is (west, south, east, north) of the edges below a node.
@@ -199,7 +199,7 @@ def _is_near_any(way, reach_m, enough, beyond, boxes, arcs, stack, waiting):  # 
 
 @allocating_kernel(nb.void(matrix, struct(TreeBoxes), struct(Arcs), f64, u8[::1]))
 def come_near(ways, boxes, arcs, reach_m, near):  # type: ignore[no-untyped-def]
-    """near[nth] = 1 where a way comes within `reach_m` of a piece; what is not 2 before is not looked up."""
+    """near[nth] = 1 where a way comes within `reach_m` of a piece; ways that are not 2 before are skipped."""
     boxes, arcs = TreeBoxes(*boxes), Arcs(*arcs)
     stack = np.empty((STACK, 2), dtype=np.int64)
     waiting = np.empty((HALVINGS, 4), dtype=np.float64)

@@ -31,9 +31,9 @@ class TouchedPlaces(NamedTuple):
 def places_within(  # type: ignore[no-untyped-def]
     lon, lat, begin, boxes, arcs, place_of, are_areas, cells, reach_m, scratch, within
 ):
-    """For the rows from `begin` on writes the places at most `reach_m` away; place_of[piece] is whose a piece is.
+    """Writes the places at most `reach_m` away for the rows from `begin` on; place_of[piece] is the place of a piece.
 
-    Returns the row to go on from: it stops where the output might not hold another row.
+    Returns the row to continue from: it stops where the output might not hold another row.
     """
     boxes, arcs, cells = TreeBoxes(*boxes), Arcs(*arcs), AreaCells(*cells)
     scratch, within = TouchedPlaces(*scratch), PlacesWithin(*within)

@@ -1,0 +1,72 @@
+"""From an event offered to its detection out, in process: batches of 1, 100 and 10,000 events.
+
+Every batch is offered when the one before is done, and an event's latency is the time until `feed` has returned the
+detections of its batch. The time that an event waits for its batch to fill is the caller's choice and does not count.
+
+analysis: a call costs some hundred microseconds whatever it carries (arrays are wrapped, columns looked up); batches
+of 100 share that among them, and from 10,000 on the events themselves are what costs.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+import wayeb_py
+from benchmarks.harness.measure import REPEATS, Figure, start, stay_on_one_core
+from benchmarks.inputs.fleet_events import SIX_PATTERNS, read_fleet
+from benchmarks.references.fleet_in_polars import NEEDED, shift_after_sorting
+
+SIZES = (1, 100, 10_000)
+QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99, "max": 1.0}
+
+
+def count_in_polars(events: pa.Table) -> int:
+    frame = pl.from_arrow(events.select(NEEDED))
+    assert isinstance(frame, pl.DataFrame)
+    return shift_after_sorting(frame.lazy()).height
+
+
+def main() -> None:
+    stay_on_one_core()
+    experiment = start("latency", "from an event offered to its detection out, six patterns, in process, one core")
+    n_events, n_alone = (100_000, 3_000) if experiment.size == "quick" else (2_000_000, 20_000)
+    events = read_fleet(n_events)
+    patterns = wayeb_py.compile(SIX_PATTERNS)
+    for number, size in enumerate(SIZES):
+        experiment.progress.step(number + 1, len(SIZES), "batch size")
+        offered = events.slice(0, n_alone) if size == 1 else events
+        batches = [offered.slice(at, size).combine_chunks().to_batches()[0] for at in range(0, len(offered), size)]
+        recogniser = wayeb_py.Recogniser(patterns, order="sorted")
+        seconds = np.empty(len(batches))
+        n_found = np.empty(len(batches), np.int64)
+        gc.collect()
+        with experiment.watched():
+            for number, batch in enumerate(batches):
+                begin = time.perf_counter()
+                found = recogniser.feed(batch)
+                seconds[number] = time.perf_counter() - begin
+                n_found[number] = len(found)
+        expected = count_in_polars(offered)
+        what = f"{expected:,} detections in batches of {size:,}, as many as by Polars"
+        experiment.check(what, int(n_found.sum()) == expected > 0)
+        latency_ms = 1e3 * seconds[len(seconds) // 20 :]  # the first ones load everything that is loaded once
+        if size == 1:
+            experiment.report("an event by itself, median", 1e3 * float(np.median(latency_ms)), "us")
+        for name, quantile in QUANTILES.items():
+            value_ms = float(np.quantile(latency_ms, quantile))
+            experiment.row(batch_size=str(size), quantile=name, ms=value_ms)
+        # Two records are compared by the spread between parts of the stream.
+        stretches = np.array_split(seconds, REPEATS)
+        experiment.record.repeats_s[f"batches of {size:,}"] = [float(stretch.sum()) for stretch in stretches]
+        experiment.report(f"batches of {size:,}", len(offered) / float(seconds.sum()) / 1e6, "million events/s")
+    experiment.figure(Figure("Latency in process", "batch_size", "ms", "quantile", kind="bars", log="y"))
+    experiment.finish()
+
+
+if __name__ == "__main__":
+    main()
