@@ -153,6 +153,7 @@ STAGES = (
     ("providers", "why"),
     ("view",),
     ("run",),
+    ("explained",),
     ("traced_detections", "patterns", "stored_patterns"),  # what users of the library hold
     ("cli",),
 )

@@ -2,10 +2,11 @@
 
 The recordings are those of the $1 recognizer (Wobbrock, Wilson, Li 2007): points of a pen in pixels at the moments at
 which a digitiser saw them, so that a slow hand has many and a quick one few. As there, each stroke is sampled anew,
-here in 32 points. A touch event has `x` and `y` from 0 to 1 in the box around its stroke (y grows downwards), `x_px` and
-`y_px` as they were, `way`, the share of its way that the pen has gone, from 0 to 1, and the time `t`, in microseconds. A
-box and a way are known only when the pen is lifted: who recognises while it still moves has `x_px`, `y_px` and `t`.
-Letting the patterns compute all from raw points was the alternative; a letter looks at one event and the one before.
+here in 32 points. A touch event has `x` and `y` from 0 to 1 in the box around its stroke (y grows downwards), `x_px`
+and `y_px` on the screen, `way`, the share of its way that the pen has gone, from 0 to 1, and the time `t`, in
+microseconds. Box and share are known only when the pen is lifted: a pattern that runs while it still moves has
+`x_px`, `y_px` and `t`. Letting the patterns compute all from raw points was the alternative; a letter looks at one
+event and the one before.
 
     python -m tools.gesture_events ../shared/data/gestures/unistroke_480.parquet touches.parquet
 """

@@ -1,9 +1,9 @@
 """Strokes of some people become control points: where a gesture's way leads, and how far off it people draw it.
 
 Ten points along the way of each gesture, the median of those of five subjects, rounded to a twentieth of the stroke's
-box; each reaches 3.5 times the spread of theirs, across and down. Number and reach were chosen by leaving out each of the
-five in turn; the other five subjects are for measuring alone (`tools.gestures_table`). Writing the points by
-hand, as gestures were written for rule engines before, is the alternative, and works on the same file.
+box; each reaches 3.5 times the spread of theirs, across and down. Number and reach were chosen by leaving out each of
+the five in turn; the other five subjects are for measuring alone (`tools.gestures_table`). Writing the points by hand
+is the alternative, and works on the same events.
 
     python -m tools.gesture_points        writes patterns/gestures/points.sre
 """
@@ -34,9 +34,9 @@ FAILS = {
     "delete_mark": "for those who end before the middle", "left_curly_brace": "by finding brackets: see LeftBrace",
     "left_sq_bracket": "by finding braces: see LeftBracket", "pigtail": "for a loop that is as large as the tail",
     "question_mark": "for a straight back, which is a bracket then", "rectangle": "for those who begin elsewhere",
-    "right_curly_brace": "by finding brackets: see RightBrace", "right_sq_bracket": "by finding braces: see RightBracket",
-    "star": "for those who begin elsewhere", "triangle": "for round corners", "v": "for a valley far to one side",
-    "x": "for a short second stroke",
+    "right_curly_brace": "by finding brackets: see RightBrace",
+    "right_sq_bracket": "by finding braces: see RightBracket", "star": "for those who begin elsewhere",
+    "triangle": "for round corners", "v": "for a valley far to one side", "x": "for a short second stroke",
 }  # fmt: skip
 HEAD = """\
 // Unistroke gestures by control points: where the pen is after a ninth of its way, after two, and so on to its end.
@@ -85,9 +85,9 @@ def _gesture(gesture: str, strokes: list[Stroke]) -> str:
     lines.append(f"let {short}_begin = #({', '.join(letters[:half])})")
     lines.append(f"let {short}_end = #({', '.join(letters[half:])})")
     lines.append(f"pattern {name} := #({short}_begin, {short}_end) emit subject")
-    for order, detects in ((slice(None), f"at {N_CONTROL - 1} from 0"), (slice(None, None, -1), "nothing  // backwards")):
-        lines += [f"\ntest {name} {{", f"    x: {' '.join(map(_number, points[order, 0]))}"]
-        lines += [f"    y: {' '.join(map(_number, points[order, 1]))}"]
+    for drawn, detects in ((points, f"at {N_CONTROL - 1} from 0"), (points[::-1], "nothing  // backwards")):
+        lines += [f"\ntest {name} {{", f"    x: {' '.join(map(_number, drawn[:, 0]))}"]
+        lines += [f"    y: {' '.join(map(_number, drawn[:, 1]))}"]
         lines += [f"    way: {' '.join(_number(n / (N_POINTS - 1)) for n in at)}", f"    detects {detects}", "}"]
     return "\n".join(lines) + "\n"
 

@@ -2,14 +2,15 @@
 
     python -m tools.gestures_table        writes the table into docs/gestures.md; needs ../shared/data
 
-The control points come from five subjects (`tools.gesture_points`), the table from the other five, 15 recordings of each
-gesture. Every pattern looks at every recording: one that finds another's gesture, or its own beside another, counts
-against it. Naming the best of sixteen, as recognizers do, is easier and was not taken: a stream has other strokes too.
+The control points come from five subjects (`tools.gesture_points`), the table from the other five, 15 recordings of
+each gesture. Every pattern looks at every recording, and what it finds in those of another gesture counts against it.
+Naming the best of sixteen, as recognizers do, is easier and was not taken: a stream has other strokes too.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
+from collections.abc import Iterable
 
 import wayeb_py
 from tools.gesture_events import ROOT, Stroke, read_strokes, touch_events
@@ -17,12 +18,13 @@ from tools.gesture_points import LEARNT_FROM, NAMES
 
 PAGE = ROOT / "docs/gestures.md"
 BEGIN, END = "<!-- made by python -m tools.gestures_table -->", "<!-- until here -->"
+RULES = ("ZShape", "Wave", "DoubleCheck", "CrossedBox")
 PATTERNS = {gesture: name.removesuffix("Points") for gesture, name in NAMES.items()}
 
 
-def found_in(strokes: list[Stroke]) -> dict[str, set[str]]:
-    """The recordings in which each pattern of a gesture is detected."""
-    patterns = wayeb_py.compile(ROOT / "patterns/gestures/gestures.sre").select(PATTERNS.values())
+def found_in(strokes: list[Stroke], names: Iterable[str]) -> dict[str, set[str]]:
+    """The recordings in which each pattern or rule is detected."""
+    patterns = wayeb_py.compile(ROOT / "patterns/gestures/gestures.sre").select(names)
     table = patterns.recognise(touch_events(strokes)).to_arrow()
     found: dict[str, set[str]] = defaultdict(set)
     for row in table.select(["pattern", "entity"]).to_pylist():
@@ -37,7 +39,7 @@ def _share(part: int, whole: int) -> str:
 def make_table() -> str:
     """Precision and recall by gesture, of the subjects from whom nothing was learnt, and of the others beside them."""
     strokes = read_strokes()
-    found = found_in(strokes)
+    found = found_in(strokes, PATTERNS.values())
     lines = ["| gesture | pattern | precision | recall | found | of | false | taken for it |"]
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- |")
     totals = {learnt: [0, 0, 0] for learnt in (False, True)}
@@ -53,23 +55,40 @@ def make_table() -> str:
                 cells = (_share(right, len(hits)), _share(right, there), right, there, len(hits) - right)
                 text = " | ".join(map(str, cells))
                 lines.append(f"| {gesture.replace('_', ' ')} | `{name}` | {text} | {', '.join(wrong)} |")
-    for learnt, (right, there, hits) in totals.items():
+    for learnt, (right, there, n_hits) in totals.items():
         who = "*those learnt from*" if learnt else "**all**"
-        cells = (_share(right, hits), _share(right, there), right, there, hits - right)
+        cells = (_share(right, n_hits), _share(right, there), right, there, n_hits - right)
         lines.append(f"| {who} | | {' | '.join(map(str, cells))} | |")
     return "\n".join(lines)
 
 
-def page_with(table: str) -> str:
-    """The page with this table in the place of its own."""
+def false_alarms() -> str:
+    """What the rules find in the recordings, in none of which is what they look for."""
+    strokes = read_strokes()
+    found = found_in(strokes, RULES)
+    told = []
+    for name in RULES:
+        drawn = Counter(one.gesture.replace("_", " ") for one in strokes if one.recording in found[name])
+        kinds = ", ".join(f"{n} {gesture}" for gesture, n in sorted(drawn.items()))
+        told.append(f"`{name}` {f'{drawn.total()} ({kinds})' if drawn else 'none'}")
+    return f"False alarms of the rules in all {len(strokes)} recordings: {', '.join(told)}."
+
+
+def page_with(made: str) -> str:
+    """The page with this in the place of what was made before."""
     text = PAGE.read_text()
     before, after = text.split(BEGIN)[0], text.split(END)[1]
-    return f"{before}{BEGIN}\n\n{table}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{made}\n\n{END}{after}"
+
+
+def make_page() -> str:
+    """The page as it should be."""
+    return page_with(f"{make_table()}\n\n{false_alarms()}")
 
 
 def main() -> None:
-    """Writes the table into the page."""
-    PAGE.write_text(page_with(make_table()))
+    """Writes the page."""
+    PAGE.write_text(make_page())
 
 
 if __name__ == "__main__":

@@ -148,7 +148,7 @@ def test_an_episode_is_known_at_the_event_that_ends_it_or_when_its_entity_is_for
     text = "rule R := x: episode of Slow emit x.entity, x.n_detections"
     assert found(text, tmp_path, ships=ships) == [(1, 2), (2, 1)]
     assert times(text, tmp_path, ships=ships) == [(0, 1, 7), (1, 1, 51)]
-    assert times(text, tmp_path, ships=ships[:-1]) == [(0, 1, 7)]  # of the second nobody knows
+    assert times(text, tmp_path, ships=ships[:-1]) == [(0, 1, 7)]  # the second stays undecided
 
 
 def test_an_episode_of_a_pair_is_over_by_the_clock_though_no_event_comes(tmp_path: Path) -> None:

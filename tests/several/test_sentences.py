@@ -24,13 +24,9 @@ CASES = tomllib.loads((Path(__file__).parent / "sentences.toml").read_text())["c
 STREAM = """stream vessels {{ key id time t in s position lon, lat motion speed, course {more}
     attr speed number in m/s  attr course number in deg  attr x number }}
 """
+NUMBERS = ("lon", "lat", "speed", "course", "x")
 SCHEMA = pa.schema(
-    [
-        ("id", pa.string()),
-        ("t", pa.int64()),
-        *((name, pa.float64()) for name in ("lon", "lat", "speed", "course", "x")),
-        ("n", pa.int64()),
-    ]
+    [("id", pa.string()), ("t", pa.int64()), *((name, pa.float64()) for name in NUMBERS), ("n", pa.int64())]
 )
 
 

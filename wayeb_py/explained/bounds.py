@@ -25,7 +25,7 @@ from wayeb_py.rules.conditions import Column, Equal, Within
 from wayeb_py.rules.join import Join
 from wayeb_py.rules.lifetime import Lifetime
 from wayeb_py.rules.lookup import Lookup
-from wayeb_py.rules.planning.build import PlanPart
+from wayeb_py.rules.planning.plan import PlanPart
 
 Number = int | float  # infinite where nothing bounds it
 

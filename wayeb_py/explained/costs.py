@@ -13,7 +13,7 @@ from wayeb_py.explained.bounds import Bounds, Number, Sources, bounds_of, rate_o
 from wayeb_py.explained.planned import PlannedRule, planned_rules
 from wayeb_py.explained.step_cost import StepCost
 from wayeb_py.explained.supply import Rate, supply_of
-from wayeb_py.rules.planning.build import PlanPart
+from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.text_table import table
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from wayeb_py.explained.plan_text import tree_lines
 from wayeb_py.explained.planned import PlannedRule, planned_rules, running_of
 from wayeb_py.explained.step_cost import measure_step
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside
-from wayeb_py.rules.planning.build import PlanPart
+from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.run.sources import Paths, Sources, paths_by_stream
 from wayeb_py.text_table import table
 

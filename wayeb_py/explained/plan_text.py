@@ -9,7 +9,7 @@ from wayeb_py.dsl.semantics.rules.explained import times_text
 from wayeb_py.dsl.wording import counted
 from wayeb_py.explained.condition_text import conditions_text
 from wayeb_py.explained.planned import PlannedRule
-from wayeb_py.rules.planning.build import PlanPart
+from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.rules.planning.tree import text_of
 
 _RANGES = {

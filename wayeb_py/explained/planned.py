@@ -17,7 +17,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
 from wayeb_py.errors import UsageError
 from wayeb_py.rules.network import Network
-from wayeb_py.rules.planning.build import Plan, PlanPart
+from wayeb_py.rules.planning.plan import Plan, PlanPart
 
 if TYPE_CHECKING:
     import pyarrow as pa

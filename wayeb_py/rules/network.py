@@ -28,7 +28,7 @@ from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
 
 if TYPE_CHECKING:
-    from wayeb_py.rules.planning.build import Plan
+    from wayeb_py.rules.planning.plan import Plan
 
 NONE: I64 = np.empty(0, dtype=np.int64)
 SWEEP_FROM = 20_000  # rows and tuples: below these nothing is swept
@@ -211,6 +211,8 @@ class Network:
     def _is_idle(self, select: Select, given: Collection[str]) -> bool:
         """Whether rows of a selection meet nothing in a step that gives rows to these tables: only rows are then
         looked at that something to come can join."""
+        if select.memory is None or select.memory.lifetime is None:  # whose rows are never dead
+            return False
         if self._readers is None:
             self._readers = {node.number: [] for node in self.nodes}
             for node in self.nodes:

@@ -6,7 +6,7 @@ conditions that it looks at, by the query's own members. Nodes are shared betwee
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, members_of
@@ -15,42 +15,11 @@ from wayeb_py.rules.lookup import On
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.node import Node
 from wayeb_py.rules.output import Output
+from wayeb_py.rules.planning.plan import Plan, PlanPart
 from wayeb_py.rules.planning.planner import Estimates
 from wayeb_py.rules.planning.query import Query, linking
 from wayeb_py.rules.planning.statistics import Statistics
 from wayeb_py.rules.planning.tree import Leaf, Pair, Tree, Without
-
-
-@dataclass(frozen=True, slots=True)
-class PlanPart:
-    """A part of a plan: its node, the query's members in the order of the node's tuples, and the parts that it reads.
-
-    `links` are what an index looks up, `where` what is checked besides, by the query's members; of an antijoin there is
-    one of each for every `unless`, whose part is read after the first.
-    """
-
-    node: Node
-    members: tuple[int, ...]
-    parts: tuple[PlanPart, ...] = ()
-    links: tuple[tuple[Link, ...], ...] = ()
-    where: tuple[tuple[AnyCondition, ...], ...] = ()
-    absences: tuple[int, ...] = ()
-
-    def every(self) -> Iterator[PlanPart]:
-        """This part and all below it, those that are read first."""
-        for part in self.parts:
-            yield from part.every()
-        yield self
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """The plan of a query: its parts, and its output."""
-
-    query: Query
-    tree: Tree
-    root: PlanPart
-    output: Output
 
 
 @dataclass(frozen=True, slots=True)
