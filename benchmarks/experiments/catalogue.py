@@ -61,6 +61,15 @@ EXPERIMENTS = (
     CatalogueEntry(
         "tiers", "patterns that read others, against the same over columns", 40, 6, by_name=True, folder="several"
     ),
+    CatalogueEntry(
+        "railway", "the Train Benchmark's repairs, against DuckDB, SQLite, Polars, CLIPS", 300, 6, True, "rules"
+    ),
+    CatalogueEntry("railway_plans", "the Train Benchmark's plans forced, against the planner's", 120, 6, True, "rules"),
+    CatalogueEntry("micro_rules", "fifteen small rule sets of one kind each, against CLIPS", 150, 60, True, "rules"),
+    CatalogueEntry("three_members", "a rule of three members beside its patterns", 60, 4, True, "rules"),
+    CatalogueEntry(
+        "kept_rows", "what a rule keeps over time, against windows and reference counts", 60, 6, True, "rules"
+    ),
     CatalogueEntry("maritime", "six maritime patterns from Parquet, against reading alone", 90, 10),
     CatalogueEntry(
         "spark_batch",

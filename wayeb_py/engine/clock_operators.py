@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.patterns import CompiledPatterns, StreamPart
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.engine.arrival.event_clock import EventClock
-from wayeb_py.engine.operator import ClockOperator
+from wayeb_py.engine.operator import ClockOperator, Operator
 from wayeb_py.engine.silence import SilenceRecogniser
 
 if TYPE_CHECKING:
     from wayeb_py.engine.rules.operator import RuleOperator
 
 
-def make_clock(parts: Mapping[str, StreamPart], orders: Mapping[str, str]) -> EventClock:
-    """The clock over the streams of a file, each in its own order."""
-    return EventClock(parts, {name: order == "sorted" for name, order in orders.items()})
+def make_clock(
+    parts: Mapping[str, StreamPart], orders: Mapping[str, str], not_held: Collection[str] = ()
+) -> EventClock:
+    """The clock over the streams of a file, each in its own order; of some only the times count."""
+    return EventClock(parts, {name: order == "sorted" for name, order in orders.items()}, not_held)
 
 
 def clocked_operators(patterns: CompiledPatterns, episodes: bool, workers: int) -> tuple[ClockOperator, ...]:
@@ -40,14 +42,20 @@ def clocked_operators(patterns: CompiledPatterns, episodes: bool, workers: int) 
 
 
 def rule_operator(
-    patterns: CompiledPatterns, clocked: Sequence[ClockOperator], plans: Mapping[str, str] | None
+    patterns: CompiledPatterns,
+    clocked: Sequence[ClockOperator],
+    plans: Mapping[str, str] | None,
+    reported: Mapping[str, Operator],
 ) -> RuleOperator | None:
-    """The operator of a file's rules, which reads what the others find; None where there are none."""
+    """The operator of a file's rules, which reads what the others find; None where there are none.
+
+    `reported` are the operators of streams, by the patterns whose detections rules take as they are reported.
+    """
     if not patterns.meaning.rules:
         return None
     from wayeb_py.engine.rules.operator import RuleOperator  # for start-up time: its kernels are many
 
-    finders: dict[str, ClockOperator] = {}
+    finders: dict[str, Operator] = dict(reported)
     for one in clocked:
         if isinstance(one, SilenceRecogniser):
             finders |= dict.fromkeys(one.patterns.names, one)

@@ -54,6 +54,7 @@ class Recogniser:
     `own_input`: the fed events are an input of their own, not the rest of the one before, so that they may repeat
     events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
     `listens`: calls what `patterns.on` was given.
+    saves=False: the state is never asked for, which spares work where rules read detections of events in order.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Recogniser:
         saved: bytes | None = None,
         own_input: bool = False,
         plans: Mapping[str, str] | None = None,
+        saves: bool = True,
         listens: bool = True,
     ) -> None:
         self.patterns = patterns
@@ -90,6 +92,8 @@ class Recogniser:
         self._clock: EventClock | None = None
         self._clocked: tuple[ClockOperator, ...] = ()
         self._rules: RuleOperator | None = None
+        self._reporting: frozenset[str] = frozenset()  # streams whose detections rules take as they are reported
+        self._saves = saves
         self._hides_episodes = not episodes and bool(patterns.meaning.rules)
         if is_clocked:
             from wayeb_py.engine.clock_operators import (  # for start-up time: most have no clock
@@ -98,9 +102,12 @@ class Recogniser:
                 rule_operator,
             )
 
-            self._clock = make_clock(parts, orders)
+            reported = {} if saves or saved or own_input or not patterns.meaning.rules else _taken(patterns, orders)
+            self._reporting = frozenset(reported.values())
+            self._clock = make_clock(parts, orders, self._reporting)
             self._clocked = clocked_operators(patterns, episodes, workers)
-            self._rules = rule_operator(patterns, self._clocked, plans)
+            by_pattern = {pattern: self._streams[stream] for pattern, stream in reported.items()}
+            self._rules = rule_operator(patterns, self._clocked, plans, by_pattern)
         self._schema: DetectionSchema | None = None
         if saved:
             self.restore(saved)
@@ -162,7 +169,8 @@ class Recogniser:
         """The detections of the events still held back, and the episodes still open: the input has ended."""
         found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
         if self._clock is not None:
-            found += self._clocked_on(self._clock.finish())
+            reported = [some for name, some in zip(self._streams, found, strict=True) if name in self._reporting]
+            found += self._clocked_on(self._clock.finish(), reported)
             ended: list[tuple[Operator, Detections]] = [(operator, operator.finish()) for operator in self._clocked]
             found += ended
             if self._rules is not None:
@@ -206,6 +214,8 @@ class Recogniser:
 
     def save(self) -> bytes:
         """The state: small, versioned, by operator and fingerprint; see `Recogniser(…, saved=…)`."""
+        if not self._saves:
+            raise ValueError("this recogniser was made without a state to save")
         states = [OperatorState(one.kind, one.fingerprint, one.save(), one.stream) for one in self._stateful()]
         return pack_operators(states) if any(state.data for state in states) else b""
 
@@ -250,7 +260,7 @@ class Recogniser:
             self._bound(name)
         if operator.arrived is not None:
             self._take(name, self._clock)
-            found += self._clocked_on(self._clock.release())
+            found += self._clocked_on(self._clock.release(), found if name in self._reporting else ())
         return self._together(found)
 
     def _take(self, name: str, clock: EventClock) -> None:
@@ -265,10 +275,12 @@ class Recogniser:
             if alone.any():
                 self.aside.append((LATE_FOR_CLOCK, arrived.rows.where(alone).batch))
 
-    def _clocked_on(self, passed: Passed) -> list[tuple[Operator, Detections]]:
+    def _clocked_on(
+        self, passed: Passed, reported: Sequence[tuple[Operator, Detections]] = ()
+    ) -> list[tuple[Operator, Detections]]:
         found: list[tuple[Operator, Detections]] = [(operator, operator.feed(passed)) for operator in self._clocked]
         if self._rules is not None:
-            found.append((self._rules, self._rules.feed(passed, found)))
+            found.append((self._rules, self._rules.feed(passed, [*reported, *found])))
         return found
 
     def _bound(self, name: str) -> None:
@@ -331,6 +343,12 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
+
+
+def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, str]:
+    from wayeb_py.engine.rules.reported import reported_patterns  # for start-up time: most have no rules
+
+    return reported_patterns(patterns, orders)
 
 
 def call_listeners(listeners: Mapping[str, Sequence[Listener]], found: Detections) -> None:

@@ -49,8 +49,13 @@ class Select(Node):
             rows = np.flatnonzero(~is_dead(lifetime, _Batch(columns, n_rows), clocks))
             self.counters.n_skipped += n_rows - len(rows)
         for condition in self.where:
-            asked = {column: columns[column.name][rows] for column in condition.columns}
-            rows = rows[condition.holds(asked.__getitem__)]
+            asked = {
+                column: np.asarray(columns[column.name]) if len(rows) == n_rows else columns[column.name][rows]
+                for column in condition.columns
+            }
+            holds = condition.holds(asked.__getitem__)
+            if not holds.all():
+                rows = rows[holds]
         return rows
 
     def give(self, added: I64, removed: I64) -> None:

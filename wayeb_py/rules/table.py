@@ -1,6 +1,6 @@
 """The rows of an input, in columns that grow; a row is its position, until the rows that nothing holds are dropped.
 
-A row also has an `id`, the number of its arrival, which never changes and orders rows that are equal in time. Tuples
+A row also has an id, the number of its arrival, which never changes and orders rows that are equal in time. Tuples
 hold positions: a value is read without a search, and dropping rows renumbers the tuples, which it has to look through
 anyway to see what they hold. *Not taken*: ids in the tuples, with a search at every read once rows have gone.
 
@@ -21,11 +21,11 @@ I64 = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 
 MISSING = -(2**63)
-ID = "id"
+ID = "#"  # which no column of facts or events is called
 
 
 class Table:
-    """Rows of one input. `columns` are their names and types; `id` comes by itself.
+    """Rows of one input. `columns` are their names and types; the id comes by itself.
 
     `changing` columns may be set while their rows are kept: no index is ordered by them.
     """
@@ -40,7 +40,7 @@ class Table:
 
     @property
     def names(self) -> list[str]:
-        """The names of the columns, `id` included."""
+        """The names of the columns, `ID` included."""
         return list(self._columns)
 
     def column(self, name: str) -> Array:

@@ -126,7 +126,7 @@ class _Job:
         }
         recogniser = Recogniser(
             self.patterns, order=order, episodes=self.episodes, workers=self.workers, saved=saved,
-            own_input=self.state is not None, plans=self.plans,
+            own_input=self.state is not None, plans=self.plans, saves=self.state is not None,
         )  # fmt: skip
         output = self._open_output(may_restart=bool(in_order))
         aside = Aside(self.aside_path, self.max_bad)

@@ -75,7 +75,7 @@ def _run(
     orders: Mapping[str, Order],
     reaches_s: Fraction | None,
 ) -> Detections:
-    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers, listens=False)
+    recogniser = Recogniser(patterns, order=orders, episodes=True, workers=workers, saves=False, listens=False)
     for name, table in tables.items():
         recogniser.bind(table.schema, name)
     parts = [recogniser.feed(table, name) for name, table in tables.items()]

@@ -9,7 +9,7 @@ from wayeb_py.errors import LimitError, UsageError
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Within
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
-from wayeb_py.rules.planning.planner import Estimates, choose, every_tree
+from wayeb_py.rules.planning.planner import Estimates, choose, cost_of, every_tree
 from wayeb_py.rules.planning.query import Absence, Member, Query, Reach
 from wayeb_py.rules.planning.statistics import Statistics, sampled
 from wayeb_py.rules.planning.tree import Without, read_tree, text_of
@@ -71,6 +71,36 @@ def test_values_that_are_equal_to_a_third_connect_two_members() -> None:
     statistics = Statistics((10, 1e6, 10), dict.fromkeys(query.conditions, 0.1))
     assert text_of(choose(query, statistics), query) == "a c b"
     assert len(every_tree(query)) == 3
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_tree_is_cheaper_than_the_one_that_is_chosen(seed: int) -> None:
+    dice = np.random.default_rng(seed)
+    tied = ((0, 1, "k"), (1, 2, "j"), (1, 3, "i"), (3, 4, "h"), (2, 4, "g"))
+    query = query_of("a b c d e", [same(one, column, other, column) for one, other, column in tied])
+    statistics = Statistics(
+        tuple(10.0 ** dice.uniform(1, 6, 5)), {link: 10.0 ** dice.uniform(-6, -1) for link in query.conditions}
+    )
+    estimates = Estimates(query, statistics)
+    least = min(cost_of(tree, estimates) for tree in every_tree(query))
+    assert cost_of(choose(query, statistics), estimates) == pytest.approx(least)
+
+
+def test_parts_that_ask_the_same_become_one_node() -> None:
+    # Two sensors by their stretches of track, and the track that joins them.
+    tables = ("requires", "monitored", "connects", "monitored", "requires")
+    members = tuple(Member(f"{table}{number}", table) for number, table in enumerate(tables))
+    links = [same(0, "s", 1, "s"), same(1, "t", 2, "t"), same(2, "u", 3, "t"), same(3, "s", 4, "s")]
+    query = Query("Q", members, 5, tuple(links), kept=True)
+    statistics = Statistics((1e3, 1e4, 1e4, 1e4, 1e3), dict.fromkeys(links, 1e-4))
+    tree = choose(query, statistics)
+    assert "(monitored3 requires4)" in text_of(tree, query)
+    network = Network()
+    for table in set(tables):
+        network.table(table, dict.fromkeys("stu", np.int64))
+    build(network, query, tree)
+    # Three tables, one join of sensors for both, one with the track, and one of all.
+    assert [node.kind for node in network.nodes].count("join") == 3
 
 
 def test_times_that_are_bounded_through_a_third_connect_two_members() -> None:

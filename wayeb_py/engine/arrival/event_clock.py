@@ -12,7 +12,7 @@ its time counts: the clock waits for every stream of the file.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil, floor
@@ -51,8 +51,10 @@ class EventClock:
 
     kind, fingerprint, stream = "clock", "", ""
 
-    def __init__(self, parts: Mapping[str, StreamPart], in_order: Mapping[str, bool]) -> None:
-        self._parts, self._in_order = parts, in_order
+    def __init__(
+        self, parts: Mapping[str, StreamPart], in_order: Mapping[str, bool], not_held: Collection[str] = ()
+    ) -> None:
+        self._parts, self._in_order, self._not_held = parts, in_order, not_held
         self._clocks: dict[str, StreamClock] = {}  # of the streams whose types are known
         self._told_s: Fraction | None = None  # what the clock was moved on to
         self._saved: dict[str, tuple[dict[str, Any], bytes | None]] = {}  # of streams whose types are not known
@@ -67,6 +69,7 @@ class EventClock:
         lateness = floor((part.stream.lateness_s or 0) * ticks_per_s)
         columns = tuple(dict.fromkeys(need.column for need in part.clocked_needs))
         clock = StreamClock(entities, ticks_per_s, lateness, self._in_order[name], part.stream.order, columns)
+        clock.holds = name not in self._not_held
         if self._told_s is not None:
             clock.advance(self._told_s)
         if name in self._saved:

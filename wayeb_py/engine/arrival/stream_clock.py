@@ -42,6 +42,7 @@ class StreamClock:
     greatest: int = int(NEVER)  # of the times that have arrived
     held: Rows | None = None
     floor: int = int(NEVER)  # the clock that an earlier run left, or a caller gave: older events are late
+    holds: bool = True  # if not, events are looked at for their order alone
 
     @property
     def now(self) -> int:
@@ -64,6 +65,10 @@ class StreamClock:
         if not self.columns:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
             return np.zeros(len(rows), dtype=bool)
+        goes_on = not self.holds and len(rows) > 0 and int(rows.ts[0]) >= max(self.greatest, self.floor)
+        if goes_on and (rows.ts[1:] >= rows.ts[:-1]).all():
+            self.greatest = int(rows.ts[-1])
+            return np.zeros(len(rows), dtype=bool)
         before = np.maximum.accumulate(np.concatenate([[self.greatest], rows.ts]))[:-1]
         past = rows.ts < self.floor
         late = (before > never + late_by) & (rows.ts < np.maximum(before, never + late_by) - late_by)
@@ -72,6 +77,8 @@ class StreamClock:
             raise Disorder(self.entities.keys(rows.entity[row : row + 1])[0].as_py(), row)
         late |= past
         self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
+        if not self.holds:
+            return late
         kept = Rows(rows.batch.select(self.columns), rows.entity, rows.ts).where(~late)
         self.held = kept if self.held is None else join_rows(self.held, kept)
         return late

@@ -23,7 +23,7 @@ from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.fact_files import read_facts
-from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
 from wayeb_py.engine.rules.standing import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
 from wayeb_py.rules.table import I64
@@ -33,7 +33,8 @@ _TIMES = ("ts", "start_ts", "decided_ts")
 
 
 class RuleInputs:
-    """All that members of rules range over. `finders` are the operators that find silences and pairs, by pattern."""
+    """All that members of rules range over. `finders` are the operators that find silences and pairs, by pattern, and
+    those of streams whose detections are taken as they are reported."""
 
     def __init__(self, patterns: CompiledPatterns, finders: Mapping[str, Operator]) -> None:
         self.all, self.finders = patterns, finders
@@ -74,7 +75,8 @@ class RuleInputs:
                 events |= dict.fromkeys([*(event_name(part.stream, one.name) for one in facts.columns), OP])
             elif member.over in ("detections", "episodes"):
                 pattern = self.patterns[member.of]
-                if is_found_in_rows(pattern) and self.meaning.stream_of(pattern).name == part.stream.name:
+                is_own = pattern.pair is None and self.meaning.stream_of(pattern).name == part.stream.name
+                if is_own and pattern.name not in self.finders:
                     asked = detections if member.over == "detections" else episodes
                     asked.setdefault(pattern.name, {}).update(dict.fromkeys(columns))
         own = self.all.for_rules.of_stream(part.stream).select({*detections, *episodes})
@@ -208,7 +210,11 @@ class RuleInputs:
         for column in columns:
             array = plain_array(table.column(emitted_name(pattern, column)))
             arrays[column] = array.cast(value_type(self.type_of_found(pattern, column)))
-        return RowBatch(table.num_rows, {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}, arrays)
+        times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
+        if is_found_in_rows(pattern):  # as it is reported
+            arrays[KEY] = plain_array(table.column("entity"))
+            times[SEQ] = plain_array(table.column("seq")).to_numpy().astype(np.int64)
+        return RowBatch(table.num_rows, times, arrays)
 
 
 def event_name(stream: m.Stream, column: str) -> str:

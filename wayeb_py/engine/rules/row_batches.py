@@ -18,6 +18,7 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words, plain_array, p
 from wayeb_py.rules.table import I64, Array
 
 TIMES = ("ts", "start_ts", KNOWN, SINCE, UNTIL)
+KEY, SEQ = "@key", "@seq"  # of detections as they are reported: by what rows of one time are to be put in order
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,13 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_query import KNOWN, SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, delay_of
+from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.in_time import Found, RulesInTime
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
 from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, Samples, make_plans
-from wayeb_py.engine.rules.row_batches import Layout, RowBatch, together
+from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
 from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
@@ -145,6 +146,8 @@ class Running:
                     self.held[table] = [batch.take(np.flatnonzero(waits))]
                     batch = batch.take(np.flatnonzero(~waits))
                 order = np.argsort(batch.times[KNOWN], kind="stable")
+                if SEQ in batch.times:
+                    order = np.lexsort((batch.times[SEQ], ranks_of_keys(batch.arrays[KEY]), batch.times[KNOWN]))
                 batch = batch if (order[1:] > order[:-1]).all() else batch.take(order)
             if batch is not None and batch.n:
                 rows[table] = batch

@@ -87,6 +87,8 @@ class _Builder:
         return made
 
     def _join(self, left: _Made, right: _Made) -> _Made:
+        if left.node.number > right.node.number:  # so that what two parts of a rule join either way round is one node
+            left, right = right, left
         links, conditions = self.query.crossing(left.group, right.group)
         # A side is looked up by tuples of the other: rows of the other members come to the joined tuples.
         lifetimes = (self._lifetime(left, right.group), self._lifetime(right, left.group))

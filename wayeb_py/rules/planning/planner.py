@@ -1,30 +1,37 @@
 """The order of joins: of all trees the one that makes the fewest tuples, and none with a product that can be avoided.
 
-A tree costs what its joins look at and make. By dynamic programming over sets of members the cheapest tree of a set is
-made of the cheapest of its parts, since how many tuples a set has does not depend on how it was joined. First come the
-products without any condition, then the joins that no index can look up, then tuples: so a connected order always wins
-over one that is not.
+A tree costs what its joins keep of both sides, look at and make. By dynamic programming over sets of members the
+cheapest tree of a set is made of the cheapest of its parts, since how many tuples a set has does not depend on how it
+was joined. First come the products without any condition, then the joins that no index can look up, then tuples: so a
+connected order always wins over one that is not. Where indexes connect all members, only sets that they connect are
+looked at.
+
+Two parts of a rule that ask the same of the same tables are one node of the network, and cost once. No part knows that
+of another, so for every two such parts there is a search of its own, for trees that have both.
 
 *Not taken*: only trees that grow by one member at a time: in a chain of six facts the best joins two halves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, pairwise
 from math import prod
 
-from wayeb_py.rules.conditions import AnyCondition, Equal, members_of
+from wayeb_py.rules.conditions import AnyCondition, Equal, Link, members_of
 from wayeb_py.rules.planning.query import Absence, Query
 from wayeb_py.rules.planning.statistics import Statistics
 from wayeb_py.rules.planning.tree import Leaf, Pair, Tree, with_absences
 
 MOST_SEARCHED = 10  # members; of more the cheapest pair is joined again and again
+MOST_TWINS = 10  # parts that ask the same, for which there is a search of its own
 
 Members = frozenset[int]
 Cost = tuple[int, int, float]
-"""Products without a condition, joins without an index, tuples looked at and made."""
+"""Products without a condition, joins without an index, tuples kept, looked at and made."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,19 @@ class Estimates:
     query: Query
     statistics: Statistics
 
+    @cached_property
+    def _sizes(self) -> dict[tuple[Members, bool], float]:
+        return {}
+
     def size(self, members: Members, *, before_absences: bool = False) -> float:
         """How many tuples these members have at a time, less what an absence forbids that asks for them alone, or
         before that is looked for."""
+        key = members, before_absences
+        if key not in self._sizes:
+            self._sizes[key] = self._size(*key)
+        return self._sizes[key]
+
+    def _size(self, members: Members, before_absences: bool) -> float:
         size = prod(self.statistics.n_rows(member) for member in members)
         for columns in self.query.equal_columns:
             here = sorted({column.member: column for column in columns if column.member in members}.values())
@@ -66,7 +83,8 @@ class Estimates:
         """What it costs to join two sets."""
         links, conditions = self.query.crossing(left, right)
         looked_at = self.size(left) * self.size(right) * prod(self.statistics.of(link) for link in links)
-        return not links and not conditions, not links, looked_at + self.size(left | right)
+        kept = self.size(left) + self.size(right)
+        return not links and not conditions, not links, kept + looked_at + self.size(left | right)
 
 
 def choose(query: Query, statistics: Statistics | None = None) -> Tree:
@@ -80,16 +98,105 @@ def choose(query: Query, statistics: Statistics | None = None) -> Tree:
 def _cheapest(members: Members, estimates: Estimates) -> Tree:
     if len(members) > MOST_SEARCHED:
         return _greedy(members, estimates)
+    subsets = [
+        frozenset(chosen) for size in range(2, len(members) + 1) for chosen in combinations(sorted(members), size)
+    ]
+    linked = _linked(members, estimates.query)
+    if linked is not None and _is_connected(members, linked):
+        subsets = [subset for subset in subsets if _is_connected(subset, linked)]
+    trees = [_search(members, subsets, estimates)]
+    for one, other in _twins(subsets, estimates.query):
+        with_both = [subset for subset in subsets if _is_whole_in(one, subset) and _is_whole_in(other, subset)]
+        trees.append(_search(members, with_both, estimates))
+    return min(trees, key=lambda tree: cost_of(tree, estimates))
+
+
+def _is_whole_in(part: Members, subset: Members) -> bool:
+    return subset <= part or part <= subset or not part & subset
+
+
+def _search(members: Members, subsets: list[Members], estimates: Estimates) -> Tree:
+    """The cheapest tree that is made of these sets."""
     best: dict[Members, tuple[Cost, Tree]] = {frozenset({m}): ((0, 0, 0.0), Leaf(m)) for m in members}
-    for size in range(2, len(members) + 1):
-        for chosen in combinations(sorted(members), size):
-            subset = frozenset(chosen)
-            for left, right in _splits(subset):
+    for subset in subsets:
+        for left, right in _splits(subset):
+            if left in best and right in best:
                 parts = (best[left][0], best[right][0], estimates.cost(left, right))
                 cost = (sum(p[0] for p in parts), sum(p[1] for p in parts), sum(p[2] for p in parts))
                 if subset not in best or cost < best[subset][0]:
                     best[subset] = cost, Pair(best[left][1], best[right][1])
     return best[members][1]
+
+
+def cost_of(tree: Tree, estimates: Estimates) -> Cost:
+    """What a tree of joins costs; parts that one node makes cost once."""
+    costs: dict[Hashable, Cost] = {}
+    waiting = [tree]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Pair):
+            waiting += [part.left, part.right]
+            sides = frozenset({_asked(part.left.members, estimates.query), _asked(part.right.members, estimates.query)})
+            key = _asked(part.members, estimates.query), sides
+            costs[key] = estimates.cost(part.left.members, part.right.members)
+    return sum(c[0] for c in costs.values()), sum(c[1] for c in costs.values()), sum(c[2] for c in costs.values())
+
+
+def _linked(members: Members, query: Query) -> dict[int, set[int]] | None:
+    """The members that an index connects with each; None where a condition connects more than two at a time."""
+    linked: dict[int, set[int]] = defaultdict(set)
+    pairs = [
+        pair
+        for columns in query.equal_columns
+        for pair in combinations(sorted({column.member for column in columns} & members), 2)
+    ]
+    for condition in query.conditions_among(members):
+        if isinstance(condition, Link) and len(members_of(condition)) > 1:
+            if len(members_of(condition)) > 2:
+                return None
+            first, second = sorted(members_of(condition))
+            pairs.append((first, second))
+    if query.reaches:
+        pairs += [(x, y) for x, y in combinations(sorted(members), 2) if query.times_between({x}, {y}) is not None]
+    for x, y in pairs:
+        linked[x].add(y)
+        linked[y].add(x)
+    return linked
+
+
+def _is_connected(members: Members, linked: dict[int, set[int]]) -> bool:
+    reached, waiting = set[int](), [min(members)]
+    while waiting:
+        member = waiting.pop()
+        reached.add(member)
+        waiting += (linked[member] & members) - reached
+    return reached == members
+
+
+def _twins(subsets: list[Members], query: Query) -> list[tuple[Members, Members]]:
+    """Two sets that ask the same, and have no member in common."""
+    every = frozenset().union(*subsets)
+    if len({query.members[member].table for member in every}) == len(every):
+        return []
+    asking: dict[Hashable, list[Members]] = defaultdict(list)
+    for subset in subsets:
+        asking[_asked(subset, query)].append(subset)
+    pairs = (pair for alike in asking.values() for pair in combinations(alike, 2))
+    return [(one, other) for one, other in pairs if not one & other][:MOST_TWINS]
+
+
+def _asked(members: Members, query: Query) -> Hashable:
+    """What a set asks of which tables; the set itself where a table comes twice, so that nothing tells them apart."""
+    table_of = {member: query.members[member].table for member in members}
+    tables = sorted(table_of.values())
+    if len(set(tables)) < len(tables):
+        return members
+    asked = []
+    for condition in query.conditions_among(members):
+        moved = condition.moved(lambda member: tables.index(table_of[member]))
+        both = (moved, moved.flipped()) if isinstance(moved, Link) else (moved,)
+        asked.append(min(both, key=repr))
+    return tuple(tables), frozenset(asked)
 
 
 def _splits(members: Members) -> Iterator[tuple[Members, Members]]:
