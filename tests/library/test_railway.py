@@ -63,8 +63,12 @@ def rows_of(found: pa.Table) -> list[tuple[str, str, int | None, Row]]:
     ]
 
 
+PUBLISHED = {0: {}, 1: {"RouteSensor": 18, "SemaphoreNeighbor": 3}, 2: {"RouteSensor": 33, "SemaphoreNeighbor": 6}}
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_what_is_broken_is_what_the_definitions_say(model: int, tmp_path: Path) -> None:
+    published = PUBLISHED[model]
     folder, railway = library(model, tmp_path)
     found = rows_of(wayeb_py.Recogniser(wayeb_py.compile(folder / "railway.sre")).finish().to_arrow())
     assert {(op, ts) for _, op, ts, _ in found} == {("+", None)}
@@ -72,10 +76,8 @@ def test_what_is_broken_is_what_the_definitions_say(model: int, tmp_path: Path) 
         (rule, match) for rule, matches in broken(railway).items() for match in matches
     )
     counts = Counter(rule for rule, *_ in found)
-    if model:
-        assert (counts["RouteSensor"], counts["SemaphoreNeighbor"]) == {1: (18, 3), 2: (33, 6)}[model]
-    else:
-        assert set(counts) == set(EMITTED)  # the sample has one of each at least
+    assert published.items() <= counts.items()
+    assert published or set(counts) == set(EMITTED)  # the sample has one of each at least
 
 
 def all_repairs(railway: Railway) -> tuple[list[list[Change]], list[dict[str, set[Row]]]]:

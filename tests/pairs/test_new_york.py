@@ -131,8 +131,8 @@ def test_whatever_the_options_all_pairs_at_all_times_say_the_same(dedupe: bool, 
     rows += dice.sample(rows, 400)  # repeated, some with another position
     rows = [(*row[:2], row[2] + dice.choice((0, 0, 1e-4)), *row[3:]) for row in rows]
     rows.sort(key=lambda row: row[0])
-    if lateness_s is not None:
-        rows.sort(key=lambda row: row[0] + dice.choice((0, 0, 0, 20, 60)))
+    delays = (0,) if lateness_s is None else (0, 0, 0, 20, 60)
+    rows.sort(key=lambda row: row[0] + dice.choice(delays))
     counted, n_late = in_time(rows, lateness_s, dedupe)
     expected = brute(counted)
     assert len(expected) > 30
@@ -155,9 +155,8 @@ def test_whatever_the_options_all_pairs_at_all_times_say_the_same(dedupe: bool, 
         assert len(told) == len(set(told))
         assert set(told) == expected
         assert n_late_found + recogniser.counts.late_for_clock == n_late
-    shuffled = rows if lateness_s is not None else dice.sample(rows, len(rows))
-    if lateness_s is None:  # a table without a lateness is put in order; ties as they come
-        shuffled.sort(key=lambda row: (row[1], rows.index(row)))
-    table = pa.Table.from_batches(batches_of(shuffled, 1 << 20))
+    # A table without a lateness is put in order; ties stay as they come.
+    by_vessel = rows if lateness_s is not None else sorted(rows, key=lambda row: row[1])
+    table = pa.Table.from_batches(batches_of(by_vessel, 1 << 20))
     again = patterns.recognise(table).to_arrow()
     assert set(zip(*(again[name].to_pylist() for name in names), strict=True)) == expected

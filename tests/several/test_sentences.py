@@ -72,34 +72,56 @@ def shown(tables: list[pa.Table], has_seq: bool) -> list[str]:
     return sorted(found)
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"].replace(" ", "-"))
+def name_of(case: dict[str, Any]) -> str:
+    return str(case["name"]).replace(" ", "-")
+
+
+def sent_in(case: dict[str, Any]) -> dict[str, list[dict[str, Any]]]:
+    """The events of each stream."""
+    tables = case["events"] if isinstance(case["events"], dict) else {"vessels": case["events"]}
+    return {name: events_of(table) for name, table in tables.items()}
+
+
+def said_of(case: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = case.get("found", case)
+    return found
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_a_sentence_holds(tmp_path: Path, case: dict[str, Any]) -> None:
     patterns = compile_case(case, tmp_path)
-    tables = case["events"] if isinstance(case["events"], dict) else {"vessels": case["events"]}
-    sent = {name: events_of(table) for name, table in tables.items()}
-    said = case.get("found", case)
-    expected = sorted(said["detects"])
+    sent = sent_in(case)
     batches = {name: batch_of(sent[name]) for name in patterns.by_stream}
     whole = patterns.recognise(batches if len(batches) > 1 else batches["vessels"])
-    assert shown([whole.to_arrow()], "seq" in case) == expected
-    if "whole" in case:
-        return
-    order: Any = "arrival" if "lateness" in case.get("stream", "") else "sorted"
+    assert shown([whole.to_arrow()], "seq" in case) == sorted(said_of(case)["detects"])
+
+
+@pytest.mark.parametrize("saves", [False, True], ids=["", "saved"])
+@pytest.mark.parametrize("case", [case for case in CASES if "whole" not in case], ids=name_of)
+def test_a_sentence_holds_event_by_event(tmp_path: Path, case: dict[str, Any], saves: bool) -> None:
+    patterns = compile_case(case, tmp_path)
+    sent = sent_in(case)
     in_time = [(name, row) for name in patterns.by_stream for row in sent[name]]
-    if len(sent) > 1:
-        in_time.sort(key=lambda one: one[1]["t"])
-    for saves in (False, True):
-        recogniser = Recogniser(patterns, order=order)
-        found, n_late = [], 0
-        for name, row in in_time:
-            found.append(recogniser.feed(batch_of([row]), name).to_arrow())
-            if saves:
-                n_late += recogniser.counts.late_for_clock
-                recogniser = Recogniser(patterns, order=order, saved=recogniser.save())
-        found.append(recogniser.finish().to_arrow())
-        assert shown(found, "seq" in case) == expected
-        if "late" in said:
-            assert n_late + recogniser.counts.late_for_clock == said["late"]
+    in_order = sorted(in_time, key=lambda one: one[1]["t"]) if len(sent) > 1 else in_time
+    found, n_late = feed_one_by_one(patterns, in_order, "lateness" in case.get("stream", ""), saves)
+    assert shown(found, "seq" in case) == sorted(said_of(case)["detects"])
+    assert said_of(case).get("late", n_late) == n_late
+
+
+def feed_one_by_one(
+    patterns: Patterns, events: list[tuple[str, dict[str, Any]]], has_lateness: bool, saves: bool
+) -> tuple[list[pa.Table], int]:
+    """The detections, and how many events are late for the clock."""
+    order: Any = "arrival" if has_lateness else "sorted"
+    recogniser = Recogniser(patterns, order=order)
+    found, n_late = [], 0
+    for name, row in events:
+        found.append(recogniser.feed(batch_of([row]), name).to_arrow())
+        if saves:
+            n_late += recogniser.counts.late_for_clock
+            recogniser = Recogniser(patterns, order=order, saved=recogniser.save())
+    found.append(recogniser.finish().to_arrow())
+    return found, n_late + recogniser.counts.late_for_clock
 
 
 @pytest.mark.parametrize("lat", [0.001, 0.0217, 0.5, 33.25])

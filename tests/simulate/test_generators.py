@@ -23,9 +23,9 @@ from wayeb_py.simulate.fleet_scenes import ANYWHERE, SCENES
 from wayeb_py.simulate.invented_roads import ROADS, road_point, write_roads
 from wayeb_py.simulate.invented_sea import coast_lat, write_sea
 from wayeb_py.simulate.maritime import LIE_RATES
-from wayeb_py.simulate.maritime_scenes import coast_lats
-from wayeb_py.simulate.maritime_transits import A_TRANSIT_FOR, EAST_END, WEST_END
 from wayeb_py.simulate.occurrences import Generated, read_injected, read_occurrences, write_generated
+from wayeb_py.simulate.sea.scenes import coast_lats
+from wayeb_py.simulate.sea.transits import A_TRANSIT_FOR, EAST_END, WEST_END
 
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data/maritime_sample.parquet"

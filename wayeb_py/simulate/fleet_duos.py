@@ -1,7 +1,7 @@
 """Vehicles in twos: a companion drives behind its leader on the same road, on the same route, all day.
 
 How far behind it is follows from the scene that both play; what happens to the leader alone does not concern the
-companion, which waits and drives on with it. To let any two vehicles meet was not taken, as at sea (`maritime_duos`).
+companion, which waits and drives on with it. To let any two vehicles meet was not taken, as at sea (`sea.duos`).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """AIS messages of vessels on the invented sea, of any size, the same for the same seed.
 
 A vessel lies in a port, sails out to a lane off the coast, along it, and in to another port; on the way it may play one
-of the scenes of `maritime_scenes`, fall silent, or send positions that cannot be. Every pattern of `patterns/maritime`
+of the scenes of `sea.scenes`, fall silent, or send positions that cannot be. Every pattern of `patterns/maritime`
 occurs at a known rate, and is recorded. A clock ticks once a minute; at each tick the vessels that are due send one
 message each, at their own second of the minute, so that the file is in order of time and the vessels interleave.
 Positions have the noise of a GPS receiver, messages drop out, and now and then one lies the way AIS does: a speed of
@@ -21,7 +21,8 @@ import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.maritime_duos import (
+from wayeb_py.simulate.occurrences import Generated
+from wayeb_py.simulate.sea.duos import (
     CROSSED_STEP,
     CROSSING,
     DARK_AFTER_TICKS,
@@ -37,8 +38,8 @@ from wayeb_py.simulate.maritime_duos import (
     SUPPLYING,
     TOWING,
 )
-from wayeb_py.simulate.maritime_pilots import BOARDING_TICKS
-from wayeb_py.simulate.maritime_scenes import (
+from wayeb_py.simulate.sea.pilots import BOARDING_TICKS
+from wayeb_py.simulate.sea.scenes import (
     ANCHORED,
     COASTING,
     FISHER,
@@ -58,7 +59,7 @@ from wayeb_py.simulate.maritime_scenes import (
     TYPES,
     UNDER_WAY,
 )
-from wayeb_py.simulate.maritime_voyages import (
+from wayeb_py.simulate.sea.voyages import (
     ALONG_LANE_IN,
     ALONG_LANE_OUT,
     ALONG_SHORE,
@@ -73,7 +74,6 @@ from wayeb_py.simulate.maritime_voyages import (
     TO_SITE,
     Voyages,
 )
-from wayeb_py.simulate.occurrences import Generated
 from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
 # False positions on a lane, step by step; nothing is false at the first.

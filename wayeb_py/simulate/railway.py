@@ -2,7 +2,7 @@
 
 It is the model of the Train Benchmark (Szárnyas, Izsó, Ráth, Varró: SoSyM 2017), made anew from its description: a
 ring of routes, each with an entry and an exit semaphore; a route follows switch positions, each with its switch; a
-switch has sensors, each with a stretch of five segments; tracks are connected one after the other around the ring. A
+switch has sensors, each with five segments in a row; tracks are connected one after the other around the ring. A
 part of the ties is left out, or a value is wrong, at the rates of the benchmark's repair scenario, each of which breaks
 one of its six constraints.
 

@@ -87,7 +87,7 @@ def test_no_tree_is_cheaper_than_the_one_that_is_chosen(seed: int) -> None:
 
 
 def test_parts_that_ask_the_same_become_one_node() -> None:
-    # Two sensors by their stretches of track, and the track that joins them.
+    # Two sensors by their pieces of track, and the track that joins them.
     tables = ("requires", "monitored", "connects", "monitored", "requires")
     members = tuple(Member(f"{table}{number}", table) for number, table in enumerate(tables))
     links = [same(0, "s", 1, "s"), same(1, "t", 2, "t"), same(2, "u", 3, "t"), same(3, "s", 4, "s")]

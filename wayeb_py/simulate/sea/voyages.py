@@ -12,9 +12,20 @@ import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE, ports
-from wayeb_py.simulate.maritime_duos import Duos, Wake, course_and_kn
-from wayeb_py.simulate.maritime_pilots import AFTER_MS, PILOT, WAITING, Pilots
-from wayeb_py.simulate.maritime_scenes import (
+from wayeb_py.simulate.sea.duos import Duos, Wake, course_and_kn
+from wayeb_py.simulate.sea.passages import (
+    FAIRWAY_DEG,
+    Clear,
+    clear_of_islands,
+    clear_of_shore,
+    lane_lat_at,
+    lane_of,
+    merging_arc,
+    open_arc,
+    open_water,
+)
+from wayeb_py.simulate.sea.pilots import AFTER_MS, PILOT, WAITING, Pilots
+from wayeb_py.simulate.sea.scenes import (
     ANCHORED,
     COASTING,
     COASTING_TICKS,
@@ -33,18 +44,7 @@ from wayeb_py.simulate.maritime_scenes import (
     play,
     shift,
 )
-from wayeb_py.simulate.maritime_transits import Transits
-from wayeb_py.simulate.passages import (
-    FAIRWAY_DEG,
-    Clear,
-    clear_of_islands,
-    clear_of_shore,
-    lane_lat_at,
-    lane_of,
-    merging_arc,
-    open_arc,
-    open_water,
-)
+from wayeb_py.simulate.sea.transits import Transits
 from wayeb_py.simulate.traffic import metres_between
 
 # What a vessel is at, in the order of a voyage.

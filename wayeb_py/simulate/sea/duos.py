@@ -14,7 +14,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.maritime_scenes import HANDING_OVER, KN_IN_M_S, MEETING, NONE, TICK_S, TYPES
+from wayeb_py.simulate.sea.scenes import HANDING_OVER, KN_IN_M_S, MEETING, NONE, TICK_S, TYPES
 
 # What two agree on before a voyage.
 KEEPING, CROSSING, RENDEZVOUS, PASSING, GOING_DARK, SUPPLYING, TOWING, DOUBLING = range(8)

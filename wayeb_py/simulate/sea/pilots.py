@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
-from wayeb_py.simulate.maritime_scenes import KN_IN_M_S, TICK_S, TYPES, shift
+from wayeb_py.simulate.sea.scenes import KN_IN_M_S, TICK_S, TYPES, shift
 from wayeb_py.simulate.traffic import metres_between
 
 WAITING, OUT, ALONGSIDE, HOME = range(4)

@@ -10,7 +10,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.maritime_scenes import KN_IN_M_S, TICK_S, TYPES
+from wayeb_py.simulate.sea.scenes import KN_IN_M_S, TICK_S, TYPES
 
 A_TRANSIT_FOR = 8  # vessels
 KINDS = [TYPES.index(name) for name in ("cargo", "tanker", "cargo", "passenger")]

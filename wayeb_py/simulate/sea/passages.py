@@ -16,7 +16,7 @@ import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.simulate.invented_sea import ISLANDS, METRES_A_DEGREE
-from wayeb_py.simulate.maritime_scenes import TYPES, coast_lats
+from wayeb_py.simulate.sea.scenes import TYPES, coast_lats
 
 FAIRWAY_DEG = 0.028  # of latitude, due north of a port: beyond the headlands on its sides
 SMALL_CRAFT = np.isin(TYPES, ("fishing", "pleasure", "sar"))

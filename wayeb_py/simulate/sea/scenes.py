@@ -41,7 +41,7 @@ SCENE_PATTERNS: tuple[tuple[str, ...], ...] = (
     ("DraggingAnchor",),
     ("SpeedingInZone",),
     ("StoppedOverCable",),
-    (),  # what two vessels do at a meeting is their own: see `maritime_duos`
+    (),  # what two vessels do at a meeting is their own: see `sea.duos`
     (),
 )
 SCENE_SHARES = np.array(  # [type, scene]: of voyages of vessels that sail alone

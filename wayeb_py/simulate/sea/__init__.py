@@ -1,0 +1,1 @@
+"""Vessels of the invented sea: voyages, scenes, twos, pilots and ships that pass."""
