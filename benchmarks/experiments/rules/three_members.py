@@ -75,7 +75,7 @@ def matches_in_duckdb(found: pa.Table) -> tuple[int, int]:
     for name in ("Low", "Mid", "High"):
         own = found.filter(pa.compute.equal(names, name)).select(["entity", "ts"])
         connection.register(name.lower(), own)
-    count, total = connection.execute(SQL).fetchone()  # type: ignore[misc]
+    [(count, total)] = connection.execute(SQL).fetchall()
     return int(count), int(total)
 
 
