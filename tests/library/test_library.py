@@ -142,7 +142,9 @@ def test_the_page_of_patterns_has_all_of_them_where_they_are() -> None:
 
 def test_the_page_of_patterns_says_which_columns_and_places_each_needs() -> None:
     for row in rows_of_the_page():
-        chosen = patterns_of(LIBRARY / row.file).select(row.names)
+        # The constraints of a railway take their facts from another file.
+        file = "railway.sre" if row.file == "railway/constraints.sre" else row.file
+        chosen = patterns_of(LIBRARY / file).select(row.names)
         columns = {f"`{need.column}`" for need in chosen.needs if need.role not in ("key", "time")}
         mentioned = repr((chosen.meaning.patterns, chosen.meaning.rules))
         places = {f"*{k.name}*" for k in chosen.meaning.knowledge if f"Places(name='{k.name}'" in mentioned}
