@@ -33,8 +33,9 @@ settings.register_profile("same cases", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("same cases")
 
-# Sessions of tests are short, and so are those of the commands that tests start.
+# Sessions of tests are short, and so are those of the commands that tests start: each costs what its start costs.
 os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(PARALLEL / "quick_python")]))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -90,8 +91,25 @@ def _must_run(report: Report, file: Path) -> Report:
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unforced() -> Iterator[None]:
+    """Nothing that a test writes is forced to the disk, which is most of what many tests would wait for.
+
+    No test cuts the power: `parallel/crash_images.py` makes what a cut would leave from a record of what was forced.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which also fails where there is no such descriptor
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark_traps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of traps for the processes that the shared session starts: see `parallel/durable/failpoints.py`."""
+    return tmp_path_factory.mktemp("traps")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_traps: Path) -> Iterator[SparkSession]:
     """A session on this machine with two workers."""
     from wayeb_py.errors import DataError
     from wayeb_py.parallel.spark.session import open_session, require_spark
@@ -100,8 +118,9 @@ def spark() -> Iterator[SparkSession]:
         require_spark()
     except DataError as error:
         pytest.skip(f"no Spark here: {error}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         warnings.simplefilter("ignore")
+        environment.setenv("WAYEB_FAILPOINTS", str(spark_traps))  # for what the JVM starts, not for this process
         session = open_session("local[2]", quick=True, settings=_connector())
     yield session
     session.stop()
