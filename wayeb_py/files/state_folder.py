@@ -12,12 +12,12 @@ import fcntl
 import hashlib
 import json
 import os
-from pathlib import Path
 from types import TracebackType
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.leftovers import clear_files
 from wayeb_py.files.output.whole_file import telling_faults, write_whole
+from wayeb_py.files.stores import StorePath, located
 
 _NAME = "recogniser.state"
 _VERSION = 2
@@ -34,7 +34,13 @@ def _checksum(n_runs: int, state: bytes) -> str:
 class StateFolder:
     """A folder with the recogniser's state; while it is open no other run can use it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, where: str | os.PathLike[str]) -> None:
+        folder = located(where)
+        if isinstance(folder, StorePath):
+            raise DataError(
+                "a state folder is locked while a run uses it, and a store has no locks", str(folder),
+                hint="name a folder on a disk; events, knowledge and detections may be in a store",
+            )  # fmt: skip
         self.path = folder / _NAME
         self.n_runs = 0  # that ended well
         self.saved: bytes | None = None

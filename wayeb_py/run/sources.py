@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from wayeb_py.files.output.write import OutputFile
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.files.sort import sort_events
+from wayeb_py.files.stores import Location, located
 from wayeb_py.run.summary import Phase, Progress
 
 if TYPE_CHECKING:
@@ -142,8 +144,14 @@ def refuse_own_input(target: OutputFile, paths: Paths) -> None:
     if target.path is None or not target.path.exists():
         return
     for file in find_files(paths):
-        if os.path.exists(file.path) and os.path.samefile(file.path, target.path):
+        if _is_same(located(file.path) if file.path != STDIN else None, target.path):
             raise DataError("the output would replace its own input", file.path)
+
+
+def _is_same(one: Location | None, other: Location) -> bool:
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.exists() and one.samefile(other)
+    return one == other
 
 
 class Positions:
