@@ -5,7 +5,7 @@
     OUT/_wayeb.json              one put replaces the manifest: from then on the output is the new one
 
 A store cannot rename a folder, nor two objects at once; one put is all that it does in one step. The manifest is that
-put, so whoever reads by the manifest sees the old output or the new one. What it does not name does not count: parts of
+put, so a reader that goes by it sees the old output or the new one. What it does not name does not count: parts of
 the old output go after it has been replaced, those of a killed run when the next one ends. A reader that lists the
 folder instead can see parts of both while the manifest changes, and never a part of an attempt that was given up.
 
