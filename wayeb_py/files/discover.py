@@ -1,9 +1,9 @@
 """Paths become event files, in the order in which their events arrive.
 
 A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive does),
-a glob, an address of a store (`stores`) that names any of these, or `-` for NDJSON on standard input. A folder's files
-with names that begin with `_` or `.` are bookkeeping of other tools and are skipped. The extension gives the format,
-and the first bytes do where the extension says nothing.
+a glob, an address of a store (`stores`) that names any of these, a Delta table (`delta`), or `-` for NDJSON on standard
+input. A folder's files with names that begin with `_` or `.` are bookkeeping of other tools and are skipped. The
+extension gives the format, and the first bytes do where the extension says nothing.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Literal
 from urllib.parse import unquote
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.stores import StorePath, has_magic, is_address, manifest_parts, open_input
+from wayeb_py.files.stores import DELTA, StorePath, has_magic, is_address, located, manifest_parts, open_input
 
 Format = Literal["parquet", "arrow", "arrows", "csv", "ndjson"]
 
@@ -67,7 +67,11 @@ def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
 
 
 def _find_at(text: str) -> Iterator[EventFile]:
-    if is_address(text):
+    if text.startswith(DELTA):
+        from wayeb_py.files.delta import find_delta_files  # for start-up time: most runs read no table
+
+        yield from find_delta_files(located(text.removeprefix(DELTA)))
+    elif is_address(text):
         yield from _find_in_store(StorePath.parse(text))
     elif os.path.isdir(text):
         yield from _find_below(text)

@@ -12,6 +12,8 @@ import fcntl
 import hashlib
 import json
 import os
+import uuid
+from pathlib import Path
 from types import TracebackType
 
 from wayeb_py.errors import DataError
@@ -54,10 +56,18 @@ class StateFolder:
             raise DataError("another run is using this state", str(folder)) from error
         clear_files(folder, [_NAME])
         try:
+            self.name = self._read_name(folder / "name")
             self._load()
         except BaseException:
             os.close(self._lock)
             raise
+
+    def _read_name(self, path: Path) -> str:
+        """What tells this state's runs from those of others, wherever the folder is moved to."""
+        with telling_faults(path):
+            if not path.exists():
+                write_whole(path, f"wayeb-{uuid.uuid4()}\n".encode())
+            return path.read_text().strip()
 
     def _load(self) -> None:
         try:

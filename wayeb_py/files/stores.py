@@ -29,6 +29,7 @@ from wayeb_py.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+DELTA = "delta:"  # before a path or an address: the table that is there
 SCHEMES = ("s3", "gs", "abfs", "hdfs")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # as Hadoop and others call them
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
@@ -131,6 +132,9 @@ class StorePath:
 
     def with_name(self, name: str) -> StorePath:
         return StorePath(self.root, self.key.with_name(name))
+
+    def is_below(self, folder: StorePath) -> bool:
+        return self.root == folder.root and self.key.is_relative_to(folder.key)
 
     def exists(self) -> bool:
         return bool(self._facts().type.name != "NotFound")

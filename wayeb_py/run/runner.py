@@ -16,7 +16,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -65,6 +65,8 @@ def run(
         state = None if state_dir is None else stack.enter_context(StateFolder(state_dir))
         stem = "episodes" if episodes else "detections"
         target = find_output_file(out, stem if state is None else f"{stem}-{state.n_runs + 1:06}", csv_safe)
+        if state is not None:
+            target = replace(target, run=(state.name, state.n_runs + 1))
         by_stream = paths_by_stream(patterns, paths)
         for own in by_stream.values():
             refuse_own_input(target, own)

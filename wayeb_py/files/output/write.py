@@ -20,13 +20,13 @@ from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.output.leftovers import clear_files
 from wayeb_py.files.output.table_text import plain_table, render_csv, render_ndjson
 from wayeb_py.files.output.whole_file import begin_whole, telling_faults
-from wayeb_py.files.stores import MANIFEST, Location, located
+from wayeb_py.files.stores import DELTA, MANIFEST, Location, located
 
 STDOUT = "-"
 ROWS_A_GROUP = 1 << 17
 GROWING = {"ts", "seq", "start_ts", "start_seq", "end_ts", "end_seq"}
 
-OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml"]
+OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml", "delta"]
 _FORMATS: dict[str, OutputFormat] = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -43,6 +43,7 @@ class OutputFile:
     path: Location | None
     format: OutputFormat
     csv_safe: bool = False  # for spreadsheets, which take a text such as `=1+2` for a formula
+    run: tuple[str, int] | None = None  # of a table that runs append to: whose run, and the how-many-th
 
     @property
     def aside_path(self) -> Location | None:
@@ -52,6 +53,8 @@ class OutputFile:
 
 def means_folder(text: str) -> bool:
     """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension."""
+    if text.startswith(DELTA):
+        return False
     path = located(text)
     return path.is_dir() or text.endswith(("/", os.sep)) or (not path.suffix and not path.exists())
 
@@ -61,7 +64,9 @@ def find_output_file(out: str | os.PathLike[str], stem: str = "detections", csv_
     text = os.fspath(out)
     if text == STDOUT:
         return OutputFile(None, "ndjson")
-    if not text:
+    if text.startswith(DELTA) and text != DELTA:
+        return OutputFile(located(text.removeprefix(DELTA).rstrip("/")), "delta")
+    if not text or text == DELTA:
         raise UsageError("--out names nothing", hint="name a file or a folder; . is the folder that you are in")
     path = located(text)
     if path.name.lower() in _FORMATS:
@@ -220,6 +225,10 @@ def open_output(target: OutputFile, held: bool = False) -> Output:
     """An output at the target; `held` keeps standard output back until it is committed."""
     if target.path is None:
         return StreamOutput(held)
+    if target.format == "delta":
+        from wayeb_py.files.delta import DeltaOutput  # for start-up time: few runs write tables
+
+        return DeltaOutput(target.path, target.run)
     if isinstance(target.path, Path):
         clear_files(target.path.parent, [target.path.name, f"{target.path.name}.aside.ndjson"])
     if target.format == "parquet":
