@@ -1,7 +1,7 @@
 """Paths become event files, in the order in which their events arrive.
 
 A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive does),
-a glob, an address of a store (`stores`) that names any of these, a Delta table (`delta`), or `-` for NDJSON on standard
+a glob, an address of a store (`stores`) that names any of these, a table (`tables`), or `-` for NDJSON on standard
 input. A folder's files with names that begin with `_` or `.` are bookkeeping of other tools and are skipped. The
 extension gives the format, and the first bytes do where the extension says nothing.
 """
@@ -18,7 +18,8 @@ from typing import Literal
 from urllib.parse import unquote
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.stores import DELTA, StorePath, has_magic, is_address, located, manifest_parts, open_input
+from wayeb_py.files.stores import StorePath, has_magic, is_address, manifest_parts, open_input
+from wayeb_py.files.tables import find_table_files, is_table
 
 Format = Literal["parquet", "arrow", "arrows", "csv", "ndjson"]
 
@@ -67,10 +68,8 @@ def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
 
 
 def _find_at(text: str) -> Iterator[EventFile]:
-    if text.startswith(DELTA):
-        from wayeb_py.files.delta import find_delta_files  # for start-up time: most runs read no table
-
-        yield from find_delta_files(located(text.removeprefix(DELTA)))
+    if is_table(text):
+        yield from find_table_files(text)
     elif is_address(text):
         yield from _find_in_store(StorePath.parse(text))
     elif os.path.isdir(text):

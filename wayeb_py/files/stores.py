@@ -29,7 +29,6 @@ from wayeb_py.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-DELTA = "delta:"  # before a path or an address: the table that is there
 SCHEMES = ("s3", "gs", "abfs", "hdfs")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # as Hadoop and others call them
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)

@@ -145,7 +145,7 @@ def refuse_own_input(target: OutputFile, paths: Paths) -> None:
         return
     for file in find_files(paths):
         read = located(file.path) if file.path != STDIN else None
-        if _is_same(read, target.path) or (target.format == "delta" and _is_below(read, target.path)):
+        if _is_same(read, target.path) or (target.table is not None and _is_below(read, target.path)):
             raise DataError("the output would replace its own input", file.path)
 
 

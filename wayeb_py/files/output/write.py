@@ -20,13 +20,14 @@ from wayeb_py.errors import DataError, UsageError
 from wayeb_py.files.output.leftovers import clear_files
 from wayeb_py.files.output.table_text import plain_table, render_csv, render_ndjson
 from wayeb_py.files.output.whole_file import begin_whole, telling_faults
-from wayeb_py.files.stores import DELTA, MANIFEST, Location, located
+from wayeb_py.files.stores import MANIFEST, Location, located
+from wayeb_py.files.tables import is_table, open_table_output
 
 STDOUT = "-"
 ROWS_A_GROUP = 1 << 17
 GROWING = {"ts", "seq", "start_ts", "start_seq", "end_ts", "end_seq"}
 
-OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml", "delta"]
+OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml", "table"]
 _FORMATS: dict[str, OutputFormat] = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -43,7 +44,8 @@ class OutputFile:
     path: Location | None
     format: OutputFormat
     csv_safe: bool = False  # for spreadsheets, which take a text such as `=1+2` for a formula
-    run: tuple[str, int] | None = None  # of a table that runs append to: whose run, and the how-many-th
+    table: str | None = None  # with its kind, where it is one
+    run: tuple[str, int] | None = None  # that appends to a table: whose run, and the how-many-th
 
     @property
     def aside_path(self) -> Location | None:
@@ -53,7 +55,7 @@ class OutputFile:
 
 def means_folder(text: str) -> bool:
     """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension."""
-    if text.startswith(DELTA):
+    if is_table(text):
         return False
     path = located(text)
     return path.is_dir() or text.endswith(("/", os.sep)) or (not path.suffix and not path.exists())
@@ -64,9 +66,9 @@ def find_output_file(out: str | os.PathLike[str], stem: str = "detections", csv_
     text = os.fspath(out)
     if text == STDOUT:
         return OutputFile(None, "ndjson")
-    if text.startswith(DELTA) and text != DELTA:
-        return OutputFile(located(text.removeprefix(DELTA).rstrip("/")), "delta")
-    if not text or text == DELTA:
+    if is_table(text) and not text.endswith(":"):
+        return OutputFile(located(text.partition(":")[2].rstrip("/")), "table", table=text.rstrip("/"))
+    if not text or is_table(text):
         raise UsageError("--out names nothing", hint="name a file or a folder; . is the folder that you are in")
     path = located(text)
     if path.name.lower() in _FORMATS:
@@ -225,10 +227,8 @@ def open_output(target: OutputFile, held: bool = False) -> Output:
     """An output at the target; `held` keeps standard output back until it is committed."""
     if target.path is None:
         return StreamOutput(held)
-    if target.format == "delta":
-        from wayeb_py.files.delta import DeltaOutput  # for start-up time: few runs write tables
-
-        return DeltaOutput(target.path, target.run)
+    if target.table is not None:
+        return open_table_output(target.table, target.run)
     if isinstance(target.path, Path):
         clear_files(target.path.parent, [target.path.name, f"{target.path.name}.aside.ndjson"])
     if target.format == "parquet":

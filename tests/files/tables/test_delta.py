@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 from tests.cli.ended_command import Wayeb
 from tools.s3_server import S3Server
 from wayeb_py.errors import DataError
-from wayeb_py.files.delta import DeltaOutput
 from wayeb_py.files.discover import find_files
+from wayeb_py.files.tables.delta import DeltaOutput
 
 PATTERNS = "stream s { key key  time ts }\npattern Fast := (speed > 50) emit speed\n"
 
@@ -90,7 +90,7 @@ def _put_back(folder: Path, content: dict[str, bytes]) -> None:
 
 
 def write_run(path: Path, rows: pa.Table) -> None:
-    output = DeltaOutput(path, ("a state", 1))
+    output = DeltaOutput(str(path), ("a state", 1))
     try:
         output.open()
         output.write(rows)
