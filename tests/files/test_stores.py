@@ -1,4 +1,4 @@
-"""Events, places, facts and detections in an S3 store: a real server of that protocol on loopback (moto), over HTTP.
+"""Events, places, facts and detections in a store: an S3 server (moto) and a real HDFS, both on loopback.
 
 A run over addresses finds what the run over the same files on a disk finds, and an object is there whole or not at all.
 """
@@ -18,11 +18,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.ended_command import Wayeb
+from tools.hdfs.cluster import HdfsCluster, hdfs_jars
 from tools.s3_server import S3Server
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import find_files
 from wayeb_py.files.output.whole_file import whole_file
 from wayeb_py.files.stores import StorePath, is_address, located
+from wayeb_py.parallel.spark.jars import MissingJarsError
 
 EVENTS = pa.table(
     {
@@ -241,4 +243,31 @@ def test_hdfs_without_hadoop_says_what_is_missing(monkeypatch: pytest.MonkeyPatc
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(DataError, match="Hadoop's own client is not here") as caught:
         find_files(["hdfs://localhost:9/x.csv"])
-    assert "--engine spark" in (caught.value.hint or "")
+    assert "webhdfs://HOST:9870" in (caught.value.hint or "")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[HdfsCluster]:
+    try:
+        hdfs_jars()
+    except MissingJarsError as error:
+        pytest.skip(f"no HDFS here: {error}")
+    with HdfsCluster() as running:
+        yield running
+
+
+def test_a_real_hdfs_is_read_and_written_and_an_old_output_is_replaced(
+    cluster: HdfsCluster, tmp_path: Path, wayeb: Wayeb
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    root = StorePath.parse(cluster.address)
+    for name in ("in/day=1/e.parquet", "in/day=2/e.ndjson.gz"):
+        put(root / name, written(tmp_path, Path(name).name))
+    out = root / "found/night.csv"
+    for data, n_found in ((root / "in", 8), (root / "in/*/e.parquet", 4)):
+        ended = wayeb("run", "p.sre", "--data", str(data), "--out", str(out), "--quiet")
+        assert ended.code == 0, ended.err
+        assert len(out.read_text().splitlines()) == 1 + n_found
+    assert [str(path.key) for path, _ in (root / "found").below()] == ["found/night.csv"]
+    ended = wayeb("run", "p.sre", "--data", str(root / "none.csv"), "--out", "x.csv")
+    assert (ended.code, "there is no such file or folder" in ended.err) == (3, True)

@@ -1,8 +1,9 @@
-"""Addresses become files in a store: `s3://`, `gs://`, `abfs://` and `hdfs://`, through the clients that Arrow has.
+"""Addresses become files in a store: `s3://`, `gs://`, `abfs://`, `hdfs://` and `webhdfs://`, through Arrow's clients.
 
 A store has no folders to make, no locks and, except for HDFS, no rename. What reading and writing need of a path is
 little, so `StorePath` offers that much of `pathlib.Path` and nothing else: the same code handles both. An object
-appears when its upload is complete, whole or not at all; on HDFS a file is renamed into place.
+appears when its upload is complete, whole or not at all; on HDFS a file is renamed into place. `webhdfs://` is HDFS by
+its HTTP interface, which needs nothing of Hadoop on this machine; `hdfs://` needs Hadoop's own client.
 
 Credentials come from where each store's own tools look for them: the environment, or the machine's configuration. An
 address that holds a password is refused without being repeated.
@@ -14,6 +15,7 @@ store as a folder, which promises renames that the store does not have.
 from __future__ import annotations
 
 import fnmatch
+import getpass
 import io
 import json
 import os
@@ -29,7 +31,8 @@ from wayeb_py.errors import DataError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-SCHEMES = ("s3", "gs", "abfs", "hdfs")
+SCHEMES = ("s3", "gs", "abfs", "hdfs", "webhdfs", "swebhdfs")
+_HDFS = ("hdfs", "webhdfs", "swebhdfs")
 _SAME = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}  # as Hadoop and others call them
 _ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*)://(?P<rest>.*)", re.DOTALL)
 _CONNECT_S, _REQUEST_S = 10.0, 60.0
@@ -39,6 +42,8 @@ _REMEDIES = {
     "gs": "GOOGLE_APPLICATION_CREDENTIALS, or `gcloud auth application-default login`",
     "abfs": "AZURE_CLIENT_ID, AZURE_TENANT_ID and AZURE_CLIENT_SECRET, or `az login`",
     "hdfs": "HADOOP_HOME and CLASSPATH (`hadoop classpath --glob`), and `kinit` where there is Kerberos",
+    "webhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9870",
+    "swebhdfs": "HADOOP_USER_NAME; the address has the port of the name node's web server, often 9871",
 }
 
 
@@ -100,7 +105,7 @@ class StorePath:
         scheme, _, rest = text.partition("://")
         authority, _, key = rest.partition("/")
         if not authority:
-            raise DataError(f"`{text}` names no {'host' if scheme == 'hdfs' else 'bucket'}")
+            raise DataError(f"`{text}` names no {'host' if scheme in _HDFS else 'bucket'}")
         return cls(f"{_SAME.get(scheme.lower(), scheme.lower())}://{authority}", PurePosixPath(key.strip("/")))
 
     def __str__(self) -> str:
@@ -197,7 +202,7 @@ class StorePath:
         system = self._system()
         source.seek(0)
         with self.telling("written"):
-            if self.scheme == "hdfs":
+            if self.scheme in _HDFS:
                 self._put_and_rename(system, source)
             else:
                 self._put(system, self._inside(), source)
@@ -235,7 +240,7 @@ class StorePath:
     def _inside(self) -> str:
         """What Arrow's client calls this file: for a bucket its name comes first, HDFS begins at its root."""
         _, _, authority = self.root.partition("://")
-        if self.scheme == "hdfs":
+        if self.scheme in _HDFS:
             return str(PurePosixPath("/") / self.key)
         return str(PurePosixPath(authority.partition("@")[0]) / self.key)
 
@@ -288,7 +293,7 @@ def _told(path: StorePath, what: str, error: BaseException) -> DataError:
     if "LIBJVM" in upper or "LIBHDFS" in upper:
         return DataError(
             f"cannot be {what}: Hadoop's own client is not here", str(path),
-            hint=f"set {remedy}; or run with --engine spark, which brings its own",
+            hint=f"set {remedy}; or name the web server of the name node, webhdfs://HOST:9870/…, which needs none",
         )  # fmt: skip
     if "NETWORK_CONNECTION" in upper or "COULD NOT CONNECT" in upper or "RESOLVE" in upper:
         return DataError(f"cannot be {what}: the store does not answer", str(path), hint=f"see its settings: {remedy}")
@@ -301,7 +306,10 @@ def _system(root: str, endpoint: str | None) -> Any:
     """Arrow's client of a store; one for each, since it keeps its connections."""
     from pyarrow import fs  # for start-up time: most runs read no store
 
-    if not root.startswith("s3://"):
+    scheme, _, authority = root.partition("://")
+    if scheme.endswith("webhdfs"):
+        return _web_hdfs(scheme, authority)
+    if scheme != "s3":
         return fs.FileSystem.from_uri(root + "/")[0]
     settings: dict[str, Any] = {"connect_timeout": _CONNECT_S, "request_timeout": _REQUEST_S}
     region = os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
@@ -310,8 +318,30 @@ def _system(root: str, endpoint: str | None) -> Any:
     if region or endpoint:
         settings["region"] = region or "us-east-1"
     else:
-        settings["region"] = fs.resolve_s3_region(root.partition("://")[2])
+        settings["region"] = fs.resolve_s3_region(authority)
     return fs.S3FileSystem(**settings)
+
+
+def _web_hdfs(scheme: str, authority: str) -> Any:
+    from pyarrow import fs  # for start-up time: most runs read no store
+
+    try:
+        from fsspec.implementations.webhdfs import WebHDFS  # few have it
+    except ImportError as error:
+        raise DataError(f"`{scheme}://` needs the package fsspec", hint="pip install 'wayeb-py[webhdfs]'") from error
+
+    class Handler(fs.FSSpecHandler):  # type: ignore[misc]
+        def move(self, src: str, dest: str) -> None:
+            """Renames; by default HDFS leaves a file that is in the way as it is, and reports no error."""
+            self.fs._call("RENAME", method="put", path=src, destination=dest, renameoptions="OVERWRITE")
+
+    host, _, port = authority.partition(":")
+    user = os.environ.get("HADOOP_USER_NAME") or getpass.getuser()
+    is_secure = scheme == "swebhdfs"
+    client = WebHDFS(
+        host, int(port or (9871 if is_secure else 9870)), user=user, use_https=is_secure, use_listings_cache=False
+    )
+    return fs.PyFileSystem(Handler(client))
 
 
 def _before_magic(parts: tuple[str, ...]) -> tuple[str, ...]:
