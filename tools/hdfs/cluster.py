@@ -45,7 +45,8 @@ class HdfsCluster:
             self._process = subprocess.Popen(
                 [
                     find_java() or "java", "-Xmx384m", "-XX:TieredStopAtLevel=1",
-                    f"-Dtest.build.data={self._folder.name}/data", "-cp", jars, "org.apache.hadoop.test.MiniDFSClusterManager",
+                    f"-Dtest.build.data={self._folder.name}/data", "-cp", jars,
+                    "org.apache.hadoop.test.MiniDFSClusterManager",
                     "-datanodes", "1", "-httpport", str(self._port), "-nnport", "0", "-format",
                 ],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, cwd=self._folder.name,
