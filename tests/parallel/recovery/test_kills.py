@@ -233,7 +233,8 @@ class OnACluster:
     def start(self, scheme: str, *options: str) -> AbstractContextManager[Streaming]:
         folder = self.folder / scheme
         folder.mkdir(exist_ok=True)
-        words = ["--source", str(folder / "events"), "--scheme", scheme, *ONCE, "--max-events", "300", *options]
+        words = ["--source", str(folder / "events"), "--scheme", scheme, "--once", "--max-events", "300", *options]
+        words += ["--workers", str(len(self.cluster.workers))]
         return streaming(folder, *words, "--master", self.cluster.url, environment=self.environment)
 
     def kill_executor(self, stream: Streaming, place: str) -> None:
@@ -274,7 +275,7 @@ def on_a_cluster(folder: Path, monkeypatch: pytest.MonkeyPatch, n_workers: int) 
 def test_an_executor_that_is_killed_inside_a_read_or_with_the_state_of_a_shard_is_replaced(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str, places: tuple[str, ...], n_workers: int
 ) -> None:
-    events = make_events(800)
+    events = make_events(600)
     with on_a_cluster(tmp_path, monkeypatch, n_workers) as there:
         add_file(events, tmp_path / scheme / "events", "a")
         with there.start(scheme, "--final") as running:
