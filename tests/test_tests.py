@@ -65,7 +65,10 @@ def test_every_test_asserts_itself_or_by_what_it_calls() -> None:
 
 def test_no_test_returns_before_its_end() -> None:
     assert [
-        told(path, node) for path, function in of_tests() for node in own_parts(function) if isinstance(node, ast.Return)
+        told(path, node)
+        for path, function in of_tests()
+        for node in own_parts(function)
+        if isinstance(node, ast.Return)
     ] == []
 
 

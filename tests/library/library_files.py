@@ -16,7 +16,7 @@ def _lines(path: Path, begin: str) -> list[str]:
 
 _INCLUDED = {(path.parent / name.strip('"')).resolve() for path in FILES for name in _lines(path, "include")}
 WHOLE_FILES = [path for path in FILES if path not in _INCLUDED]
-WITH_RULES = [path for path in WHOLE_FILES if _lines(path, "rule")]  # those of the railway are in a file that is included
+WITH_RULES = [path for path in WHOLE_FILES if _lines(path, "rule")]  # the railway includes its own
 
 
 def name_of(path: Path) -> str:
