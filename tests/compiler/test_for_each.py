@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from tests.strategies import examples
 from wayeb_py.compiler.for_each import plan_for_each
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 
+pytestmark = pytest.mark.xdist_group("for each")  # whose bodies are compiled once
 PORTS = [
     ("Aber", -4.50, 48.30, 5.0),
     ("Bono", -4.44, 48.32, 8.5),
@@ -66,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
 def compiled(folder: Path, text: str, setting: str = "", **options: Any) -> wayeb_py.Patterns:
     path = folder / f"{abs(hash(text))}.sre"
     path.write_text(STREAM.replace("\n}", f"\n{setting}\n}}") + text)
