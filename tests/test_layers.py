@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-MOST_FILES, MOST_LINES = 16, 500
+MOST_FILES, MOST_LINES = 15, 500
+ONE_MORE = {"wayeb_py/kernels", "wayeb_py/engine/rules"}  # each is one step of the way, and no part of it another
 STANDARD = set(sys.stdlib_module_names)
 # Links inside wayeb_py/, whose files are read where they really are; and what benchmarks download.
 NOT_OF_A_LAYER = {"wayeb_py": {"dsl", "parallel"}, "benchmarks": {"data"}}
@@ -74,8 +75,8 @@ def test_every_layer_has_files_to_look_at() -> None:
 @pytest.mark.parametrize("layer", ["dsl", "wayeb_py", "parallel", "benchmarks", "tools"])
 def test_a_folder_is_small_enough_to_be_read_at_a_glance_and_so_is_a_file(layer: str) -> None:
     files = [path.relative_to(ROOT) for path in files_of(layer)]
-    in_folder = Counter(str(path.parent) for path in files if path.name != "__init__.py")
-    assert {folder: n for folder, n in in_folder.items() if n > MOST_FILES} == {}
+    in_folder = Counter(str(path.parent) for path in files if path.name not in ("__init__.py", "__main__.py"))
+    assert {folder: n for folder, n in in_folder.items() if n > MOST_FILES + (folder in ONE_MORE)} == {}
     lines = {str(path): len((ROOT / path).read_text().splitlines()) for path in files}
     assert {path: n for path, n in lines.items() if n > MOST_LINES} == {}
 

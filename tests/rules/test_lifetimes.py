@@ -24,10 +24,10 @@ from tests.rules.oracle_times import Times, note_times
 from tests.strategies import examples
 from wayeb_py import dsl
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import Moment
-from wayeb_py.dsl.semantics.rules.distances import contradiction
-from wayeb_py.dsl.semantics.rules.explained import times_text
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, differences_of, times_of, times_of_all
+from wayeb_py.dsl.semantics.rules.times.differences import Moment
+from wayeb_py.dsl.semantics.rules.times.distances import contradiction
+from wayeb_py.dsl.semantics.rules.times.explained import times_text
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, differences_of, times_of, times_of_all
 from wayeb_py.errors import SourceText
 
 Grid = dict[tuple[str, str], npt.NDArray[np.int16]]
