@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
@@ -32,6 +33,11 @@ ENOUGH = 25  # a test that asks for no more gets them always
 def examples(n: int) -> int:
     """How many cases a test tries that asks for n: two in five of them at every change."""
     return max(min(n, ENOUGH), 2 * n // 5) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
+
+def seeds(n: int, always: int) -> list[Any]:
+    """The seeds of a test that asks for n: so many at every change, the others in `make soak`."""
+    return [*range(always), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(always, n))]
+
 
 WORDS = ("a", "b", "c")
 K = m.Attribute("k", "text")

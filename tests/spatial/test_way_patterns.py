@@ -17,6 +17,7 @@ from tests.strategies import examples
 from wayeb_py.compiler.explain import explain
 from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 
+pytestmark = pytest.mark.xdist_group("patterns about ways")  # which share their places
 FORGET_S = 60
 STREAM = f"stream ships {{\n key id\n time ts in s\n position lon, lat\n forget after {FORGET_S} s\n}}\n"
 DECLARED = 'areas zone from "zone.wkt"\nlines coast from "coast.wkt"\npoints port from "ports.csv"\n'
