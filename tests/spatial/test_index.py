@@ -260,6 +260,13 @@ def test_distances_to_lines_are_those_of_their_points(
     check_distances(index_of(*geometries), geometries, points + around(geometries, offsets))
 
 
+def test_a_piece_that_the_centre_of_a_cell_lies_beside_is_listed() -> None:
+    """Nearer to its arc than it is bent, and not on it."""
+    ways = [[(0, 0), (0, 0)], [(0, -90), (0, -90), (0, -90), (0.2, -89.988)]]
+    geometries = [shapely.LineString(way) for way in ways]
+    check_distances(index_of(*geometries), geometries, around(geometries, []))
+
+
 @settings(max_examples=examples(25), deadline=None)
 @given(st.lists(place.map(shapely.Point), min_size=1, max_size=30), st.lists(place, min_size=1, max_size=5), beside)
 def test_distances_to_points_are_haversines(
