@@ -30,7 +30,9 @@ from wayeb_py.tally import Tally
 @lru_cache(maxsize=1024)
 def compiled(source: str, longest: bool, limits: Limits | None) -> wayeb_py.Patterns:
     """The patterns of a job, which the engines that differ only in how they run them share."""
-    return wayeb_py.compile(source, longest=longest, **({} if limits is None else {"limits": limits}))
+    if limits is None:
+        return wayeb_py.compile(source, longest=longest)
+    return wayeb_py.compile(source, longest=longest, limits=limits)
 
 
 @dataclass(frozen=True)
