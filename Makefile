@@ -80,6 +80,8 @@ docs: $(VENV)/.installed-docs
 soak: $(VENV)/.installed-test
 	@echo "==> the long tests"
 	@$(BIN)/python -m pytest -m soak
+	@echo "==> random cases, new ones, as many as each test asks for"
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m 'hypothesis and not soak'
 	@echo "==> a stream under fire for $(SOAK_S) s"
 	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
 

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.rules.test_railway import FOLDER, LABELS
-from wayeb_py.cli.app import app
+from wayeb_py.cli import app
 
 RAILWAY = """
 rule RouteSensor :=

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rules.random_files import canonical, forced_plans, make_world, run, told_by_engine, told_by_oracle
+from tests.strategies import examples
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(0, 2**32))
 def test_the_matches_of_a_file_are_those_of_nested_loops(seed: int) -> None:
     dice = Random(seed)
@@ -27,7 +28,7 @@ def test_the_matches_of_a_file_are_those_of_nested_loops(seed: int) -> None:
         assert canonical(found[rule.name]) == canonical(expected[rule.name]), world.text
 
 
-@settings(deadline=None, max_examples=15)
+@settings(deadline=None, max_examples=examples(15))
 @given(st.integers(0, 2**32))
 def test_matches_come_in_the_order_in_which_they_are_decided_whatever_the_cuts(seed: int) -> None:
     dice = Random(seed)

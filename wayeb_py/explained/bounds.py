@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
 
-from wayeb_py.dsl.semantics.rules.lifetimes import lasts_of
+from wayeb_py.dsl.semantics.rules.times.lifetimes import lasts_of
 from wayeb_py.explained.planned import PlannedRule
 from wayeb_py.explained.supply import Rate
 from wayeb_py.kernels.ticks import FOREVER, NEVER

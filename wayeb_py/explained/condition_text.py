@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from wayeb_py.compiler.describe import amount_text
 from wayeb_py.compiler.rule_query import AS_FLOATS, EXACT, KNOWN, SINCE, UNTIL
-from wayeb_py.dsl.semantics.rules.explained import span_text
+from wayeb_py.dsl.semantics.rules.times.explained import span_text
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Near, Within
 from wayeb_py.rules.planning.query import Query

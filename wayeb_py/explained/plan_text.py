@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.explained import times_text
+from wayeb_py.dsl.semantics.rules.times.explained import times_text
 from wayeb_py.dsl.wording import counted
 from wayeb_py.explained.condition_text import conditions_text
 from wayeb_py.explained.planned import PlannedRule

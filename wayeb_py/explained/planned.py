@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.errors import UsageError
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.plan import Plan, PlanPart

@@ -11,11 +11,11 @@ from dataclasses import replace
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.names import DeclaredNames
 from wayeb_py.dsl.semantics.patterns import clocks_of, warn_of_lateness
-from wayeb_py.dsl.semantics.rules.bounds import check_times, ticks_per_s
 from wayeb_py.dsl.semantics.rules.connections import check_connections
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
 from wayeb_py.dsl.semantics.rules.rows import Inputs
 from wayeb_py.dsl.semantics.rules.rule import Lets, resolve_rule
+from wayeb_py.dsl.semantics.rules.times.bounds import check_times, ticks_per_s
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.errors import Note, SourceText

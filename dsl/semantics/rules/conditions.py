@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.letters import as_predicate, written_text
-from wayeb_py.dsl.semantics.rules.differences import is_of_moments
 from wayeb_py.dsl.semantics.rules.resolve import RuleResolver
+from wayeb_py.dsl.semantics.rules.times.differences import is_of_moments
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.errors import SourceText
 

@@ -19,8 +19,8 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, table_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.bounds import ticks_per_s
-from wayeb_py.dsl.semantics.rules.lifetimes import times_of_all
+from wayeb_py.dsl.semantics.rules.times.bounds import ticks_per_s
+from wayeb_py.dsl.semantics.rules.times.lifetimes import times_of_all
 from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.plans import Orders
 from wayeb_py.engine.rules.row_batches import RowBatch

@@ -15,7 +15,7 @@ from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, emitted_name, event_colum
 from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, times_of_all
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, times_of_all
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator

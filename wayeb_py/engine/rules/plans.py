@@ -15,7 +15,7 @@ import pyarrow as pa
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluate import RuleValues

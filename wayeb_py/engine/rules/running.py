@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_query import KNOWN, SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, delay_of
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, delay_of
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import ORIGIN, Moment
-from wayeb_py.dsl.semantics.rules.lifetimes import Bound, RuleTimes, Wait
+from wayeb_py.dsl.semantics.rules.times.differences import ORIGIN, Moment
+from wayeb_py.dsl.semantics.rules.times.lifetimes import Bound, RuleTimes, Wait
 from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.units import UNITS
 

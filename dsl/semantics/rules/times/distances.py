@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wayeb_py.dsl.semantics.rules.differences import ORIGIN, Difference, Moment
+from wayeb_py.dsl.semantics.rules.times.differences import ORIGIN, Difference, Moment
 
 
 class Distances:

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import (
+from wayeb_py.dsl.semantics.rules.times.differences import (
     ORIGIN,
     Difference,
     differences_in,
@@ -20,8 +20,8 @@ from wayeb_py.dsl.semantics.rules.differences import (
     is_of_moments,
     seconds_between,
 )
-from wayeb_py.dsl.semantics.rules.distances import Distances, contradiction
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, differences_of, lasts_of, times_of
+from wayeb_py.dsl.semantics.rules.times.distances import Distances, contradiction
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, differences_of, lasts_of, times_of
 from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.errors import Note

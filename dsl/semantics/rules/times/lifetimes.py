@@ -20,7 +20,7 @@ from fractions import Fraction
 from itertools import chain as chained
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import (
+from wayeb_py.dsl.semantics.rules.times.differences import (
     ORIGIN,
     Difference,
     Moment,
@@ -29,7 +29,7 @@ from wayeb_py.dsl.semantics.rules.differences import (
     differences_of_validity,
     differences_of_window,
 )
-from wayeb_py.dsl.semantics.rules.distances import Distances
+from wayeb_py.dsl.semantics.rules.times.distances import Distances
 
 _END = Moment("", "start")  # the greatest `ts` of a match: a moment of no member, and not the origin
 
