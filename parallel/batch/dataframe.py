@@ -28,7 +28,7 @@ from wayeb_py.files.projection import Wanted, absent
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
 from wayeb_py.parallel.batch.several.frames import read_frames, recognised
-from wayeb_py.parallel.batch.several.plan import names_by_place
+from wayeb_py.parallel.batch.several.plan import names_by_place, pairs_together
 from wayeb_py.parallel.batch.several.spec import (
     SeveralSpec,
     StreamSpec,
@@ -156,7 +156,8 @@ def _recognise_several(
     streams = tuple(StreamSpec(name, schema, TimeRange()) for name, schema in schemas.items())
     work = SeveralSpec(
         pack_patterns(patterns), pa.schema([]), found, TimeRange(), what == "episodes", streams=streams,
-        names=names_by_place(place_all(patterns)), joined=joined, routing=routing,
+        names=names_by_place(pairs_together(place_all(patterns), "a data frame is read once")), joined=joined,
+        routing=routing,
     )  # fmt: skip
     spec = context.broadcast(work)
     parcels = read_frames([frame for frame, _ in taken.values()], spec)

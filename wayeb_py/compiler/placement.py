@@ -1,7 +1,8 @@
 """Where each pattern and rule of a file can run when entities are spread over tasks, and why there.
 
     by entity   a task has all events of some entities: patterns of one entity, and rules whose rows all share it
-    together    one task has all events: pairs, and rules that join rows of different entities
+    by place    a task has all events of entities that are ever near some others: pairs
+    together    one task has all events: rules that join rows of different entities
 
 A rule runs by entity where its conditions say that all its rows, those of an `unless` too, have the same `entity`;
 files of facts go to every task, so they ask for nothing. What is kept, reads other rules, or follows facts that a
@@ -21,7 +22,7 @@ from wayeb_py.compiler.rule_inputs import facts_of, members_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.links import links_of
 
-Where = Literal["by entity", "together"]
+Where = Literal["by entity", "by place", "together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ def place_all(patterns: CompiledPatterns) -> tuple[Placement, ...]:
 
 def _place_pattern(pattern: m.Pattern) -> Placement:
     if pattern.pair is not None:
-        return Placement(pattern.name, "together", "a pair has events of two entities")
+        return Placement(pattern.name, "by place", "a pair has events of two entities that are near each other")
     return Placement(pattern.name, "by entity", "it looks at one entity")
 
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.schemes import JobContext
+from wayeb_py.parallel.batch.several.presence import Presence, Raster, columns_of, pairs_of
 from wayeb_py.parallel.batch.several.sending import FIRST, Sender
 from wayeb_py.parallel.batch.several.spec import SeveralSpec
 from wayeb_py.parallel.batch.several.task import run_target
@@ -21,7 +22,7 @@ from wayeb_py.parallel.batch.splits import Split
 from wayeb_py.parallel.batch.task import AsideLog, TaskTally, conformed
 from wayeb_py.parallel.spark.task_errors import Errors, Raised
 from wayeb_py.parallel.wire.packer import NUMBER_BITS
-from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, to_batch
+from wayeb_py.parallel.wire.parcel import DDL, Parcel, from_batch, pack, to_batch
 
 if TYPE_CHECKING:
     from pyspark import Broadcast
@@ -60,6 +61,47 @@ def read_files(
 
     n_tasks = max(1, len(tasks))
     frame: Any = spark.range(0, n_tasks, 1, n_tasks)
+    found: DataFrame = frame.mapInArrow(task, DDL)
+    return found
+
+
+def survey(
+    spark: SparkSession, job_context: JobContext, spec: Broadcast[SeveralSpec], splits: Mapping[int, Sequence[Split]]
+) -> DataFrame:
+    """Who was where when, as parcels by stream: a reading of the few columns that say it."""
+    raster = Raster.of(pairs_of(spec.value.patterns_at("by place")))
+    read = {name for each in pairs_of(spec.value.patterns_at("by place")) for name in each.streams}
+    tasks = [
+        (stream, number)
+        for stream, own in splits.items()
+        if spec.value.streams[stream].name in read
+        for number in range(len(own))
+    ]
+
+    def look(place: int) -> Iterator[Parcel]:
+        work = spec.value
+        stream, number = tasks[place]
+        own = work.streams[stream]
+        part = work.whole.by_stream[own.name]
+        names = columns_of(part.stream, raster)
+        wanted = Wanted.from_needs((need for need in part.needs if need.column in names), part.stream.time_unit)
+        schema = pa.schema([own.schema.field(name) for name in wanted.names])
+        presence = Presence(part.stream, raster)
+        for batch in splits[stream][number].open(wanted, schema, own.time_range):
+            presence.add(batch)
+        table = presence.table()
+        if presence.is_anywhere:
+            yield Parcel("presence", stream, -1, b"")
+        elif table is not None:
+            yield Parcel("presence", stream, presence.level, pack(table))
+
+    def task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for place in batch.column(0).to_pylist():
+                for parcel in job_context.errors.caught(place, look(place)):
+                    yield to_batch([parcel])
+
+    frame: Any = spark.range(0, len(tasks), 1, len(tasks))
     found: DataFrame = frame.mapInArrow(task, DDL)
     return found
 

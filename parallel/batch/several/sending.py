@@ -1,7 +1,8 @@
 """A task that reads events of one stream sends them on: by entity to shards, and to the task that has all.
 
-    batch ──▶ all columns, by entity ──▶ shards
-          └─▶ the columns that are asked for ──▶ together
+    batch ─┬─▶ all columns, by entity ──▶ shards
+           ├─▶ the columns that pairs ask for, to all tasks that need the entity's events ──▶ by place
+           └─▶ the columns that are asked for ──▶ together
     at the end ──▶ the greatest time that was read, to every target
 
 So a target knows how far each stream reaches, and what had arrived in it before any of its own events: what earlier
@@ -67,20 +68,24 @@ class Sender:
     number: int
     _greatest: int = int(NEVER)
     _per_s: int = 1
-    _packers: dict[Where, tuple[Packer, list[str], int]] = field(default_factory=dict)  # with columns, first target
+    _packers: dict[Where, tuple[list[Packer], list[str], int]] = field(default_factory=dict)  # columns, first target
 
     def __post_init__(self) -> None:
         stream = self.spec.streams[self.stream]
         key = self.spec.whole.by_stream[stream.name].stream.key
         assert key is not None
-        places: dict[Where, tuple[Routing | None, int]] = {
-            "by entity": (self.spec.routing if self.spec.n_shards else None, 0),
-            "together": (TOGETHER if self.spec.names.get("together") else None, self.spec.n_shards),
+        n_shards, n_cells, routing = self.spec.n_shards, self.spec.n_cells, self.spec.routing
+        assert routing is not None
+        has_all = bool(self.spec.names.get("together"))
+        packers: dict[Where, tuple[list[Packer], int]] = {
+            "by entity": ([Packer(routing, key, self.task)] if n_shards else [], 0),
+            "by place": ([Packer(TOGETHER, key, self.task) for _ in range(n_cells)], n_shards),
+            "together": ([Packer(TOGETHER, key, self.task)] if has_all else [], n_shards + n_cells),
         }
-        for where, (routing, first) in places.items():
-            columns = [] if routing is None else self.spec.columns(where, stream)
-            if routing is not None and columns:
-                self._packers[where] = Packer(routing, key, self.task), columns, first
+        for where, (own, first) in packers.items():
+            columns = self.spec.columns(where, stream) if own else []
+            if columns:
+                self._packers[where] = own, columns, first
 
     @property
     def task(self) -> int:
@@ -89,16 +94,26 @@ class Sender:
     def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
         """Takes events, and returns the parcels that are full."""
         arrived = self._arrive(batch)
-        for where, (packer, columns, first) in self._packers.items():
+        name = self.spec.streams[self.stream].name
+        for where, (packers, columns, first) in self._packers.items():
             own = batch.select(columns)
-            if where == "by entity" and self.spec.carries_arrived(self.spec.streams[self.stream].name):
+            if where != "together" and self.spec.carries_arrived(name):
                 own = own.append_column(ARRIVED, pa.array(arrived))
-            yield from (replace(parcel, split=first + parcel.split) for parcel in packer.add(own))
+            if where != "by place":
+                yield from _sent(packers[0].add(own), first)
+                continue
+            assert self.spec.cells is not None
+            tasks = self.spec.cells.tasks_of(name, batch.column(packers[0].key))
+            for task, packer in enumerate(packers):
+                at = np.flatnonzero((tasks >> task) & 1)
+                if len(at):
+                    yield from _sent(packer.add(own.take(pa.array(at))), first + task)
 
     def finish(self) -> Iterator[Parcel]:
         """The parcels of the events that remain, and how far they reach."""
-        for packer, _, first in self._packers.values():
-            yield from (replace(parcel, split=first + parcel.split) for parcel in packer.finish())
+        for packers, _, first in self._packers.values():
+            for nth, packer in enumerate(packers):
+                yield from _sent(packer.finish(), first + nth)
         greatest = None if self._greatest == int(NEVER) else self._greatest
         for target in range(self.spec.n_targets):
             yield Reached(self.task, greatest, self._per_s).to_parcel(target)
@@ -116,3 +131,8 @@ class Sender:
         reached = np.maximum.accumulate(np.concatenate([[self._greatest], times]))
         self._greatest, self._per_s = int(reached[-1]), ticks.per_unit
         return reached[:-1]
+
+
+def _sent(parcels: Iterator[Parcel], first: int) -> Iterator[Parcel]:
+    """Parcels by shard as parcels by target."""
+    return (replace(parcel, split=first + parcel.split) for parcel in parcels)

@@ -1,26 +1,30 @@
 """What all tasks of a job over several entities share: streams, patterns, and which of them run where.
 
     by entity   shards, each with all events of its entities and all columns
+    by place    shards, each with all events of entities that may be near others, and the columns that pairs ask for
     together    one task, with all events and only the columns that what runs there asks for
 
-One of the two accounts for the events: it counts them, and sets aside those that are late. That is `by entity` where
-anything runs there, since its tasks have all columns.
+One kind of place accounts for the events: it counts them, and sets aside those that are late. That is `by entity` where
+anything runs there, since its tasks have all columns, or else `together`, where all events are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import Where
+from wayeb_py.engine.pairs.operator import Owned
 from wayeb_py.engine.recogniser import Order, Recogniser
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.batch.several.cells import Cells
 from wayeb_py.parallel.batch.task import JobSpec
 from wayeb_py.parallel.wire.routing import Routing
 
@@ -45,6 +49,7 @@ class SeveralSpec(JobSpec):
     joined: DetectionSchema | None = None  # of all detections
     plans: Mapping[str, str] = field(default_factory=dict)  # orders of joins, by rule
     routing: Routing | None = None  # of entities
+    cells: Cells | None = None  # where the events of entities go for pairs
 
     @property
     def whole(self) -> CompiledPatterns:
@@ -52,18 +57,33 @@ class SeveralSpec(JobSpec):
 
     @property
     def n_shards(self) -> int:
-        """How many targets have events by entity; the one that has all comes after them."""
-        return len(self.routing.targets) if self.routing is not None and self.names.get("by entity") else 0
+        """How many targets have events by entity; those by place come after them, and then the one that has all."""
+        assert self.routing is not None
+        return len(self.routing.targets) if self.accounts("by entity") else 0
+
+    @property
+    def n_cells(self) -> int:
+        """How many targets have events by place."""
+        return self.cells.n_tasks if self.cells is not None and self.names.get("by place") else 0
 
     @property
     def n_targets(self) -> int:
-        return self.n_shards + bool(self.names.get("together"))
+        return self.n_shards + self.n_cells + bool(self.names.get("together"))
 
     def where(self, target: int) -> Where:
-        return "by entity" if target < self.n_shards else "together"
+        if target < self.n_shards:
+            return "by entity"
+        return "by place" if target < self.n_shards + self.n_cells else "together"
 
     def accounts(self, where: Where) -> bool:
-        return where == "by entity" or not self.n_shards
+        by_entity = bool(self.names.get("by entity")) or not self.names.get("together")
+        return where == ("by entity" if by_entity else "together")
+
+    def owned(self, target: int) -> Owned | None:
+        """Which pairs a target recognises; None where it recognises all."""
+        if self.where(target) != "by place" or self.cells is None:
+            return None
+        return partial(self.cells.owned, target - self.n_shards)
 
     def patterns_at(self, where: Where) -> CompiledPatterns:
         """The patterns and rules that run in a kind of place, with those that they read."""
@@ -88,7 +108,7 @@ class SeveralSpec(JobSpec):
     def carries_arrived(self, stream: str) -> bool:
         """Whether shards have to know what had arrived in the whole of a stream: some events are late for its clock."""
         part = self.whole.by_stream[stream]
-        return bool(self.n_shards) and part.stream.lateness_s is not None and bool(part.clocked_needs)
+        return bool(self.n_shards or self.n_cells) and part.stream.lateness_s is not None and bool(part.clocked_needs)
 
 
 def schema_of_all(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> DetectionSchema:

@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.compiler.placement import Where
 from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.recogniser import Recogniser
@@ -80,7 +79,7 @@ def run_target(spec: SeveralSpec, target: int, parcels: Iterable[Parcel]) -> Ite
     where = spec.where(target)
     output, aside = spec.output(target, _time_unit(spec)), AsideLog()
     try:
-        tally = _recognise(spec, where, received, output, aside)
+        tally = _recognise(spec, target, received, output, aside)
     finally:
         received.close()
     yield from finish(target, tally, output, aside, accounts=spec.accounts(where))
@@ -90,26 +89,27 @@ def _time_unit(spec: SeveralSpec) -> Any:
     return None if spec.joined is None else spec.joined.time_unit
 
 
-def _recognise(spec: SeveralSpec, where: Where, received: Received, output: TaskOutput, aside: AsideLog) -> TaskTally:
+def _recognise(spec: SeveralSpec, target: int, received: Received, output: TaskOutput, aside: AsideLog) -> TaskTally:
     try:
-        return _attempt(spec, where, received, (), output, aside)
+        return _attempt(spec, target, received, (), output, aside)
     except Disorder:
         output.forget()
         aside.forget()
         in_order = [name for name, order in spec.orders().items() if order == "sorted"]
-        tally = _attempt(spec, where, received, in_order, output, aside)
+        tally = _attempt(spec, target, received, in_order, output, aside)
         tally.sorted = True
         return tally
 
 
 def _attempt(
-    spec: SeveralSpec, where: Where, received: Received, to_sort: Collection[str], output: TaskOutput, aside: AsideLog
+    spec: SeveralSpec, target: int, received: Received, to_sort: Collection[str], output: TaskOutput, aside: AsideLog
 ) -> TaskTally:
     assert spec.joined is not None
+    where = spec.where(target)
     patterns, accounts = spec.patterns_at(where), spec.accounts(where)
     recogniser = Recogniser(
         patterns, order=spec.orders(), episodes=spec.episodes, saves=False, listens=False,
-        whole=spec.whole if accounts else None, plans=spec.plans,
+        whole=spec.whole if accounts else None, plans=spec.plans, owned=spec.owned(target),
     )  # fmt: skip
     streams = {one.name: one for one in spec.streams if spec.columns(where, one)}
     for name, stream in streams.items():

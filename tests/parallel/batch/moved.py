@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
 from wayeb_py.compiler.placement import place_all
 from wayeb_py.files.formats.block import TimeRange
-from wayeb_py.parallel.batch.several.plan import names_by_place
+from wayeb_py.parallel.batch.several.cells import lay_out
+from wayeb_py.parallel.batch.several.plan import names_by_place, pairs_together
+from wayeb_py.parallel.batch.several.presence import Presence, Raster, pairs_of
 from wayeb_py.parallel.batch.several.sending import Sender
 from wayeb_py.parallel.batch.several.spec import SeveralSpec, StreamSpec, schema_of_all
 from wayeb_py.parallel.batch.several.task import run_target
@@ -34,12 +36,33 @@ class Moved:
 
 
 def spec_of(patterns: Patterns, schemas: Mapping[str, pa.Schema], n_shards: int, episodes: bool = False) -> SeveralSpec:
+    """The work of a job, pairs in one task."""
     joined = schema_of_all(patterns, schemas)
     return SeveralSpec(
         pack_patterns(patterns), pa.schema([]), joined.episodes if episodes else joined.detections, TimeRange(),
         episodes, streams=tuple(StreamSpec(name, schema, TimeRange()) for name, schema in schemas.items()),
-        names=names_by_place(place_all(patterns)), joined=joined, routing=route_by_hash(n_shards),
+        names=names_by_place(pairs_together(place_all(patterns), "")), joined=joined, routing=route_by_hash(n_shards),
     )  # fmt: skip
+
+
+def by_place(
+    spec: SeveralSpec, patterns: Patterns, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]], n_tasks: int
+) -> SeveralSpec:
+    """The same with pairs by place, in so many tasks."""
+    spec = replace(spec, names=names_by_place(place_all(patterns)))
+    pairs = pairs_of(spec.patterns_at("by place"))
+    if not pairs:
+        return spec
+    found: dict[str, list[tuple[int, pa.Table]]] = {}
+    for name in dict.fromkeys(name for each in pairs for name in each.streams):
+        for batches in splits[name]:
+            presence = Presence(patterns.by_stream[name].stream, Raster.of(pairs))
+            for batch in batches:
+                presence.add(batch)
+            table = presence.table()
+            if table is not None:
+                found.setdefault(name, []).append((presence.level, table))
+    return replace(spec, cells=lay_out(found, n_tasks))
 
 
 def move(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatch]]]) -> Moved:

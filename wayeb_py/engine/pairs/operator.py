@@ -9,10 +9,11 @@ once. Those with the same reach, freshness and streams share the search for neig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 from math import floor
 from typing import Any
 
@@ -20,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.arrays import I32
+from wayeb_py.arrays import I32, Bool
 from wayeb_py.compiler.automata.product import form_groups
 from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.needs import asks_for_motion
@@ -42,6 +43,8 @@ from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.values import Values
 from wayeb_py.pairs.meetings import Meetings
+
+Owned = Callable[[tuple[str, str], pa.Array, pa.Array], Bool]
 
 _ROLES: tuple[m.Role, m.Role] = ("a", "b")
 
@@ -65,14 +68,16 @@ class PairOperator:
     """Recognises the patterns over pairs; the options are those of `Recogniser`.
 
     `by_clock`: an episode is told when the clock has passed all that could go on with it, though no event comes.
+    `owned` says of pairs, by their streams and keys, which are recognised here; another operator has the others.
     """
 
     kind, stream = "pairs", ""
 
     def __init__(
-        self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1, by_clock: bool = False
-    ) -> None:
-        self.patterns, self._episodes, self._by_clock = patterns, episodes, by_clock
+        self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1, by_clock: bool = False,
+        owned: Owned | None = None,
+    ) -> None:  # fmt: skip
+        self.patterns, self._episodes, self._by_clock, self._owned = patterns, episodes, by_clock, owned
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self._by_search = _by_search(patterns)
         streams = {name for each in self._by_search for name in each.streams}
@@ -235,9 +240,15 @@ class PairOperator:
             float(each.reach_m), floor(each.fresh_s * ticks_per_s), ticks_per_s, two_streams=first != second,
             projected=each.projected,
         )  # fmt: skip
-        return PairWords(
+        words = PairWords(
             each, meetings, cohort, [runnable.patterns for runnable in runnables], tail, (first, second), self._episodes
         )
+        if self._owned is not None:
+            words.owns = partial(self._owns, self._owned, each.streams, (first, second))
+        return words
+
+    def _owns(self, owned: Owned, streams: tuple[str, str], places: tuple[int, int], a: I32, b: I32) -> Bool:
+        return owned(streams, self.keys(places[0], a), self.keys(places[1], b))
 
     def _place_of(self, name: str) -> int:
         return next(i for i, stream in enumerate(self._streams) if (stream.name or "") == name)
