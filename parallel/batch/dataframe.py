@@ -181,7 +181,12 @@ def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, _sparks_type(plain(field.type))) for field in schema])
+
+
+def _sparks_type(type_: pa.DataType) -> pa.DataType:
+    """The type that Spark has for the values: its times are of microseconds."""
+    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
 def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:

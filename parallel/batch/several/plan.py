@@ -48,7 +48,7 @@ class SeveralPlan:
 
     def __post_init__(self) -> None:
         if self.has_pairs and (self.n_workers < 2 or self.n_events < FROM_EVENTS):
-            few = f"{counted(self.n_events, 'event')} on {counted(self.n_workers, 'worker')} are too few to spread"
+            few = f"{self.n_events:,} events on {counted(self.n_workers, 'worker')} are too few to spread"
             self.placements = pairs_together(self.placements, few)
 
     @property

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 import pyarrow as pa
 
@@ -26,6 +26,7 @@ from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.batch.several.cells import Cells
 from wayeb_py.parallel.batch.task import JobSpec
+from wayeb_py.parallel.spark.pattern_bundle import KEPT, open_patterns
 from wayeb_py.parallel.wire.routing import Routing
 
 STREAM_BITS = 20  # of a reading task's number: below the number of its stream
@@ -89,10 +90,7 @@ class SeveralSpec(JobSpec):
         """The patterns and rules that run in a kind of place, with those that they read."""
         names = self.names.get(where, ())
         whole = self.whole
-        return whole if len(names) == len(whole.names) + len(whole.rule_names) else self._selected(names)
-
-    def _selected(self, names: tuple[str, ...]) -> CompiledPatterns:
-        return self.whole.select(names)
+        return whole if len(names) == len(whole.names) + len(whole.rule_names) else _selected(self.patterns, names)
 
     def columns(self, where: Where, stream: StreamSpec) -> list[str]:
         """The columns of a stream that go to a kind of place; none where nothing there reads it."""
@@ -109,6 +107,12 @@ class SeveralSpec(JobSpec):
         """Whether shards have to know what had arrived in the whole of a stream: some events are late for its clock."""
         part = self.whole.by_stream[stream]
         return bool(self.n_shards or self.n_cells) and part.stream.lateness_s is not None and bool(part.clocked_needs)
+
+
+@lru_cache(KEPT)
+def _selected(patterns: bytes, names: tuple[str, ...]) -> CompiledPatterns:
+    """Some of the packed patterns, selected once in a process: what they are bound to is kept with them."""
+    return open_patterns(patterns).select(names)
 
 
 def schema_of_all(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> DetectionSchema:

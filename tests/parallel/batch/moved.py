@@ -31,6 +31,7 @@ class Moved:
     """What the targets of a job reported."""
 
     rows: list[str]
+    tables: list[pa.Table]
     tally: TaskTally
     aside: Counter[str] = field(default_factory=Counter)
 
@@ -75,7 +76,7 @@ def move(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatc
                 sent[parcel.split].append(parcel)
             for parcel in sender.finish():
                 sent[parcel.split].append(parcel)
-    moved = Moved([], TaskTally())
+    moved = Moved([], [], TaskTally())
     for target, own in sent.items():
         # A shuffle keeps no order; targets sort what comes by its number.
         for parcel in run_target(spec, target, sorted(own, key=lambda parcel: parcel.number)):
@@ -84,7 +85,8 @@ def move(spec: SeveralSpec, splits: Mapping[str, Sequence[Sequence[pa.RecordBatc
             elif parcel.kind == "aside":
                 moved.aside.update(repr(refused) for refused in SetAside.from_parcel(parcel).refused)
             else:
-                moved.rows += rows_in(unpack(parcel.payload))
+                moved.tables.append(unpack(parcel.payload))
+                moved.rows += rows_in(moved.tables[-1])
     moved.rows.sort()
     return moved
 

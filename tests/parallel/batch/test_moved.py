@@ -1,7 +1,7 @@
 """Files over several entities find the same when their events are moved between tasks as in one process.
 
-Random files of both kinds (patterns and pairs, and rules), in random layouts: splits that begin anywhere, shards of any
-number, events late, tied and in disorder.
+The sentences of `docs/several.md`, and random files of both kinds (patterns and pairs, and rules), in random layouts:
+splits that begin anywhere, shards of any number, pairs together or by place, events late, tied and in disorder.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from hypothesis import strategies as st
 from tests.parallel.batch.moved import by_place, move, rows_in, spec_of
 from tests.rules import random_files
 from tests.several import files
+from tests.several.test_sentences import CASES, batch_of, compile_case, name_of, said_of, sent_in, shown
 from tests.strategies import N_EXAMPLES_FACTOR
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.recogniser import Recogniser
@@ -98,6 +100,19 @@ def in_disorder(sent: Sent, lateness_s: Mapping[str, int | None], dice: random.R
         name: dice.sample(list(events), len(events)) if lateness_s[name] is None else events
         for name, events in sent.items()
     }
+
+
+@pytest.mark.parametrize("case", CASES, ids=name_of)
+def test_a_sentence_holds_when_events_are_moved(tmp_path: Path, case: dict[str, Any]) -> None:
+    patterns, dice = compile_case(case, tmp_path), random.Random(case["name"])
+    tables = {name: pa.Table.from_batches([batch_of(rows)]) for name, rows in sent_in(case).items()}
+    columns = {name: list(dict.fromkeys(need.column for need in part.needs)) for name, part in
+               patterns.by_stream.items()}  # fmt: skip
+    splits = {name: cut(tables[name].select(columns[name]), dice) for name in columns}
+    spec = spec_of(patterns, {name: tables[name].select(columns[name]).schema for name in columns}, 2)
+    for own in (spec, by_place(spec, patterns, splits, 2)):
+        found = move(own, splits)
+        assert shown(found.tables, "seq" in case) == sorted(said_of(case)["detects"])
 
 
 @settings(max_examples=25 * N_EXAMPLES_FACTOR, deadline=None)
