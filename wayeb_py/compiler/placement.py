@@ -65,7 +65,7 @@ def place_rule(rule: m.Rule, meaning: m.Meaning) -> Placement:
 def _hindrance(rule: m.Rule, meaning: m.Meaning) -> str | None:
     """What keeps a rule from running by entity, whatever its conditions say."""
     if rule.kept:
-        return "it is kept: its matches begin and end with facts"
+        return "it is kept"
     for member in members_of(rule):
         if member.over in ("matches", "kept"):
             return f"`{member.name}` is a match of the rule `{member.of}`"

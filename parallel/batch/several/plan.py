@@ -146,7 +146,7 @@ def describe(placements: tuple[Placement, ...], routing: Routing, by_place: str 
         parts.append(f"{_names(near)} by place{f' {by_place}' if by_place else ''}")
     together = [one for one in placements if one.where == "together"]
     for why in dict.fromkeys(one.why for one in together):
-        parts.append(f"{_names([one for one in together if one.why == why])} in one task: {why}")
+        parts.append(f"{_names([one for one in together if one.why == why])} in one task, since {why}")
     return "; ".join(parts)
 
 

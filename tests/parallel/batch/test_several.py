@@ -79,7 +79,7 @@ def test_two_streams_find_the_same_from_files_and_from_data_frames(
     assert {pattern.pair is None for pattern in patterns.meaning.patterns} == {True, False}
     assert any(pattern.silence_s is not None for pattern in patterns.meaning.patterns if pattern.pair is None)
     paths = written({name: world.sent[name] for name in patterns.by_stream}, files.SCHEMAS, tmp_path)
-    assert "in one task: 100 events on 2 workers are too few to spread" in compare(spark, patterns, paths, tmp_path)
+    assert "in one task, since 100 events on 2 workers are too few" in compare(spark, patterns, paths, tmp_path)
     monkeypatch.setattr(plan, "FROM_EVENTS", 0)
     monkeypatch.setattr(plan, "LEAST_GAIN", 0.0)
     assert "by place in 4 tasks" in compare(spark, patterns, paths, tmp_path)
@@ -116,7 +116,7 @@ def test_rules_find_the_same_and_those_of_one_entity_run_by_entity(spark: SparkS
     (tmp_path / "elsewhere.csv").rename(tmp_path / "owners.csv")
     engine = compare(spark, patterns, written(sent, files.SCHEMAS, tmp_path), tmp_path)
     assert "3 of 5 by entity" in engine  # Slow, Again and Owned
-    assert "`Watched` in one task: `n` is a pair" in engine
+    assert "`Watched` in one task, since `n` is a pair" in engine
     assert len(rows_of(tmp_path / "local.parquet")) > 20
 
 
