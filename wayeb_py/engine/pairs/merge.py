@@ -28,6 +28,15 @@ class PairingEvents:
     local: I64 | None  # [row] -> row of the event's own source; None where it is the same
     at: I64 | None  # [row] -> place among the events of all sources; None where it is the same
 
+    def where(self, rows: I64) -> PairingEvents:
+        """Only some of the events."""
+        one = self.events
+        columns = (one.entity, one.ts, one.lon, one.lat, one.points, one.speed_m_s, one.course)
+        some = Ordered(*(column[rows] for column in columns), one.rank, one.side)
+        return PairingEvents(
+            some, rows if self.local is None else self.local[rows], rows if self.at is None else self.at[rows]
+        )
+
     def places(self, row: I64) -> I64:
         """The place of rows among the events of all sources."""
         return row if self.at is None else self.at[row]
