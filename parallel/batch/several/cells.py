@@ -49,7 +49,8 @@ class Tasks:
         words = plain(keys).dictionary_encode()
         places = self._places(words.dictionary)
         codes = words.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
-        return np.append(places, -1)[codes].astype(np.int64)
+        found: I64 = np.append(places, -1)[codes].astype(np.int64)
+        return found
 
     def _places(self, words: pa.Array) -> npt.NDArray[np.int64]:
         if self._place is None:
@@ -133,7 +134,8 @@ def _hosts(n_tasks: int) -> Masks:
     """[home]: the set of tasks to which those of a home go: their own, and those that own the pairs with it."""
     tasks = np.arange(n_tasks)
     goes = owner(tasks[:, None], tasks[None, :]) == tasks[None, :]
-    return np.bitwise_or.reduce(np.where(goes, np.int64(1) << tasks[None, :], 0), axis=1).astype(np.int64)
+    hosts: Masks = np.bitwise_or.reduce(np.where(goes, np.int64(1) << tasks[None, :], 0), axis=1).astype(np.int64)
+    return hosts
 
 
 class _Sites:

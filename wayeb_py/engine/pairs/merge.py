@@ -31,8 +31,10 @@ class PairingEvents:
     def where(self, rows: I64) -> PairingEvents:
         """Only some of the events."""
         one = self.events
-        columns = (one.entity, one.ts, one.lon, one.lat, one.points, one.speed_m_s, one.course)
-        some = Ordered(*(column[rows] for column in columns), one.rank, one.side)
+        some = Ordered(
+            one.entity[rows], one.ts[rows], one.lon[rows], one.lat[rows], one.points[rows], one.speed_m_s[rows],
+            one.course[rows], one.rank, one.side,
+        )  # fmt: skip
         return PairingEvents(
             some, rows if self.local is None else self.local[rows], rows if self.at is None else self.at[rows]
         )

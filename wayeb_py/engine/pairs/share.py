@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import I64, Bool
@@ -27,10 +28,9 @@ class PairShare:
 
     def owns(self, a: I64, b: I64) -> Bool:
         """Which pairs are its own, by the homes of the two."""
-        return owner(a, b) == self.number
+        return np.asarray(owner(a, b) == self.number)
 
 
 def owner(a: I64, b: I64) -> I64:
     """The home that a pair belongs to: now the smaller number of the two, now the greater, so that none has more."""
-    low, high = (a + b - abs(a - b)) // 2, (a + b + abs(a - b)) // 2
-    return low + (high - low) * ((a + b) % 2)
+    return np.where((a + b) % 2 == 0, np.minimum(a, b), np.maximum(a, b))
