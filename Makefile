@@ -30,25 +30,19 @@ demo: $(VENV)/.installed
 	@$(MAKE) --no-print-directory demo-fleet demo-maritime
 	@echo "==> the maps: out/fleet.html and out/maritime.html"
 
-# Pairs and silences need a clock over all entities, which tasks on Spark do not share: there the other files run.
 demo-fleet: SUBJECT = fleet
-demo-fleet: ON_SPARK = trips malfunctions security positions driving roads weather places
 demo-maritime: SUBJECT = maritime
-demo-maritime: ON_SPARK = movement ports places fishing
 demo-maritime: OPTIONS = --clean ais
 demo-fleet demo-maritime: DATA = --data data/$(SUBJECT)_sample.parquet $(OPTIONS)
-demo-fleet demo-maritime: PARTS = $(ON_SPARK:%=patterns/$(SUBJECT)/%.sre)
 demo-fleet demo-maritime:
-	@if $(BIN)/python -m wayeb_py.parallel.spark.java; then set -e; \
-		echo "==> recognising the $(SUBJECT) patterns of single entities in the sample, on Spark with two workers"; \
-		WAYEB_SPARK_QUICK=1 $(BIN)/wayeb run $(PARTS) $(DATA) --engine spark --master 'local[2]' \
-			--out out/$(SUBJECT)_on_spark.parquet; \
-		echo "==> the same in process"; \
-		$(BIN)/wayeb run $(PARTS) $(DATA) --engine local --out out/$(SUBJECT)_in_process.parquet --quiet; \
-		$(BIN)/python data/compare.py out/$(SUBJECT)_on_spark.parquet out/$(SUBJECT)_in_process.parquet; \
-	fi
-	@echo "==> recognising all $(SUBJECT) patterns, encounters too, in process"
+	@echo "==> recognising the $(SUBJECT) patterns in the sample, encounters too, in process"
 	@$(BIN)/wayeb run patterns/$(SUBJECT).sre $(DATA) --engine local --out out/$(SUBJECT).parquet --map out/$(SUBJECT).html
+	@if $(BIN)/python -m wayeb_py.parallel.spark.java; then set -e; \
+		echo "==> the same on Spark with two workers"; \
+		WAYEB_SPARK_QUICK=1 $(BIN)/wayeb run patterns/$(SUBJECT).sre $(DATA) --engine spark --master 'local[2]' \
+			--out out/$(SUBJECT)_on_spark.parquet; \
+		$(BIN)/python data/compare.py out/$(SUBJECT)_on_spark.parquet out/$(SUBJECT).parquet; \
+	fi
 	@$(BIN)/python data/show.py out/$(SUBJECT).parquet
 
 ruff: $(VENV)/.installed-test

@@ -14,18 +14,29 @@ itself, keeps every type exactly, and never makes rows.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import pyarrow as pa
 
-from wayeb_py.errors import EventsError
+from wayeb_py.compiler.placement import place_all
+from wayeb_py.compiler.streams import no_such_stream, quoted
+from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.formats.arrow_types import TEXT, conform, is_text, plain, served_type
 from wayeb_py.files.formats.block import TimeRange
 from wayeb_py.files.projection import Wanted, absent
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
-from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, finish, recognise_events
+from wayeb_py.parallel.batch.several.frames import read_frames, recognised
+from wayeb_py.parallel.batch.several.plan import names_by_place, pairs_together
+from wayeb_py.parallel.batch.several.spec import (
+    SeveralSpec,
+    StreamSpec,
+    looks_at_several,
+    require_partition,
+    schema_of_all,
+)
+from wayeb_py.parallel.batch.task import AsideLog, JobSpec, SetAside, conformed, finish, recognise_events
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.task_errors import Raised
 from wayeb_py.parallel.spark.task_slots import count_task_slots
@@ -46,7 +57,7 @@ ASIDE = pa.schema([("reason", pa.string()), ("values", pa.string())])
 
 
 def recognise(
-    events: DataFrame,
+    events: DataFrame | Mapping[str, DataFrame],
     patterns: Patterns,
     *,
     scheme: Literal["auto", "source", "partition", "pattern"] = "auto",
@@ -56,6 +67,8 @@ def recognise(
 ) -> DataFrame:
     """The detections of the patterns, or the episodes, in a data frame of events; or the rows that were set `aside`.
 
+    Where patterns read several streams, there is a data frame for each, by its name.
+
     `partition`, which is `auto`, shuffles by entity into so many shards, with one of its own for each key in `heavy`;
     `pattern` sends all events to every group of patterns; `source` relies on each entity's events lying in one
     partition of the data frame already. Rows without key or time and events that are too late are left out; `aside`
@@ -64,13 +77,12 @@ def recognise(
     schemes.require_known(scheme)
     if what not in get_args(Wish):
         raise ValueError(f"`{what}` is nothing to ask for; there are {', '.join(get_args(Wish))}")
+    if looks_at_several(patterns):
+        return _recognise_several(frames_by_stream(patterns, events), patterns, scheme, what, shards, heavy)
+    (events,) = frames_by_stream(patterns, events).values()
     spark = events.sparkSession
     wanted = patterns.wanted
-    for column in wanted.columns:
-        if column.name not in events.columns:
-            raise absent(column, "the data frame", events.columns)
-    taken = events.select(*(f"`{name}`" for name in wanted.names))
-    schema = _arrow_schema(taken, wanted)
+    taken, schema = _taken(events, wanted)
     found = schema_of_found(patterns, schema, what == "episodes")
     n_workers = count_task_slots(spark.sparkContext) if shards is None or scheme == "pattern" else 1
     routing = route_by_hash(shards or SHARDS_A_WORKER * n_workers, heavy_keys(heavy, schema.field(0)))
@@ -88,6 +100,72 @@ def recognise(
     return _opened(parcels, what, ASIDE if what == "aside" else _plain_schema(found))
 
 
+def frames_by_stream(patterns: Patterns, events: DataFrame | Mapping[str, DataFrame]) -> dict[str, DataFrame]:
+    """The data frame of each stream that patterns read; DataError where one has none, or nothing says whose it is."""
+    read, names = list(patterns.by_stream), [stream.name or "" for stream in patterns.meaning.streams]
+    if not read:
+        raise DataError(
+            "these rules read facts alone, and no events", hint="run them in one process: `patterns.recognise()`"
+        )
+    if not isinstance(events, Mapping):
+        if len(names) > 1:
+            raise DataError(
+                f"this file has {len(names)} streams, and one data frame is no answer",
+                hint=f"give one for each, by the names {quoted(read)}",
+            )
+        return {read[0]: events}
+    for name in events:
+        if name not in names:
+            raise no_such_stream(str(name), names)
+    for name in read:
+        if name not in events:
+            raise DataError(f"there are no events of the stream `{name}`", hint=f'give a data frame: "{name}": …')
+    return {name: events[name] for name in read}
+
+
+def _taken(events: DataFrame, wanted: Wanted) -> tuple[DataFrame, pa.Schema]:
+    """The wanted columns of a data frame, and their types as Spark passes them."""
+    for column in wanted.columns:
+        if column.name not in events.columns:
+            raise absent(column, "the data frame", events.columns)
+    taken = events.select(*(f"`{name}`" for name in wanted.names))
+    return taken, _arrow_schema(taken, wanted)
+
+
+def _recognise_several(
+    frames: dict[str, DataFrame],
+    patterns: Patterns,
+    scheme: str,
+    what: Wish,
+    shards: int | None,
+    heavy: Sequence[int | str],
+) -> DataFrame:
+    """What patterns over several entities find: their events are moved once, by entity and together."""
+    require_partition(scheme, patterns)
+    parts = patterns.by_stream
+    taken = {
+        name: _taken(frame, Wanted.from_needs(parts[name].needs, parts[name].stream.time_unit))
+        for name, frame in frames.items()
+    }
+    schemas = {name: schema for name, (_, schema) in taken.items()}
+    joined = schema_of_all(patterns, schemas)
+    found = joined.episodes if what == "episodes" else joined.detections
+    context = next(iter(frames.values())).sparkSession.sparkContext
+    keys = [] if len(schemas) > 1 else heavy_keys(heavy, next(iter(schemas.values())).field(0))
+    routing = route_by_hash(shards or SHARDS_A_WORKER * count_task_slots(context), keys)
+    streams = tuple(StreamSpec(name, schema, TimeRange()) for name, schema in schemas.items())
+    work = SeveralSpec(
+        pack_patterns(patterns), pa.schema([]), found, TimeRange(), what == "episodes", streams=streams,
+        names=names_by_place(pairs_together(place_all(patterns), "a data frame is read once")), joined=joined,
+        routing=routing,
+    )  # fmt: skip
+    spec = context.broadcast(work)
+    parcels = read_frames([frame for frame, _ in taken.values()], spec)
+    return _opened(
+        recognised(parcels, spec, work.n_targets, Raised()), what, ASIDE if what == "aside" else _plain_schema(found)
+    )
+
+
 def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
     """The types in which Spark passes the rows, text as we want it; EventsError where they do not serve."""
     from pyspark.errors import PySparkException
@@ -103,7 +181,12 @@ def _arrow_schema(taken: DataFrame, wanted: Wanted) -> pa.Schema:
 
 
 def _plain_schema(schema: pa.Schema) -> pa.Schema:
-    return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+    return pa.schema([pa.field(field.name, _sparks_type(plain(field.type))) for field in schema])
+
+
+def _sparks_type(type_: pa.DataType) -> pa.DataType:
+    """The type that Spark has for the values: its times are of microseconds."""
+    return pa.timestamp("us", type_.tz) if pa.types.is_timestamp(type_) else type_
 
 
 def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:
@@ -127,11 +210,6 @@ def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: i
 # ---- in the executors
 
 
-def _conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    arrays = [conform(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
 def _packed(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> DataFrame:
     """Rows as parcels by shard, numbered by partition and place in it."""
 
@@ -142,7 +220,7 @@ def _packed(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> Dat
         schema = spec.value.schema
         packer = Packer(routing, schema.names[0], 0 if context is None else context.partitionId())
         for batch in batches:
-            for parcel in packer.add(_conformed(batch, schema)):
+            for parcel in packer.add(conformed(batch, schema)):
                 yield to_batch([parcel])
         for parcel in packer.finish():
             yield to_batch([parcel])
@@ -153,7 +231,7 @@ def _packed(taken: DataFrame, spec: Broadcast[JobSpec], routing: Routing) -> Dat
 def _recognised_in_place(taken: DataFrame, shared: Broadcast[JobSpec]) -> DataFrame:
     def parcels(batches: Iterator[pa.RecordBatch]) -> Iterator[Parcel]:
         spec = shared.value
-        events = Rereadable(pack(_conformed(batch, spec.schema)) for batch in batches)
+        events = Rereadable(pack(conformed(batch, spec.schema)) for batch in batches)
         output, aside = spec.output(0, None), AsideLog()
         try:
             tally = recognise_events(spec, None, lambda: open_events(events), output, aside)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -22,13 +22,16 @@ import pyarrow.compute as pc
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import STDIN
-from wayeb_py.files.formats.block import Block
+from wayeb_py.files.formats.block import Block, TimeRange
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
+from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.files.stores import Location, absolute, located
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plan import Plan, make_plan
+from wayeb_py.parallel.batch.several.plan import SeveralPlan, make_several_plan, streams_of, with_places
+from wayeb_py.parallel.batch.several.spec import SeveralSpec, looks_at_several, require_partition, schema_of_all
 from wayeb_py.parallel.batch.task import JobSpec, SetAside, TaskTally
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.parallel.spark.interruption import Interruption
@@ -37,11 +40,12 @@ from wayeb_py.parallel.spark.pattern_bundle import pack_patterns
 from wayeb_py.parallel.spark.session import open_session
 from wayeb_py.parallel.spark.task_errors import watched
 from wayeb_py.parallel.spark.task_slots import count_task_slots
-from wayeb_py.parallel.wire.found_schema import refuse_what_does_not_run, schema_of_found
+from wayeb_py.parallel.wire.found_schema import schema_of_found
 from wayeb_py.parallel.wire.parcel import Parcel, unpack
 from wayeb_py.run.sources import Positions, paths_by_stream, refuse_own_input
 from wayeb_py.run.summary import Progress, Summary, summarise
 from wayeb_py.run.unmatched import FirstEvents, is_worth_looking_back, look_back
+from wayeb_py.tally import Tally
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -56,7 +60,7 @@ Paths = Sequence[str | os.PathLike[str]]
 
 def run(
     patterns: Patterns,
-    paths: Paths,
+    paths: Paths | Mapping[str, Paths],
     out: str | os.PathLike[str],
     *,
     spark: SparkSession | None = None,
@@ -72,40 +76,65 @@ def run(
     csv_safe: bool = False,
     on_progress: Callable[[Progress], None] | None = None,
     on_plan: Callable[[str], None] | None = None,
+    plans: Mapping[str, str] | None = None,
 ) -> Summary:
     """Recognises the patterns in the events of the paths on Spark, and writes the detections to `out`.
 
+    Where the file has several streams, `paths` are by their names; `plans` are as in a run in one process.
     Without a session it opens one, on the given or configured master, and stops it at the end. It tells `on_plan` in
     one line what it chose and why.
     """
     began_s = time.perf_counter()
-    refuse_what_does_not_run(patterns)
-    wanted = patterns.wanted
+    schemes.require_known(scheme)
     target, folder = find_place(out, by, "episodes" if episodes else "detections", csv_safe)
     by_stream = paths_by_stream(patterns, paths)
-    refuse_own_input(target, paths)
-    if any(os.fspath(path) == STDIN for path in paths):
+    every = [path for own in by_stream.values() for path in own]
+    refuse_own_input(target, every)
+    if any(os.fspath(path) == STDIN for path in every):
         raise DataError(
             "Spark cannot read standard input", hint="keep the events in a file, or run with --engine local"
         )
-    reader = open_events(paths, wanted, since_s=since_s, until_s=until_s)
-    found = schema_of_found(patterns, reader.schema, episodes)
+    readers = {
+        name: open_events(
+            by_stream[name], Wanted.from_needs(part.needs, part.stream.time_unit), since_s=since_s, until_s=until_s
+        )
+        for name, part in patterns.by_stream.items()
+    }
+    if looks_at_several(patterns):
+        require_partition(scheme, patterns)
+        joined = schema_of_all(patterns, {name: reader.schema for name, reader in readers.items()})
+        found = joined.episodes if episodes else joined.detections
+    else:
+        found = schema_of_found(patterns, next(iter(readers.values())).schema, episodes)
     positions = Positions(patterns, by_stream, since_s, until_s) if target.format in ("geojson", "kml") else None
     with ExitStack() as stack:
         if spark is None:
             spark = _session(stack, master, workers, on_progress)
         n_workers = workers or count_task_slots(spark.sparkContext)
-        plan = make_plan(patterns, reader, scheme, n_workers)
+        plan: Plan | SeveralPlan
+        spec: JobSpec
+        if looks_at_several(patterns):
+            plan = several = make_several_plan(patterns, readers, n_workers)
+            spec = with_places(
+                SeveralSpec(
+                    pack_patterns(patterns), pa.schema([]), found, TimeRange(), episodes, streams=streams_of(readers),
+                    joined=joined, plans=dict(plans or {}),
+                ),
+                several,
+            )  # fmt: skip
+        else:
+            (reader,) = readers.values()
+            plan = make_plan(patterns, reader, scheme, n_workers)
+            time_range = reader.selection.time_range
+            spec = JobSpec(pack_patterns(patterns), reader.schema, found, time_range, episodes, plan.groups)
         if on_plan is not None:
             on_plan(str(plan))
-        time_range = reader.selection.time_range
-        spec = JobSpec(pack_patterns(patterns), reader.schema, found, time_range, episodes, plan.groups)
         in_parts = None if folder is None else FolderSink(folder, by, found)
         sink = in_parts or FileSink(open_single(target, positions), found)
         stack.callback(sink.discard)
         aside_path = target.aside_path if aside is None else located(aside)
         job = _Job(
-            spark, patterns, reader, plan, sink.prepared(spec), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
+            spark, patterns, readers, plan, sink.prepared(spec), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
         )
         job.out, job.began_s, job.on_progress = target.path, began_s, on_progress
         summary = job.run()
@@ -139,8 +168,8 @@ def _session(
 class _Job:
     spark: SparkSession
     patterns: Patterns
-    reader: EventReader
-    plan: Plan
+    readers: dict[str, EventReader]
+    plan: Plan | SeveralPlan
     spec: JobSpec
     aside: Aside
     sink: FolderSink | FileSink
@@ -222,7 +251,11 @@ class _Job:
     def _as_given(self, path: str | None) -> str | None:
         """The path as the caller wrote it; tasks have them absolute."""
         if not self._given:
-            self._given |= {absolute(opened.file.path): opened.file.path for opened in self.reader.files}
+            self._given |= {
+                absolute(opened.file.path): opened.file.path
+                for reader in self.readers.values()
+                for opened in reader.files
+            }
         return None if path is None else self._given.get(path, path)
 
     def _refuse_scattered(self, others: _Others) -> None:
@@ -236,7 +269,10 @@ class _Job:
         counted = pc.value_counts(keys)
         twice = counted.field("values").filter(pc.greater(counted.field("counts"), 1))[0]
         places = [split for split, column in seen if pc.is_in(twice, value_set=column.combine_chunks()).as_py()]
-        found = (self.plan.splits[split].file_with(twice.as_py(), self.reader) for split in places[:2])
+        assert isinstance(self.plan, Plan)  # where several entities are looked at, nothing is recognised where it lies
+        (reader,) = self.readers.values()
+        splits = self.plan.splits
+        found = (splits[split].file_with(twice.as_py(), reader) for split in places[:2])
         first, second = (self._as_given(file.path) for file in found)
         raise DataError(
             f"--scheme source needs each entity in one split, and `{twice.as_py()}` is in {first} and in {second}",
@@ -244,7 +280,8 @@ class _Job:
         )
 
     def _summarise(self, tally: TaskTally) -> Summary:
-        summary = summarise(tally, self.patterns, self.aside, self.out, self.spec.episodes)
+        by_stream = {name: Tally.from_json(tally.streams[name]) for name in self.readers if name in tally.streams}
+        summary = summarise(tally, self.patterns, self.aside, self.out, self.spec.episodes, by_stream)
         summary.sorted_on_disk, summary.recognition_s = tally.sorted, tally.recognition_s
         summary.engine = f"spark: {self.plan}"
         summary.seconds = time.perf_counter() - self.began_s  # with the manifest still to be written
@@ -254,14 +291,14 @@ class _Job:
         """The notes of a run in one process. The driver reads the first events again, which tasks saw only in parts."""
         if not is_worth_looking_back(self.patterns, tally.detections):
             return []
-        first = FirstEvents()
-        first.take(self.reader)
-        (stream,) = self.patterns.by_stream  # more are refused on Spark
-        return look_back(self.patterns, {stream: first}, tally.events, tally.detections)
+        first = {name: FirstEvents() for name in self.readers}
+        for name, reader in self.readers.items():
+            first[name].take(reader)
+        return look_back(self.patterns, first, tally.events, tally.detections)
 
     def _tell(self, job_context: schemes.JobContext) -> None:
         if self.on_progress is not None:
-            n_bytes = self.reader.n_bytes * self.plan.n_readings
+            n_bytes = sum(reader.n_bytes for reader in self.readers.values()) * self.plan.n_readings
             self.on_progress(Progress("recognising", job_context.n_events.value, job_context.n_bytes.value, n_bytes))
 
 

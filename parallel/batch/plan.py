@@ -72,14 +72,14 @@ def _asked_for(patterns: Patterns, scheme: Scheme) -> scheme_choice.SchemeChoice
     return scheme_choice.SchemeChoice(scheme, "as asked for", len(patterns.distinct))
 
 
-def _n_tasks(reader: EventReader, n_workers: int) -> int:
+def n_tasks(reader: EventReader, n_workers: int) -> int:
     """Enough tasks to keep workers busy to the end, but none that is over before it has begun."""
     by_size = -(-reader.n_bytes // SPLIT_BYTES)
     return max(n_workers, min(by_size, MOST_TASKS_A_WORKER * n_workers))
 
 
 def _by_source(layout: Layout, reader: EventReader, why: str, n_workers: int) -> Plan:
-    packed = pack_splits(layout.splits, _n_tasks(reader, n_workers))
+    packed = pack_splits(layout.splits, n_tasks(reader, n_workers))
     return Plan("source", f"{why}: {counted(len(packed), 'task')} on {counted(n_workers, 'worker')}", tuple(packed))
 
 
@@ -96,7 +96,7 @@ def _by_partition(patterns: Patterns, reader: EventReader, choice: scheme_choice
         groups = equal_groups(patterns, measure_costs(patterns, sample_events(reader)), n_groups)
     heavy = f", {counted(len(routing.heavy), 'entity', 'entities')} with a shard of its own" if routing.heavy else ""
     apart = f" and {counted(len(groups), 'group')} of patterns" if groups else ""
-    splits = tuple(even_splits(reader.files, _n_tasks(reader, n_workers)))
+    splits = tuple(even_splits(reader.files, n_tasks(reader, n_workers)))
     return Plan(
         "partition", f"{choice.why}: {counted(routing.n_shards, 'shard')}{heavy}{apart}", splits, routing, groups
     )

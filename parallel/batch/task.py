@@ -15,8 +15,10 @@ from typing import Any, Literal
 
 import pyarrow as pa
 
+from wayeb_py.engine.arrival.reorder import ARRIVED
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.files.formats.arrow_types import conform
 from wayeb_py.files.formats.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.sort import sort_events
@@ -68,6 +70,7 @@ class TaskTally(Tally):
     sorted: bool = False
     recognition_s: float = 0.0  # of a processor; without reading, packing and writing
     parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the output folder
+    streams: dict[str, dict[str, Any]] = field(default_factory=dict)  # tallies of several, as JSON has them
 
     def to_parcel(self, task: int) -> Parcel:
         return Parcel("counts", task, 0, json.dumps(self.to_json()).encode())
@@ -82,6 +85,10 @@ class TaskTally(Tally):
             self.sorted |= other.sorted
             self.recognition_s += other.recognition_s
             self.parts |= other.parts
+            for name, kept in other.streams.items():
+                sum_of = Tally.from_json(self.streams.get(name, {}))
+                sum_of.add(Tally.from_json(kept))
+                self.streams[name] = sum_of.to_json()
 
 
 @dataclass(slots=True)
@@ -119,6 +126,8 @@ class AsideLog:
 
     def add_refused(self, recogniser: Recogniser) -> None:
         for reason, batch in recogniser.aside:
+            if ARRIVED in batch.schema.names:
+                batch = batch.drop_columns([ARRIVED])
             for start in range(0, batch.num_rows, ASIDE_ROWS):
                 rows = values_of_rows(batch.slice(start, ASIDE_ROWS))
                 self._note(SetAside(refused=[(reason, values) for values in rows]))
@@ -130,6 +139,10 @@ class AsideLog:
     def parcels(self, split: int, first: int = 0) -> Iterator[Parcel]:
         for number, note in enumerate(self._notes, first):
             yield Parcel("aside", split, number, note)
+        self.close()
+
+    def close(self) -> None:
+        """Drops what was noted."""
         self._notes.close()
 
 
@@ -196,6 +209,12 @@ def _attempt(
     return tally
 
 
+def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """The batch in the types of a schema, which can hold its values."""
+    arrays = [conform(array, field.type) for array, field in zip(batch.columns, schema, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """The table with the columns that other patterns emit, missing."""
     if table.schema.names == schema.names:
@@ -218,6 +237,7 @@ def finish(task: int, tally: TaskTally, output: TaskOutput, aside: AsideLog, acc
         tally.rows = aside.n_rows
         yield from aside.parcels(task)
     else:
+        aside.close()
         own = TaskTally(sorted=tally.sorted, recognition_s=tally.recognition_s, parts=tally.parts)
         own.add(tally.of_patterns())
         tally = own

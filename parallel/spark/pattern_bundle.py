@@ -1,7 +1,8 @@
 """Patterns become bytes that carry everything they need to an executor without their files.
 
-Places and `lookup` tables go as they were loaded here, and a user's functions by value, not by the name of a module
-that only the driver can import. A worker process opens the same bytes once, however many tasks it runs.
+Places, `lookup` tables and files of facts go as they were loaded here, and a user's functions by value, not by the
+name of a module that only the driver can import. A worker process opens the same bytes once, however many tasks it
+runs.
 
 These bytes are a pickle. They go from Spark's driver to its own workers, as its tasks do, and are never kept in a
 folder: a checkpoint keeps text (`pattern_versions`), and of the pickles only a user's functions.
@@ -30,6 +31,12 @@ def pack_patterns(patterns: Patterns) -> bytes:
     from pyspark import cloudpickle
 
     patterns.knowledge.load_for(patterns.meaning.patterns)
+    facts = {one.name: one for one in patterns.meaning.facts if one.stream is None}
+    if patterns.meaning.rules and facts:
+        from wayeb_py.engine.rules.fact_files import read_facts  # for start-up time: most have no rules
+
+        read = {name: read_facts(one, patterns.knowledge.outside) for name, one in facts.items()}
+        patterns = replace(patterns, knowledge=patterns.knowledge.with_facts(read))
     with _by_value(_modules_of(patterns)):
         payload: bytes = cloudpickle.dumps(patterns)
     return payload

@@ -16,7 +16,9 @@ from typing import Literal
 
 import pyarrow as pa
 
-Kind = Literal["events", "detections", "episodes", "aside", "counts", "entities", "epoch", "elsewhere"]
+Kind = Literal[
+    "events", "detections", "episodes", "aside", "counts", "entities", "reached", "presence", "epoch", "elsewhere"
+]
 
 SCHEMA = pa.schema([("kind", pa.string()), ("split", pa.int64()), ("number", pa.int64()), ("payload", pa.binary())])
 DDL = "kind string, split bigint, number bigint, payload binary"

@@ -53,6 +53,7 @@ rule Handover
   sizes: tuples at a time, by guesses and the files of facts
   shared
     a: with Again
+  on Spark: in one task, since nothing says that `a` and `v` have the same entity
   kept
     a: until 1 h 59 min 59 s after `a.ts`, while a row of `v` may come, by `v.ts - a.ts in 0..2 h`
     v: until 0 s after `v.ts`, while a row of `a` may come, by `v.ts - a.ts in 0..2 h`
@@ -81,6 +82,7 @@ rule Kept
        ├─ t: facts target  (about 3)
        └─ u: facts follows  (about 3)
   sizes: tuples at a time, by guesses and the files of facts
+  on Spark: in one task, since it is kept
   kept
     f: all the time, as its file does not change
     t: all the time, as its file does not change

@@ -6,7 +6,7 @@ Nothing here imports Spark until Spark is chosen.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -125,12 +125,13 @@ def _n_bytes(data: list[str]) -> int:
 
 def run_on_spark(
     patterns: Patterns,
-    data: list[str],
+    paths: Mapping[str, list[str]],
     out: str,
     options: SparkOptions,
     *,
     workers: int | None,
     why: str,
+    plans: Mapping[str, str],
     episodes: bool,
     since_s: Fraction | None,
     until_s: Fraction | None,
@@ -149,7 +150,7 @@ def run_on_spark(
     scheme: Any = "auto" if options.scheme is None else options.scheme.value
     return job.run(
         patterns,
-        data,
+        paths,
         out,
         master=options.master,
         scheme=scheme,
@@ -161,6 +162,7 @@ def run_on_spark(
         max_bad=max_bad,
         aside=aside,
         csv_safe=csv_safe,
+        plans=plans,
         on_progress=on_progress,
         on_plan=None if on_plan is None else lambda plan: on_plan(f"on Spark {why}: {plan}"),
     )

@@ -20,7 +20,7 @@ import pyarrow.compute as pc
 from wayeb_py.arrays import I32, Bool
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.engine.arrival.reorder import Arrived, Rows
+from wayeb_py.engine.arrival.reorder import ARRIVED, Arrived, Rows
 from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.eviction import find_evictable, keep_entities
@@ -79,7 +79,10 @@ class EntityRecogniser(OrderedRecogniser):
         """The detections of some more events."""
         binding = self._bind(batch.schema)
         self.arrived = None
-        rows = self._arrive(binding.conform(batch))
+        conformed = binding.conform(batch)
+        if self._keeps_arrived and ARRIVED in batch.schema.names:
+            conformed = conformed.append_column(ARRIVED, batch.column(ARRIVED))
+        rows = self._arrive(conformed)
         return self._result(rows)
 
     def finish(self) -> Detections:

@@ -10,6 +10,8 @@ states.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -17,7 +19,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from wayeb_py.compiler.patterns import CompiledPatterns, Listener
+from wayeb_py.compiler.patterns import CompiledPatterns, Listener, StreamPart
 from wayeb_py.compiler.streams import no_such_stream, quoted, stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.input_tables import as_table
@@ -40,6 +42,7 @@ from wayeb_py.tally import LATE_FOR_CLOCK, Tally
 
 if TYPE_CHECKING:
     from wayeb_py.engine.arrival.event_clock import EventClock, Passed
+    from wayeb_py.engine.pairs.share import PairShare
     from wayeb_py.engine.rules.operator import RuleOperator
 
 Order = Literal["arrival", "sorted"]
@@ -55,6 +58,8 @@ class Recogniser:
     events, which are set aside (`repeats`). `plans` are the orders in which the members of rules are joined, by rule.
     `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
+    `whole`: these are some of a file's patterns; what all of them ask of events decides what is counted and set aside.
+    `share`: which pairs are recognised here, where others have the others.
     """
 
     def __init__(
@@ -71,15 +76,18 @@ class Recogniser:
         plans: Mapping[str, str] | None = None,
         saves: bool = True,
         listens: bool = True,
+        whole: CompiledPatterns | None = None,
+        share: PairShare | None = None,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
         self._on_detection, self._on_episode = on_detection, on_episode
         self._listeners: Mapping[str, Sequence[Listener]] = patterns.listeners if listens else {}
         episodes = episodes or on_episode is not None
-        parts = patterns.by_stream
+        parts = patterns.by_stream if whole is None else _parts_of(whole, patterns)
         orders = {name: order if isinstance(order, str) else order.get(name, "arrival") for name in parts}
-        is_clocked = bool(patterns.clocked)
+        watched = {} if whole is None else _watched(whole, parts, orders)
+        is_clocked = bool(patterns.clocked or watched)
         self.counts_of = {name: Tally() for name in parts}  # by stream; the caller counts detections
         self._streams: dict[str, EntityRecogniser] = {
             name: EntityRecogniser(
@@ -104,8 +112,8 @@ class Recogniser:
 
             reported = {} if saves or saved or own_input or not patterns.meaning.rules else _taken(patterns, orders)
             self._reporting = frozenset(reported.values())
-            self._clock = make_clock(parts, orders, self._reporting)
-            self._clocked = clocked_operators(patterns, episodes, workers)
+            self._clock = make_clock({**parts, **watched}, orders, self._reporting | set(watched))
+            self._clocked = clocked_operators(patterns, episodes, workers, share)
             by_pattern = {pattern: self._streams[stream] for pattern, stream in reported.items()}
             self._rules = rule_operator(patterns, self._clocked, plans, by_pattern)
         self._schema: DetectionSchema | None = None
@@ -165,12 +173,15 @@ class Recogniser:
         self._clock.advance(clock)
         return self._announce(self._together(self._clocked_on(self._clock.release())))
 
-    def finish(self) -> Detections:
-        """The detections of the events still held back, and the episodes still open: the input has ended."""
+    def finish(self, reached_s: Mapping[str, Fraction] | None = None) -> Detections:
+        """The detections of the events still held back, and the episodes still open: the input has ended.
+
+        `reached_s` are the greatest times of the streams of which these events are a part.
+        """
         found: list[tuple[Operator, Detections]] = [(one, one.finish()) for one in self._streams.values()]
         if self._clock is not None:
             reported = [some for name, some in zip(self._streams, found, strict=True) if name in self._reporting]
-            found += self._clocked_on(self._clock.finish(), reported)
+            found += self._clocked_on(self._clock.finish(reached_s or {}), reported)
             ended: list[tuple[Operator, Detections]] = [(operator, operator.finish()) for operator in self._clocked]
             found += ended
             if self._rules is not None:
@@ -292,7 +303,7 @@ class Recogniser:
         self._clock.bind(name, operator.entities, schema, operator.ticks_per_s)
         for clocked in self._clocked:
             clocked.bind(name, schema, operator.entities)
-        if self._rules is not None:
+        if self._rules is not None and name in self.patterns.by_stream:
             self._rules.bind(name, schema, operator.entities)
 
     def _together(self, found: Sequence[tuple[Operator, Detections]]) -> Detections:
@@ -315,6 +326,11 @@ class Recogniser:
             return table
         names = pa.array([*self.patterns.names, *self.patterns.rule_names])
         return table.filter(pc.is_in(table.column("pattern").cast(pa.string()), value_set=names))
+
+    @property
+    def schema(self) -> DetectionSchema:
+        """The columns of all detections, as far as their types are known."""
+        return self._joined_schema()
 
     def _joined_schema(self) -> DetectionSchema:
         """The columns of all detections; their types are settled once all streams have shown theirs."""
@@ -343,6 +359,28 @@ class Recogniser:
             for row in result.episodes().to_pylist():
                 self._on_episode(row)
         return result
+
+
+def _parts_of(whole: CompiledPatterns, patterns: CompiledPatterns) -> dict[str, StreamPart]:
+    """What some of a file's patterns ask of every stream that the file reads, with the columns that all ask for."""
+    own = patterns.by_stream
+    return {
+        name: replace(own[name], needs=part.needs)
+        if name in own
+        else StreamPart(part.stream, whole.of_stream(part.stream).select(()), None, part.needs, (), None)
+        for name, part in whole.by_stream.items()
+    }
+
+
+def _watched(
+    whole: CompiledPatterns, parts: Mapping[str, StreamPart], orders: Mapping[str, Order]
+) -> dict[str, StreamPart]:
+    """Streams whose late events the clock sets aside for patterns of the file that are not run here."""
+    return {
+        name: part
+        for name, part in whole.by_stream.items()
+        if orders[name] == "arrival" and part.clocked_needs and not parts[name].clocked_needs
+    }
 
 
 def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, str]:

@@ -41,11 +41,18 @@ def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], n_sampled: int |
     if shared:
         yield "  shared"
         yield from (f"    {line}" for line in shared)
+    yield f"  on Spark: {placement_text(one)}"
     yield "  kept"
     fixed = [member.of for member in one.members if member.over == "facts" and member.of in one.fixed]
     yield from (f"    {line}" for line in times_text(one.rule, one.times, one.ticks_per_s, fixed))
     if one.rule.once_for:
         yield f"    that {' and '.join(one.rule.once_for)} had a match: as long as another can come"
+
+
+def placement_text(one: PlannedRule) -> str:
+    """Where a rule runs when entities are spread over tasks, and why there."""
+    where = {"by entity": "by entity", "by place": "by place", "together": "in one task"}[one.placement.where]
+    return f"{where}, since {one.placement.why}"
 
 
 def order_text(one: PlannedRule) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
+from wayeb_py.compiler.placement import Placement, place_rule
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.errors import UsageError
@@ -36,6 +37,7 @@ class PlannedRule:
     network: Network
     times: RuleTimes
     ticks_per_s: int
+    placement: Placement
     fixed: tuple[str, ...] = ()  # the facts that a file gives, which never change
 
     @property
@@ -61,7 +63,8 @@ def planned_rules(running: Running) -> list[PlannedRule]:
         network = (running.kept if rule.kept else running.in_time).network
         times = running.plans.times[rule.name]
         plan, ticks = network.plans[rule.name], running.ticks_per_s
-        found.append(PlannedRule(rule, plan, network, times, ticks, running.fixed))
+        placement = place_rule(rule, running.meaning)
+        found.append(PlannedRule(rule, plan, network, times, ticks, placement, running.fixed))
     return found
 
 

@@ -7,10 +7,11 @@ where it was, since only its letters have changed their meaning.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
@@ -49,6 +50,13 @@ class KnowledgeBase:
         self._tables: dict[str, Table] = {}
         self._points: dict[m.Point, PlaceIndex] = {}
         self._questions: dict[tuple[m.Near | m.Inside, ...], Questions] = {}
+        self.facts: dict[str, Mapping[str, Any]] = {}  # columns of files of facts, where they were read elsewhere
+
+    def with_facts(self, facts: Mapping[str, Mapping[str, Any]]) -> KnowledgeBase:
+        """The same knowledge, with the tables of facts that a process without their files needs."""
+        same = copy(self)
+        same.facts = dict(facts)
+        return same
 
     def fresh(self) -> KnowledgeBase:
         """The same declarations, to be read again."""

@@ -139,11 +139,6 @@ def run_patterns(
     if skip_missing:
         patterns, left_out = leave_out(patterns, paths)
         paths = {name: paths[name] for name in patterns.by_stream}
-    if chosen == Engine.SPARK and engine == Engine.AUTO and on_spark.named() is None:
-        if patterns.clocked:
-            chosen, why = Engine.LOCAL, f"`{patterns.clocked[0]}` goes by a clock over all entities"
-        elif len(patterns.meaning.streams) > 1:
-            chosen, why = Engine.LOCAL, "the file has several streams"
     unit = time_unit_of(patterns)
     since_s, until_s = read_instant(since, unit), read_instant(until, unit)
     is_selected = since_s is not None or until_s is not None
@@ -153,10 +148,10 @@ def run_patterns(
     shared["csv_safe"] = csv_safe
     with progress.shown(visible=not quiet and sys.stderr.isatty()) as shared["on_progress"]:
         if chosen == Engine.SPARK:
-            if plans:
-                misuse("--plan is for rules, which run in this process: leave out --engine spark")
             tell = None if quiet else partial(print, file=sys.stderr)
-            summary = run_on_spark(patterns, data, out, on_spark, workers=workers, why=why, on_plan=tell, **shared)
+            summary = run_on_spark(
+                patterns, paths, out, on_spark, workers=workers, why=why, on_plan=tell, plans=plans, **shared
+            )
         else:
             summary = runner.run(
                 patterns, paths, out, state_dir=state, final=final, workers=workers or usable_cores(), plans=plans,

@@ -13,9 +13,10 @@ its time counts: the clock waits for every stream of the file.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -121,10 +122,17 @@ class EventClock:
         now_s = self.now_s
         return self._passed(now_s) if now_s is not None else Passed({}, None, self._reached_s())
 
-    def finish(self) -> Passed:
-        """All that is held: the input has ended, and the clock moves past everything that arrived."""
+    def finish(self, reached_s: Mapping[str, Fraction] = MappingProxyType({})) -> Passed:
+        """All that is held: the input has ended, and the clock moves past everything that arrived.
+
+        `reached_s` are the greatest times of streams of which only a part has come here, or nothing.
+        """
+        for name, time_s in reached_s.items():
+            if name in self._clocks:
+                self._clocks[name].reach(time_s)
         passed = self._passed(None)
-        if passed.reached_s:
+        passed = replace(passed, reached_s={**reached_s, **passed.reached_s})
+        if passed.reached_s and self._clocks:
             finest = Fraction(1, self.ticks_per_s)
             self._move_on(max(passed.reached_s.values()) + finest)
         return passed

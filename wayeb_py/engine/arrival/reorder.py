@@ -22,6 +22,7 @@ from wayeb_py.kernels.order import mark_late
 from wayeb_py.kernels.ticks import NEVER
 
 LOWEST = np.iinfo(np.int64).min
+ARRIVED = "\x1farrived"  # the greatest time, in ticks, that had arrived in the stream before; NEVER before the first
 
 
 @dataclass(slots=True)

@@ -9,6 +9,9 @@ clock (`event_clock`) is past them: an event at the clock's own time may still b
 Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
 not, and the caller sorts. Then nothing is late, except events older than the state that a run continues from.
 
+Where only a part of a stream's events comes here, each may bring along the greatest time that had arrived before it in
+the whole of the stream (`ARRIVED`): then it is late for the clock here iff it is there.
+
 *Not taken*: a clock for each entity, which could not compare two of them.
 """
 
@@ -24,7 +27,7 @@ import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, I64, Bool
 from wayeb_py.engine.arrival.entities import Entities
-from wayeb_py.engine.arrival.reorder import Rows, join_rows, ranks_of_ties
+from wayeb_py.engine.arrival.reorder import ARRIVED, Rows, join_rows, ranks_of_ties
 from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.kernels.ticks import NEVER
 
@@ -65,11 +68,16 @@ class StreamClock:
         if not self.columns:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
             return np.zeros(len(rows), dtype=bool)
+        arrived = _arrived_before(rows)
         goes_on = not self.holds and len(rows) > 0 and int(rows.ts[0]) >= max(self.greatest, self.floor)
-        if goes_on and (rows.ts[1:] >= rows.ts[:-1]).all():
+        if arrived is None and goes_on and (rows.ts[1:] >= rows.ts[:-1]).all():
             self.greatest = int(rows.ts[-1])
             return np.zeros(len(rows), dtype=bool)
-        before = np.maximum.accumulate(np.concatenate([[self.greatest], rows.ts]))[:-1]
+        if arrived is None:
+            before = np.maximum.accumulate(np.concatenate([[self.greatest], rows.ts]))[:-1]
+        else:
+            before = arrived
+            self.greatest = max(self.greatest, int(before.max(initial=never)))
         past = rows.ts < self.floor
         late = (before > never + late_by) & (rows.ts < np.maximum(before, never + late_by) - late_by)
         if self.in_order and (late & ~past).any():
@@ -82,6 +90,10 @@ class StreamClock:
         kept = Rows(rows.batch.select(self.columns), rows.entity, rows.ts).where(~late)
         self.held = kept if self.held is None else join_rows(self.held, kept)
         return late
+
+    def reach(self, time_s: Fraction) -> None:
+        """Learns the greatest time that has arrived in the whole of the stream."""
+        self.greatest = max(self.greatest, floor(time_s * self.ticks_per_s))
 
     def advance(self, clock_s: Fraction) -> None:
         """Advances the clock to a time that the caller gives."""
@@ -105,6 +117,13 @@ class StreamClock:
         self.entities = entities
         if self.held is not None:
             self.held = Rows(self.held.batch, entities.number(self.held.batch.column(key)), self.held.ts)
+
+
+def _arrived_before(rows: Rows) -> I64 | None:
+    """The greatest time before each row in the whole of its stream, where the rows bring it along."""
+    if ARRIVED not in rows.batch.schema.names:
+        return None
+    return np.asarray(rows.batch.column(ARRIVED).to_numpy(zero_copy_only=False))
 
 
 def _parted(rows: Rows, chosen: Bool) -> tuple[Rows, Rows]:

@@ -9,7 +9,7 @@ of single entities; nothing here knows what a pattern says.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from math import floor
@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.arrays import F64, I32, I64, U8
+from wayeb_py.arrays import F64, I32, I64, U8, Bool
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.pairs.share import Part
 from wayeb_py.engine.pairs.values import PairChunk, Picker
 from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner
 from wayeb_py.engine.stepping.cohort import Cohort
@@ -89,6 +90,9 @@ class PairWords:
         self.a: I32 = np.zeros(0, dtype=np.int32)
         self.b: I32 = np.zeros(0, dtype=np.int32)
         self._buffers = _buffers(0)
+        self.part: Part = "all"
+        self.owns: Callable[[I32, I32], Bool] | None = None  # which pairs are recognised here; all where it is None
+        self._is_own: Bool = np.zeros(0, dtype=bool)  # [slot]
 
     def grow(self, n_slots: int) -> None:
         """Makes room for words in slots up to this number."""
@@ -111,11 +115,25 @@ class PairWords:
             events.entity, events.ts, events.lon, events.lat, events.rank, points=events.points,
             side=events.side, speed_m_s=events.speed_m_s, course=events.course,
         ):  # fmt: skip
-            found += self._step(met, events, pick, pool, closed)
+            ranked = met if self.part != "between" else _ranked(met, events)
+            own = ranked if self.owns is None else self._owned(ranked, events, self.owns)
+            if len(own):
+                found += self._step(own, events, pick, pool, closed)
         self.meetings.settle(events.entity)
         if len(events.ts):
             self.meetings.sweep(int(events.ts[-1]))
         return found, self._settle(closed)
+
+    def _owned(self, met: Met, events: Ordered, owns: Callable[[I32, I32], Bool]) -> Met:
+        """The events of pairs that are recognised here; whose a word is, is asked when it begins."""
+        if len(self._is_own) < len(self.meetings.pairs):
+            self._is_own = grown(self._is_own, 2 * len(self.meetings.pairs), False)
+        first = np.flatnonzero(met.begins)
+        if len(first):
+            a, b = (_entities(rows[first], events.entity) for rows in (met.a_row, met.b_row))
+            self._is_own[met.slot[first]] = owns(a, b)
+        kept = self._is_own[met.slot]
+        return met if kept.all() else Met(*(getattr(met, name)[kept] for name in Met.__slots__))
 
     def words_of(self, slots: npt.NDArray[np.signedinteger[Any]]) -> I32:
         """The words in these slots, one or both orders of each."""
@@ -221,6 +239,14 @@ class PairWords:
             first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
             return times, first[runnable] if len(runnable) else runnable
         return times, np.concatenate(names)
+
+
+def _ranked(met: Met, events: Ordered) -> Met:
+    """The same with a as the one with the smaller key, where two sides have been searched for other reasons."""
+    a, b = (_entities(rows, events.entity) for rows in (met.a_row, met.b_row))
+    swapped = events.rank[a] > events.rank[b]
+    a_row, b_row = np.where(swapped, met.b_row, met.a_row), np.where(swapped, met.a_row, met.b_row)
+    return Met(met.row, met.slot, a_row, b_row, met.distance_m, met.begins)
 
 
 def _by_role(a: I64, b: I64) -> dict[m.Role, I64]:

@@ -79,7 +79,9 @@ def _fit_column(table: pa.Table, field: pa.Field, own: DetectionSchema) -> pa.Ar
     column = table.column(place)
     if column.type == field.type:
         return column
-    if field.name in TIMES and pa.types.is_timestamp(field.type):
+    # Rules emit times under other names, as numbers where all their own streams have such.
+    is_number = pa.types.is_integer(column.type) or pa.types.is_floating(column.type)
+    if pa.types.is_timestamp(field.type) and (field.name in TIMES or is_number):
         return as_instants(column.combine_chunks(), own.time_unit, field.type)
     return column.cast(field.type)
 

@@ -49,8 +49,9 @@ class RuleInputs:
         self.streams = {name: self._stream_rows(name) for name in patterns.by_stream}
         self.rules = self.meaning.rules
         self.facts = {one.of: facts_of(self.meaning, one.of) for one in self.members if one.over == "facts"}
-        self.files: dict[str, dict[str, pa.Array]] = {
-            name: read_facts(facts, patterns.knowledge.outside)
+        known = patterns.knowledge.facts
+        self.files: dict[str, Mapping[str, pa.Array]] = {
+            name: known[name] if name in known else read_facts(facts, patterns.knowledge.outside)
             for name, facts in self.facts.items()
             if facts.stream is None
         }

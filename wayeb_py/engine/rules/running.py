@@ -68,7 +68,7 @@ class Running:
     """The networks of rules, and what stands now."""
 
     def __init__(self, inputs: Inputs, patterns: CompiledPatterns, words: Words, orders: Orders) -> None:
-        self._inputs, self._words = inputs, words
+        self._inputs, self._words, self.meaning = inputs, words, patterns.meaning
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(patterns.functions, patterns.knowledge, words, ticks)
         self.fixed = tuple(inputs.files)

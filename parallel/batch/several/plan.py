@@ -1,0 +1,154 @@
+"""A file over several entities becomes a plan: what runs by entity, by place and together, and why so.
+
+The placement of each pattern and rule (`wayeb_py.compiler.placement`) and the sizes of the input give the plan, and its
+text names both, for the summary of a run. Pairs run by place where the input is large enough for a look at who was
+where when, and where that shows that tasks can share the work; otherwise they run together, in one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.placement import Placement, Where, place_all
+from wayeb_py.dsl.wording import counted
+from wayeb_py.files.read import EventReader
+from wayeb_py.parallel.batch import schemes
+from wayeb_py.parallel.batch.plan import n_tasks
+from wayeb_py.parallel.batch.sample import sample_keys
+from wayeb_py.parallel.batch.scheme_choice import A_BYTE_IN_ROWS
+from wayeb_py.parallel.batch.several.cells import Cells, lay_out
+from wayeb_py.parallel.batch.several.frames import read_files, recognised, survey
+from wayeb_py.parallel.batch.several.spec import SeveralSpec, StreamSpec
+from wayeb_py.parallel.batch.splits import Split, even_splits
+from wayeb_py.parallel.wire.parcel import unpack
+from wayeb_py.parallel.wire.routing import SHARDS_A_WORKER, Routing, route, route_by_hash
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+FROM_EVENTS = 1_000_000  # that are worth a look at who was where when
+TASKS_A_WORKER = 4  # by place: more of them balance better, and send more events twice
+LEAST_GAIN = 1.2
+
+
+@dataclass(slots=True)
+class SeveralPlan:
+    """How a job over several entities runs, and why so."""
+
+    placements: tuple[Placement, ...]
+    splits: Mapping[int, tuple[Split, ...]]  # by the place of the stream
+    routing: Routing
+    n_workers: int
+    n_events: int  # by the footers, or guessed from the size
+    n_readings: int = 1
+    by_place: str = ""  # what was found about pairs
+
+    def __post_init__(self) -> None:
+        if self.has_pairs and (self.n_workers < 2 or self.n_events < FROM_EVENTS):
+            few = f"{self.n_events:,} events on {counted(self.n_workers, 'worker')} are too few to spread"
+            self.placements = pairs_together(self.placements, few)
+
+    @property
+    def has_pairs(self) -> bool:
+        return any(one.where == "by place" for one in self.placements)
+
+    def start(self, spark: SparkSession, job_context: schemes.JobContext) -> DataFrame:
+        """The parcels of the job; only a look at who was where when runs at once."""
+        spec: Any = job_context.spec
+        if self.has_pairs:
+            spec = spark.sparkContext.broadcast(self._with_cells(spark, job_context, spec))
+        parcels = read_files(spark, job_context, spec, self.splits)
+        return recognised(parcels, spec, spec.value.n_targets, job_context.errors)
+
+    def _with_cells(self, spark: SparkSession, job_context: schemes.JobContext, shared: Any) -> SeveralSpec:
+        spec: SeveralSpec = shared.value
+        rows = survey(spark, job_context, shared, self.splits).collect()
+        if any(row.number < 0 for row in rows):
+            self.placements = pairs_together(self.placements, "some speeds would lead around the globe")
+            return replace(spec, names=names_by_place(self.placements))
+        found: dict[str, list[tuple[int, Any]]] = {}
+        for row in rows:
+            found.setdefault(spec.streams[row.split].name, []).append((row.number, unpack(bytes(row.payload))))
+        cells = lay_out(found, TASKS_A_WORKER * self.n_workers)
+        if cells.gain < LEAST_GAIN:
+            why = f"{cells.n_near:,} of {cells.n_entities:,} entities are near one another everywhere"
+            self.placements = pairs_together(self.placements, why)
+            return replace(spec, names=names_by_place(self.placements))
+        self.by_place = cells_text(cells)
+        return replace(spec, cells=cells)
+
+    def __str__(self) -> str:
+        return f"scheme partition, {describe(self.placements, self.routing, self.by_place)}"
+
+
+def make_several_plan(patterns: CompiledPatterns, readers: Mapping[str, EventReader], n_workers: int) -> SeveralPlan:
+    """The plan for patterns over several entities and the readers of their streams."""
+    n_hashed = SHARDS_A_WORKER * n_workers
+    routing = route_by_hash(n_hashed)
+    if len(readers) == 1:  # keys of several streams may be of several types
+        (reader,) = readers.values()
+        routing, _ = route(sample_keys(reader), n_workers, 1, n_hashed)
+    splits = {
+        place: tuple(even_splits(reader.files, n_tasks(reader, n_workers)))
+        for place, reader in enumerate(readers.values())
+    }
+    n_events = sum(
+        opened.n_rows if opened.n_rows is not None else int(opened.file.n_bytes * A_BYTE_IN_ROWS)
+        for reader in readers.values()
+        for opened in reader.files
+    )
+    return SeveralPlan(place_all(patterns), splits, routing, n_workers, n_events)
+
+
+def pairs_together(placements: tuple[Placement, ...], why: str) -> tuple[Placement, ...]:
+    """The same, with pairs in one task."""
+    return tuple(replace(one, where="together", why=why) if one.where == "by place" else one for one in placements)
+
+
+def names_by_place(placements: tuple[Placement, ...]) -> dict[Where, tuple[str, ...]]:
+    """The patterns and rules that run in each kind of place."""
+    wheres: tuple[Where, ...] = ("by entity", "by place", "together")
+    return {where: names for where in wheres if (names := tuple(p.name for p in placements if p.where == where))}
+
+
+def with_places(spec: SeveralSpec, plan: SeveralPlan) -> SeveralSpec:
+    """The work of a job with what a plan says of it."""
+    return replace(spec, names=names_by_place(plan.placements), routing=plan.routing)
+
+
+def streams_of(readers: Mapping[str, EventReader]) -> tuple[StreamSpec, ...]:
+    """The streams that are read."""
+    return tuple(StreamSpec(name, reader.schema, reader.selection.time_range) for name, reader in readers.items())
+
+
+def cells_text(cells: Cells) -> str:
+    """What a look at who was where when has shown."""
+    fullest = float(cells.work.max(initial=0.0)) / max(1.0, cells.total)
+    return (
+        f"in {counted(cells.n_tasks, 'task')}, the fullest with {fullest:.0%} of the work of one that has all: "
+        f"{cells.n_near:,} of {counted(cells.n_entities, 'entity', 'entities')} may be near another"
+    )
+
+
+def describe(placements: tuple[Placement, ...], routing: Routing, by_place: str = "") -> str:
+    """What runs where, and why there."""
+    by_entity = [one for one in placements if one.where == "by entity"]
+    parts = []
+    if by_entity:
+        n_heavy = len(routing.heavy)
+        heavy = f", {counted(n_heavy, 'entity', 'entities')} with a shard each" if n_heavy else ""
+        parts.append(f"{len(by_entity)} of {len(placements)} by entity in {counted(routing.n_shards, 'shard')}{heavy}")
+    near = [one for one in placements if one.where == "by place"]
+    if near:
+        parts.append(f"{_names(near)} by place{f' {by_place}' if by_place else ''}")
+    together = [one for one in placements if one.where == "together"]
+    for why in dict.fromkeys(one.why for one in together):
+        parts.append(f"{_names([one for one in together if one.why == why])} in one task, since {why}")
+    return "; ".join(parts)
+
+
+def _names(placements: list[Placement]) -> str:
+    return ", ".join(f"`{one.name}`" for one in placements)

@@ -1,0 +1,138 @@
+"""A task that reads events of one stream sends them on: by entity to shards, and to the task that has all.
+
+    batch ─┬─▶ all columns, by entity ──▶ shards
+           ├─▶ the columns that pairs ask for, to all tasks that need the entity's events ──▶ by place
+           └─▶ the columns that are asked for ──▶ together
+    at the end ──▶ the greatest time that was read, to every target
+
+So a target knows how far each stream reaches, and what had arrived in it before any of its own events: what earlier
+tasks read, which it learns from their greatest times, and what the same task read before, which events bring along
+(`ARRIVED`). No pass over the data is needed for the clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.compiler.placement import Where
+from wayeb_py.engine.arrival.reorder import ARRIVED
+from wayeb_py.engine.arrow_values import plain
+from wayeb_py.kernels.ticks import NEVER
+from wayeb_py.parallel.batch.several.spec import STREAM_BITS, SeveralSpec
+from wayeb_py.parallel.wire.packer import NUMBER_BITS, Packer
+from wayeb_py.parallel.wire.parcel import Parcel
+from wayeb_py.parallel.wire.routing import Destination, Routing
+
+FIRST = -(1 << 62)  # numbers of what a target has to know before it opens events
+TOGETHER = Routing(1, (), (Destination(0),))
+
+
+@dataclass(frozen=True, slots=True)
+class Reached:
+    """How far a reading task got: the greatest time of its events in ticks, of which a second has so many."""
+
+    task: int
+    greatest: int | None
+    per_s: int
+
+    @property
+    def stream(self) -> int:
+        return self.task >> STREAM_BITS
+
+    def to_parcel(self, target: int) -> Parcel:
+        payload = json.dumps([self.task, self.greatest, self.per_s]).encode()
+        return Parcel("reached", target, FIRST + self.task, payload)
+
+    @classmethod
+    def from_parcel(cls, parcel: Parcel) -> Reached:
+        return cls(*json.loads(parcel.payload))
+
+
+def task_of(parcel: Parcel) -> int:
+    """The reading task that packed some events."""
+    return parcel.number >> NUMBER_BITS
+
+
+@dataclass(slots=True)
+class Sender:
+    """Sends the events of one reading task, which `number`s it among those of its stream, in the order of arrival."""
+
+    spec: SeveralSpec
+    stream: int
+    number: int
+    _greatest: int = int(NEVER)
+    _per_s: int = 1
+    _packers: dict[Where, tuple[list[Packer], list[str], int]] = field(default_factory=dict)  # columns, first target
+
+    def __post_init__(self) -> None:
+        stream = self.spec.streams[self.stream]
+        key = self.spec.whole.by_stream[stream.name].stream.key
+        assert key is not None
+        n_shards, n_cells, routing = self.spec.n_shards, self.spec.n_cells, self.spec.routing
+        assert routing is not None
+        has_all = bool(self.spec.names.get("together"))
+        packers: dict[Where, tuple[list[Packer], int]] = {
+            "by entity": ([Packer(routing, key, self.task)] if n_shards else [], 0),
+            "by place": ([Packer(TOGETHER, key, self.task) for _ in range(n_cells)], n_shards),
+            "together": ([Packer(TOGETHER, key, self.task)] if has_all else [], n_shards + n_cells),
+        }
+        for where, (own, first) in packers.items():
+            columns = self.spec.columns(where, stream) if own else []
+            if columns:
+                self._packers[where] = own, columns, first
+
+    @property
+    def task(self) -> int:
+        return self.stream << STREAM_BITS | self.number
+
+    def add(self, batch: pa.RecordBatch) -> Iterator[Parcel]:
+        """Takes events, and returns the parcels that are full."""
+        arrived = self._arrive(batch)
+        name = self.spec.streams[self.stream].name
+        for where, (packers, columns, first) in self._packers.items():
+            own = batch.select(columns)
+            if where != "together" and self.spec.carries_arrived(name):
+                own = own.append_column(ARRIVED, pa.array(arrived))
+            if where != "by place":
+                yield from _sent(packers[0].add(own), first)
+                continue
+            assert self.spec.cells is not None
+            tasks = self.spec.cells.tasks_of(name, batch.column(packers[0].key))
+            for task, packer in enumerate(packers):
+                at = np.flatnonzero((tasks >> task) & 1)
+                if len(at):
+                    yield from _sent(packer.add(own.take(pa.array(at))), first + task)
+
+    def finish(self) -> Iterator[Parcel]:
+        """The parcels of the events that remain, and how far they reach."""
+        for packers, _, first in self._packers.values():
+            for nth, packer in enumerate(packers):
+                yield from _sent(packer.finish(), first + nth)
+        greatest = None if self._greatest == int(NEVER) else self._greatest
+        for target in range(self.spec.n_targets):
+            yield Reached(self.task, greatest, self._per_s).to_parcel(target)
+
+    def _arrive(self, batch: pa.RecordBatch) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+        """The greatest time before each row; rows without key or time are no events and reach nothing."""
+        stream = self.spec.whole.by_stream[self.spec.streams[self.stream].name].stream
+        assert stream.key is not None
+        assert stream.time is not None
+        ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
+        times = ticks.values.astype(np.int64, copy=True)
+        times[plain(batch.column(stream.key)).is_null().to_numpy(zero_copy_only=False)] = NEVER
+        if ticks.missing is not None:
+            times[ticks.missing != 0] = NEVER
+        reached = np.maximum.accumulate(np.concatenate([[self._greatest], times]))
+        self._greatest, self._per_s = int(reached[-1]), ticks.per_unit
+        return reached[:-1]
+
+
+def _sent(parcels: Iterator[Parcel], first: int) -> Iterator[Parcel]:
+    """Parcels by shard as parcels by target."""
+    return (replace(parcel, split=first + parcel.split) for parcel in parcels)

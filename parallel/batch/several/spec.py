@@ -1,0 +1,139 @@
+"""What all tasks of a job over several entities share: streams, patterns, and which of them run where.
+
+    by entity   shards, each with all events of its entities and all columns
+    by place    shards, each with all events of entities that may be near others, and the columns that pairs ask for
+    together    one task, with all events and only the columns that what runs there asks for
+
+One kind of place accounts for the events: it counts them, and sets aside those that are late. That is `by entity` where
+anything runs there, since its tasks have all columns, or else `together`, where all events are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import pyarrow as pa
+
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.compiler.placement import Where
+from wayeb_py.engine.pairs.share import PairShare
+from wayeb_py.engine.recogniser import Order, Recogniser
+from wayeb_py.engine.rows.detection_schema import DetectionSchema
+from wayeb_py.errors import DataError
+from wayeb_py.files.formats.block import TimeRange
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.batch.several.cells import Cells
+from wayeb_py.parallel.batch.task import JobSpec
+from wayeb_py.parallel.spark.pattern_bundle import KEPT, open_patterns
+from wayeb_py.parallel.wire.routing import Routing
+
+STREAM_BITS = 20  # of a reading task's number: below the number of its stream
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """A stream of a job: its name, the types of its events, and the times that are read."""
+
+    name: str
+    schema: pa.Schema
+    time_range: TimeRange
+
+
+@dataclass(frozen=True, slots=True)
+class SeveralSpec(JobSpec):
+    """The work of a job over several entities; `names` are the patterns and rules that run in each kind of place."""
+
+    streams: tuple[StreamSpec, ...] = ()
+    names: Mapping[Where, tuple[str, ...]] = field(default_factory=dict)
+    joined: DetectionSchema | None = None  # of all detections
+    plans: Mapping[str, str] = field(default_factory=dict)  # orders of joins, by rule
+    routing: Routing | None = None  # of entities
+    cells: Cells | None = None  # where the events of entities go for pairs
+
+    @property
+    def whole(self) -> CompiledPatterns:
+        return self.patterns_of(None)
+
+    @property
+    def n_shards(self) -> int:
+        """How many targets have events by entity; those by place come after them, and then the one that has all."""
+        assert self.routing is not None
+        return len(self.routing.targets) if self.accounts("by entity") else 0
+
+    @property
+    def n_cells(self) -> int:
+        """How many targets have events by place."""
+        return self.cells.n_tasks if self.cells is not None and self.names.get("by place") else 0
+
+    @property
+    def n_targets(self) -> int:
+        return self.n_shards + self.n_cells + bool(self.names.get("together"))
+
+    def where(self, target: int) -> Where:
+        if target < self.n_shards:
+            return "by entity"
+        return "by place" if target < self.n_shards + self.n_cells else "together"
+
+    def accounts(self, where: Where) -> bool:
+        by_entity = bool(self.names.get("by entity")) or not self.names.get("together")
+        return where == ("by entity" if by_entity else "together")
+
+    def share(self, target: int) -> PairShare | None:
+        """Which pairs a target recognises; None where it recognises all."""
+        if self.where(target) != "by place" or self.cells is None:
+            return None
+        return PairShare(target - self.n_shards, self.cells.homes)
+
+    def patterns_at(self, where: Where) -> CompiledPatterns:
+        """The patterns and rules that run in a kind of place, with those that they read."""
+        names = self.names.get(where, ())
+        whole = self.whole
+        return whole if len(names) == len(whole.names) + len(whole.rule_names) else _selected(self.patterns, names)
+
+    def columns(self, where: Where, stream: StreamSpec) -> list[str]:
+        """The columns of a stream that go to a kind of place; none where nothing there reads it."""
+        if self.accounts(where):
+            return list(stream.schema.names)
+        part = self.patterns_at(where).by_stream.get(stream.name)
+        return [] if part is None else list(Wanted.from_needs(part.needs, part.stream.time_unit).names)
+
+    def orders(self) -> dict[str, Order]:
+        parts = self.whole.by_stream
+        return {name: "sorted" if part.stream.lateness_s is None else "arrival" for name, part in parts.items()}
+
+    def carries_arrived(self, stream: str) -> bool:
+        """Whether shards have to know what had arrived in the whole of a stream: some events are late for its clock."""
+        part = self.whole.by_stream[stream]
+        return bool(self.n_shards or self.n_cells) and part.stream.lateness_s is not None and bool(part.clocked_needs)
+
+
+@lru_cache(KEPT)
+def _selected(patterns: bytes, names: tuple[str, ...]) -> CompiledPatterns:
+    """Some of the packed patterns, selected once in a process: what they are bound to is kept with them."""
+    return open_patterns(patterns).select(names)
+
+
+def schema_of_all(patterns: CompiledPatterns, schemas: Mapping[str, pa.Schema]) -> DetectionSchema:
+    """The columns of all detections in events of such streams; EventsError or DataError where they do not fit."""
+    recogniser = Recogniser(patterns, saves=False)
+    for name, schema in schemas.items():
+        recogniser.bind(schema, name)
+    return recogniser.schema
+
+
+def looks_at_several(patterns: CompiledPatterns) -> bool:
+    """Whether patterns look at several entities, wait for time to pass, or read several streams."""
+    return bool(patterns.clocked) or len(patterns.meaning.streams) > 1 or not patterns.by_stream
+
+
+def require_partition(scheme: str, patterns: CompiledPatterns) -> None:
+    """Raises DataError for a scheme that moves no events: several entities meet only where events are moved."""
+    if scheme in ("source", "pattern"):
+        what = f"`{patterns.clocked[0]}` looks at more than one entity's events" if patterns.clocked else (
+            "this file has several streams"
+        )  # fmt: skip
+        raise DataError(
+            f"the scheme `{scheme}` moves no events between tasks, and {what}", hint="use partition, which is auto"
+        )
