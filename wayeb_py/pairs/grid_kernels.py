@@ -232,7 +232,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
 @_kernel(
     two_i64(
         i64, i32[::1], _read_only(i64), _read_only(f64), _read_only(f64), floats, _read_only(f64), _read_only(f64),
-        i64[::1], u8[::1], nb.boolean, nb.boolean,
+        i64[::1], u8[::1], nb.boolean,
         i64, f64, f64, f64[::1], i64[::1], i64[::1], f64[::1], f64[::1],
         i32[::1], floats, longs, ints, floats, ints, i32[::1], i32[::1], i64[::1],
         i64[:, ::1], i32[::1], f64[::1], i32[::1],
@@ -241,7 +241,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
 )  # fmt: skip
 def meet(  # type: ignore[no-untyped-def]
     begin, entity, ts, lon, lat, points, speed, course,
-    rank, side, two_streams, projected,
+    rank, side, two_streams,
     fresh, ticks_per_s, reach_m, height, n_bands, band_first, per_degree, wide_of_band,
     head, body, lines, links, steering, pairs, free, ended, counters,
     ahead, hit, hit_square, hit_edge,
@@ -373,17 +373,16 @@ def meet(  # type: ignore[no-untyped-def]
         lines[_of(e, TIME)] = now
         links[_link_of(e, ROW)] = row
         level = 0
-        if projected:
-            steering[_steer_of(e, 3)] = 0.0
-            pace = speed[row]
-            if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
-                ux, uy, uz = _direction(lon[row], lat[row], course[row])
-                steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
-                steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
-                way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
-                level = n_levels - 1
-                while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
-                    level -= 1
+        steering[_steer_of(e, 3)] = 0.0
+        pace = speed[row]
+        if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
+            ux, uy, uz = _direction(lon[row], lat[row], course[row])
+            steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
+            steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
+            way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
+            level = n_levels - 1
+            while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
+                level -= 1
         band = _band(here_lat, height[level], n_bands[level])
         scale = per_degree[band_first[level] + band]
         nth_cell = min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)

@@ -31,7 +31,7 @@ from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.order import mark_repeated
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.pairs.meetings import points_of
+from wayeb_py.pairs.layout import points_of
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
 NO_TIMES: I64 = np.zeros(0, dtype=np.int64)
