@@ -37,6 +37,7 @@ NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # of body, as links
 PAIR_FIELDS = 8  # of which six are used: so no pair lies on two lines
 FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters
 MOST_BANDS = 1 << 20
+SHORT = 0.01  # of a chord: 64 km
 SMALL = 1024  # so many entities are in the cache anyway
 FAR, NEAR = 16, 8  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
@@ -161,12 +162,11 @@ def _end(slot, links, pairs, ended, counters):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _metres(chord):  # type: ignore[no-untyped-def]
-    """As `metres`; below 60 km by the first terms of the arc sine, which are all that 64 bits can hold."""
-    if chord > 0.01:
-        return metres(chord)
-    square = 0.25 * chord * chord
-    return EARTH_RADIUS_M * chord * (1.0 + square * (1.0 / 6.0 + square * (3.0 / 40.0 + square * (15.0 / 336.0))))
+def short_metres(square):  # type: ignore[no-untyped-def]
+    """As `metres` of a chord up to SHORT, by its square: the first terms of the arc sine are all that 64 bits hold."""
+    quarter = 0.25 * square
+    arc = 1.0 + quarter * (1.0 / 6.0 + quarter * (3.0 / 40.0 + quarter * (15.0 / 336.0)))
+    return EARTH_RADIUS_M * math.sqrt(square) * arc
 
 
 @nb.njit(nogil=True, inline="always")
@@ -408,7 +408,8 @@ def meet(  # type: ignore[no-untyped-def]
             out_row[n_out] = row
             out_slot[n_out] = slot
             out_a[n_out], out_b[n_out] = (row, other) if e_is_a else (other, row)
-            out_m[n_out] = _metres(math.sqrt(hit_square[nth]))
+            square = hit_square[nth]
+            out_m[n_out] = short_metres(square) if square <= SHORT * SHORT else metres(math.sqrt(square))
             out_begins[n_out] = begins
             n_out += 1
     return entity.shape[0], n_out

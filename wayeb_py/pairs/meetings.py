@@ -104,7 +104,10 @@ class Meetings:
         while row < len(entity):
             row, n_out = self._search.meet(row, events)
             if n_out:
-                yield Met(*(array[:n_out] for array in self._slots.out.arrays))
+                out = self._slots.out
+                yield Met(
+                    out.row[:n_out], out.slot[:n_out], out.a[:n_out], out.b[:n_out], out.m[:n_out], out.begins[:n_out]
+                )
             needed = int(self._slots.counters[NEEDED])
             if needed:
                 self._slots.make_for(needed)
