@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import f64, i32, i64, kernel, read_only, subroutine, two_i64, u8
+from wayeb_py.kernels.compiled import f64, i32, i64, inlined, kernel, read_only, two_i64, u8
 from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
 from wayeb_py.kernels.ticks import NEVER, span
@@ -63,7 +63,7 @@ from wayeb_py.pairs.watch_list_kernels import (
 from wayeb_py.spatial.kernels.index import chords, is_position, metres
 
 FEW_STEPS = 0.5  # of the slack: whoever goes so far at a time has none
-SMALL = 2048  # so many entities are in the cache anyway
+SMALL = 8192  # so many entities are in the cache anyway
 FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
 
@@ -92,7 +92,7 @@ class Rows(NamedTuple):
     begins: U8
 
 
-@subroutine
+@inlined
 def _link(e, cell, w, head):  # type: ignore[no-untyped-def]
     bucket = _bucket(cell, head.shape[0] - 1)
     after = np.int64(head[bucket])
@@ -104,7 +104,7 @@ def _link(e, cell, w, head):  # type: ignore[no-untyped-def]
         w.anchor_links[link_of(after, BEFORE)] = e
 
 
-@subroutine
+@inlined
 def _unlink(e, w, head):  # type: ignore[no-untyped-def]
     after, before = np.int64(w.anchor_links[link_of(e, NEXT)]), np.int64(w.anchor_links[link_of(e, BEFORE)])
     if before >= 0:
@@ -117,7 +117,7 @@ def _unlink(e, w, head):  # type: ignore[no-untyped-def]
     w.counters[SLACKS] -= np.int64(w.anchor[line_of(e, SLACK)] > 0.0)
 
 
-@subroutine
+@inlined
 def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # type: ignore[no-untyped-def]
     """Gives an entity an anchor and the list that belongs to it; False, with nothing spoilt, where room is lacking."""
     links, watched = w.links, w.watched
@@ -222,7 +222,7 @@ def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-unty
             _ask_for_cells(lon[row + LAST], lat[row + LAST], 2, w, grid)
 
 
-@subroutine
+@inlined
 def _ask_for_cells(lon, lat, nth, w, grid):  # type: ignore[no-untyped-def]
     """Asks for the cells around a position; for the first entity in each; for the second."""
     if not is_position(lon, lat):

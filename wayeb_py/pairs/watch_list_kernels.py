@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import subroutine
+from wayeb_py.kernels.compiled import inlined
 from wayeb_py.kernels.structs import F64, I32, I64
 from wayeb_py.pairs.grid_kernels import ENDED, FREE
 
@@ -84,7 +84,7 @@ def _mirrored(place, w):  # type: ignore[no-untyped-def]
     return np.int64(w.links[link_of(other_of(place, w), FIRST)]) + np.int64(w.mirror[np.uint64(place)])
 
 
-@subroutine
+@inlined
 def _has_room(e, w):  # type: ignore[no-untyped-def]
     """Whether an entry more fits into the list, which moves to twice the room where it is full."""
     links, watched, counters = w.links, w.watched, w.counters
@@ -110,13 +110,13 @@ def _has_room(e, w):  # type: ignore[no-untyped-def]
     return True
 
 
-@subroutine
+@inlined
 def free_room(first, room, w):  # type: ignore[no-untyped-def]
     w.watched[entry_of(first, 0)] = w.counters[ROOMS + room]
     w.counters[ROOMS + room] = first
 
 
-@subroutine
+@inlined
 def _add(e, other, mirror, is_a, w):  # type: ignore[no-untyped-def]
     length = np.int64(w.links[link_of(e, LENGTH)])
     place = np.int64(w.links[link_of(e, FIRST)]) + length
@@ -125,7 +125,7 @@ def _add(e, other, mirror, is_a, w):  # type: ignore[no-untyped-def]
     w.links[link_of(e, LENGTH)] = length + 1
 
 
-@subroutine
+@inlined
 def tie(e, j, e_is_a, w):  # type: ignore[no-untyped-def]
     """Two watch each other from here on; False where a list has no room."""
     if not _has_room(e, w) or not _has_room(j, w):
@@ -136,7 +136,7 @@ def tie(e, j, e_is_a, w):  # type: ignore[no-untyped-def]
     return True
 
 
-@subroutine
+@inlined
 def _remove(e, nth, w):  # type: ignore[no-untyped-def]
     """Takes an entry out of a list; the last one takes its place."""
     links = w.links
@@ -148,21 +148,21 @@ def _remove(e, nth, w):  # type: ignore[no-untyped-def]
         w.mirror[_mirrored(first + nth, w)] = nth
 
 
-@subroutine
+@inlined
 def untie(e, nth, w):  # type: ignore[no-untyped-def]
     place = np.int64(w.links[link_of(e, FIRST)]) + nth
     _remove(other_of(place, w), np.int64(w.mirror[place]), w)
     _remove(e, nth, w)
 
 
-@subroutine
+@inlined
 def set_word(place, slot, w):  # type: ignore[no-untyped-def]
     """The pair's word, in the lists of both."""
     w.watched[entry_of(place, WORD)] = slot
     w.watched[entry_of(_mirrored(place, w), WORD)] = slot
 
 
-@subroutine
+@inlined
 def end_word(place, w):  # type: ignore[no-untyped-def]
     slot = np.int64(w.watched[entry_of(place, WORD)])
     set_word(place, np.int64(-1), w)
@@ -171,7 +171,7 @@ def end_word(place, w):  # type: ignore[no-untyped-def]
     w.counters[ENDED] += 1
 
 
-@subroutine
+@inlined
 def begin_word(e, place, w):  # type: ignore[no-untyped-def]
     w.counters[FREE] -= 1
     slot = np.int64(w.free[w.counters[FREE]])
