@@ -17,7 +17,7 @@ from tests.oracle_several import PairEvent, bearing, move_on, pairs_of, words_of
 from tests.pairs.scenes import Scene, arrays_of, scenes
 from tests.strategies import examples
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.meetings import points_of
+from wayeb_py.pairs.layout import points_of
 
 F64 = npt.NDArray[np.float64]
 Two = tuple[float, float]

@@ -17,10 +17,13 @@ import numpy as np
 from wayeb_py.kernels.compiled import f64, i32, i64
 from wayeb_py.kernels.compiled import kernel as _kernel
 from wayeb_py.kernels.compiled import read_only as _read_only
+from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.pairs.grid_kernels import _direction
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
+MANY = 1 << 15  # so many entities are not in the cache when an event comes
+AHEAD = 12  # so many rows are looked ahead for them
 
 
 @nb.njit(nogil=True, inline="always")
@@ -127,6 +130,17 @@ def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
+def _ask_for(here, kept, at):  # type: ignore[no-untyped-def]
+    """Asks for what `_steered` will read; a row may lie on two lines of the cache."""
+    if at >= 0:
+        prefetch(here, at * 6)
+        prefetch(here, at * 6 + 5)
+    else:
+        prefetch(kept, (-1 - at) * 6)
+        prefetch(kept, (-1 - at) * 6 + 5)
+
+
+@nb.njit(nogil=True, inline="always")
 def _steered(here, kept, at):  # type: ignore[no-untyped-def]
     """What `steer` made of a row, or kept of an entity where `at` is -1 - entity."""
     if at >= 0:
@@ -144,7 +158,11 @@ def _steered(here, kept, at):  # type: ignore[no-untyped-def]
 )  # fmt: skip
 def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, closing, cpa_m, tcpa_s):  # type: ignore[no-untyped-def]
     """As `approach`, by what `steer` made of the rows of a and b, or kept of entities; without any trigonometry."""
+    looks_ahead = a_kept.shape[0] > MANY or b_kept.shape[0] > MANY
     for row in range(a_at.shape[0]):
+        if looks_ahead and row + AHEAD < a_at.shape[0]:
+            _ask_for(a_here, a_kept, a_at[row + AHEAD])
+            _ask_for(b_here, b_kept, b_at[row + AHEAD])
         a = _steered(a_here, a_kept, a_at[row])
         b = _steered(b_here, b_kept, b_at[row])
         dx, dy, dz = b[0] - a[0], b[1] - a[1], b[2] - a[2]

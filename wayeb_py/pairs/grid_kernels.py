@@ -37,6 +37,7 @@ NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # of body, as links
 PAIR_FIELDS = 8  # of which six are used: so no pair lies on two lines
 FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters
 MOST_BANDS = 1 << 20
+SHORT = 0.01  # of a chord: 64 km
 SMALL = 1024  # so many entities are in the cache anyway
 FAR, NEAR = 16, 8  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
@@ -161,12 +162,11 @@ def _end(slot, links, pairs, ended, counters):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _metres(chord):  # type: ignore[no-untyped-def]
-    """As `metres`; below 60 km by the first terms of the arc sine, which are all that 64 bits can hold."""
-    if chord > 0.01:
-        return metres(chord)
-    square = 0.25 * chord * chord
-    return EARTH_RADIUS_M * chord * (1.0 + square * (1.0 / 6.0 + square * (3.0 / 40.0 + square * (15.0 / 336.0))))
+def short_metres(square):  # type: ignore[no-untyped-def]
+    """As `metres` of a chord up to SHORT, by its square: the first terms of the arc sine are all that 64 bits hold."""
+    quarter = 0.25 * square
+    arc = 1.0 + quarter * (1.0 / 6.0 + quarter * (3.0 / 40.0 + quarter * (15.0 / 336.0)))
+    return EARTH_RADIUS_M * math.sqrt(square) * arc
 
 
 @nb.njit(nogil=True, inline="always")
@@ -232,7 +232,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
 @_kernel(
     two_i64(
         i64, i32[::1], _read_only(i64), _read_only(f64), _read_only(f64), floats, _read_only(f64), _read_only(f64),
-        i64[::1], u8[::1], nb.boolean, nb.boolean,
+        i64[::1], u8[::1], nb.boolean,
         i64, f64, f64, f64[::1], i64[::1], i64[::1], f64[::1], f64[::1],
         i32[::1], floats, longs, ints, floats, ints, i32[::1], i32[::1], i64[::1],
         i64[:, ::1], i32[::1], f64[::1], i32[::1],
@@ -241,7 +241,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
 )  # fmt: skip
 def meet(  # type: ignore[no-untyped-def]
     begin, entity, ts, lon, lat, points, speed, course,
-    rank, side, two_streams, projected,
+    rank, side, two_streams,
     fresh, ticks_per_s, reach_m, height, n_bands, band_first, per_degree, wide_of_band,
     head, body, lines, links, steering, pairs, free, ended, counters,
     ahead, hit, hit_square, hit_edge,
@@ -373,17 +373,16 @@ def meet(  # type: ignore[no-untyped-def]
         lines[_of(e, TIME)] = now
         links[_link_of(e, ROW)] = row
         level = 0
-        if projected:
-            steering[_steer_of(e, 3)] = 0.0
-            pace = speed[row]
-            if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
-                ux, uy, uz = _direction(lon[row], lat[row], course[row])
-                steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
-                steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
-                way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
-                level = n_levels - 1
-                while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
-                    level -= 1
+        steering[_steer_of(e, 3)] = 0.0
+        pace = speed[row]
+        if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
+            ux, uy, uz = _direction(lon[row], lat[row], course[row])
+            steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
+            steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
+            way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
+            level = n_levels - 1
+            while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
+                level -= 1
         band = _band(here_lat, height[level], n_bands[level])
         scale = per_degree[band_first[level] + band]
         nth_cell = min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)
@@ -409,7 +408,8 @@ def meet(  # type: ignore[no-untyped-def]
             out_row[n_out] = row
             out_slot[n_out] = slot
             out_a[n_out], out_b[n_out] = (row, other) if e_is_a else (other, row)
-            out_m[n_out] = _metres(math.sqrt(hit_square[nth]))
+            square = hit_square[nth]
+            out_m[n_out] = short_metres(square) if square <= SHORT * SHORT else metres(math.sqrt(square))
             out_begins[n_out] = begins
             n_out += 1
     return entity.shape[0], n_out

@@ -37,7 +37,7 @@ from wayeb_py.engine.pairs.saved import PairBinding, restore, save
 from wayeb_py.engine.pairs.share import PairShare, Part
 from wayeb_py.engine.pairs.silences import PairSilences, Sent
 from wayeb_py.engine.pairs.source import PairSource, SourceEvents, ticks_per_s_of
-from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach
+from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach, needed_of_events
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
@@ -204,6 +204,7 @@ class PairOperator:
         own: list[m.Pattern] = []
         asked: dict[Any, None] = {}
         emitted: dict[str, None] = {}
+        needed: set[str] = set()
         for each, numbers in self._by_search.items():
             roles = {role for role, name in zip(_ROLES, each.streams, strict=True) if name == (stream.name or "")}
             chosen = [patterns.meaning.patterns[n] for n in numbers] if roles else []
@@ -211,12 +212,15 @@ class PairOperator:
             wanted = asked_of_events((pattern.regex for pattern in chosen), each.projected)
             asked |= dict.fromkeys(one.operand for one in sorted(wanted, key=repr) if one.role in roles)
             for pattern in chosen:
+                needed |= needed_of_events(pattern.regex, each.projected)
                 emitted |= dict.fromkeys(column for role, column in pattern.emit_of if role in roles)
         values = Values(patterns.functions, stream.position, patterns.knowledge)
         steered = any(asks_for_approach(pattern.regex) for pattern in own)
         moves = any(asks_for_motion(pattern) for pattern in own)
         answered = self.past[place].columns if place in self.past else {}
-        return PairSource(stream, schema, asked, list(emitted), values, ticks_per_s, steered, moves, answered)
+        return PairSource(
+            stream, schema, asked, list(emitted), values, ticks_per_s, steered, moves, answered, frozenset(needed)
+        )
 
     def _parts(self, each: m.EachPair) -> tuple[Part, ...]:
         """The searches for a pairing: guests are not searched for among each other."""
