@@ -44,8 +44,9 @@ def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> by
             arrays[f"file|{table}"] = running.file_ids[table]
     for table, batches in running.held.items():
         blobs |= {f"held|{table}|{nth}": ipc(_packed(batch)) for nth, batch in enumerate(batches)}
+    has_times = bool(running.in_time.network.clocks or running.held)
     header = {
-        "ticks_per_s": running.ticks_per_s,
+        "ticks_per_s": running.ticks_per_s if has_times else None,  # while nothing has happened, any unit fits
         "has_begun": running.has_begun,
         "n_standing": running.n_standing,
         "renumbered": {table: one.n_before for table, one in running.renumbered.items()},
@@ -81,7 +82,7 @@ class SavedRules:
     def restore(self, running: Running) -> None:
         """Puts fresh rules, bound to the types of their rows, where the saved ones were."""
         with telling_misfits():
-            if self._header["ticks_per_s"] != running.ticks_per_s:
+            if self._header["ticks_per_s"] not in (None, running.ticks_per_s):
                 raise misfit("the unit of its times is another")
             arrays = arrays_of(self._blobs)
             files = digests(running)
