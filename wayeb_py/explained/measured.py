@@ -9,13 +9,10 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from wayeb_py.explained.bounds import Sources as BoundSources
-from wayeb_py.explained.bounds import kept_ticks
 from wayeb_py.explained.plan_text import tree_lines
 from wayeb_py.explained.planned import PlannedRule, planned_rules, running_of
 from wayeb_py.explained.step_cost import measure_step
@@ -118,12 +115,7 @@ def plan_by_sample(
     """The plans that a run would use, with sizes by the first events; and the orders that these make cheapest."""
     measured = measure(patterns, paths, forced, most_events=MOST_EVENTS)
     running = measured.running
-    happening = [name for name in running.in_time.layouts if name not in running.samples[False]]
-    samples: dict[str, Any] = {**running.samples[False], **dict.fromkeys(happening, ({}, 1))}  # of which none came
-    for name, batches in measured.seen.items():
-        n_rows = sum(batch.n for batch in batches)
-        if n_rows:
-            samples[name] = running.sampled(name, batches), _at_a_time(name, batches, n_rows, measured)
+    samples = running.sampled(measured.seen)
     cheapest = _trees(running, samples, forced or {})
     running.in_time = running.in_time_by(samples, running.in_time.trees)
     return SampledPlans(planned_rules(running), cheapest, measured.n_events)
@@ -131,25 +123,6 @@ def plan_by_sample(
 
 def _trees(running: Running, samples: Samples, forced: Mapping[str, str]) -> dict[str, str]:
     return dict(running.in_time_by(samples, forced).trees)
-
-
-def _at_a_time(name: str, batches: Sequence[RowBatch], n_rows: int, measured: Measured) -> int:
-    """How many of the rows that came are needed at a time, if they come as evenly as in the sample."""
-    times = [batch.times["ts"] for batch in batches if "ts" in batch.times and batch.n]
-    if not times:
-        return n_rows
-    span = int(max(one.max() for one in times)) - int(min(one.min() for one in times)) + 1
-    sources = BoundSources({}, measured.running.delays, lambda *_: 0, measured.running.plans.times)
-    kept = max(
-        (
-            kept_ticks(one, part, sources)
-            for one in measured.rules
-            for part in one.plan.root.every()
-            if not part.parts and one.plan.query.members[part.members[0]].table == name
-        ),
-        default=0,
-    )
-    return n_rows if kept == inf else max(1, round(n_rows * min(1.0, kept / span)))
 
 
 # What a run did.

@@ -147,6 +147,11 @@ class Network:
         return found
 
     @property
+    def has_run(self) -> bool:
+        """Whether there was a step, or a state was restored."""
+        return self._number > 0
+
+    @property
     def fingerprint(self) -> str:
         """A digest of the nodes: a state fits a network with the same."""
         text = "\n".join([*map(repr, self._known), *(f"{t.name} {t.names}" for t in self.tables.values())])
