@@ -39,6 +39,7 @@ class Measured:
     seconds: float = 0.0
     matches: Counter[str] = field(default_factory=Counter)
     seen: dict[str, list[RowBatch]] = field(default_factory=dict)
+    n_spared: int = 0
 
     @property
     def rules(self) -> list[PlannedRule]:
@@ -93,6 +94,8 @@ def _attempt(
     finally:
         events.close()  # type: ignore[attr-defined]
     measured.matches.update(recogniser.finish().counts())
+    assert recogniser.rules is not None
+    measured.n_spared = recogniser.rules.n_spared
     measured.seconds = time.perf_counter() - began
     return measured
 
@@ -178,9 +181,11 @@ def _totals(measured: Measured) -> Iterator[str]:
             sum(one.n_expired for one in counters),
             "kept until the clock had passed all that they waited for",
         ),
+        ("  dropped early", sum(one.n_useless for one in counters), "a later join had no partner for what they become"),
         ("  dead on arrival", sum(one.n_dead for one in counters), "not stored: nothing to come could use them"),
         ("  skipped", sum(one.n_skipped for one in counters), "dead, and nothing to meet: no condition was evaluated"),
     ]
     unwanted = sum(one.n_arrived - one.n_taken for network in networks for one in network.tables.values())
+    rows.append(("  spared", measured.n_spared, "events of entities that no fact joins: for rules no pattern saw them"))
     rows.append(("  not taken", unwanted, "rows of which no column was made beyond those that conditions asked for"))
     yield from table([(name, f"{n:,}", told) for name, n, told in rows], right=(1,)).splitlines()

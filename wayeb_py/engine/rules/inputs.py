@@ -26,6 +26,7 @@ from wayeb_py.engine.rules.fact_files import read_facts
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
 from wayeb_py.engine.rules.standing import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
+from wayeb_py.engine.rules.wanted_entities import wanted_keys
 from wayeb_py.rules.table import I64
 
 FoundBefore = Sequence[tuple[Operator, Detections]]
@@ -54,6 +55,9 @@ class RuleInputs:
             for name, facts in self.facts.items()
             if facts.stream is None
         }
+        for stream in self.streams.values():
+            if not stream.asked.events:
+                stream.wanted = wanted_keys(self.rules, stream.patterns.names, self.files)
         self.changing = {
             f"facts {name}": ChangedFacts([column.name for column in facts.columns])
             for name, facts in self.facts.items()

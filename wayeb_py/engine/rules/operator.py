@@ -80,6 +80,11 @@ class RuleOperator:
         return self._make()[0]
 
     @property
+    def n_spared(self) -> int:
+        """How many events patterns did not look at for rules, since no rule can use what they would detect."""
+        return sum(stream.n_spared for stream in self._inputs.streams.values())
+
+    @property
     def _has_kept(self) -> bool:
         return any(rule.kept for rule in self.patterns.meaning.rules if rule.name in self.patterns.rule_names)
 
