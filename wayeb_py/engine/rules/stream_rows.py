@@ -33,7 +33,7 @@ from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.wanted_entities import are_wanted
+from wayeb_py.engine.rules.spared_events import are_wanted
 from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
