@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.rules.random_files import canonical, forced_plans, make_world, run, told_by_engine, told_by_oracle
-from wayeb_py.engine.rules import running
+from wayeb_py.engine.rules import operator, running
+from wayeb_py.engine.rules.operator import MOST_WORDS
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED
 
 
@@ -22,7 +23,12 @@ def test_the_matches_of_a_file_are_those_of_nested_loops(seed: int) -> None:
     dice = Random(seed)
     world = make_world(dice)
     fewest = dice.choice([0, 5, FEWEST_SAMPLED])  # rows by which a run plans
-    with TemporaryDirectory() as folder, patch.object(running, "FEWEST_SAMPLED", fewest):
+    n_words = dice.choice([0, 3, MOST_WORDS])  # texts that rules hold before they look them through
+    with (
+        TemporaryDirectory() as folder,
+        patch.object(running, "FEWEST_SAMPLED", fewest),
+        patch.object(operator, "MOST_WORDS", n_words),
+    ):
         patterns = world.compile(Path(folder))
         plans = forced_plans(patterns, dice) if dice.random() < 0.5 else {}
         rows = run(world, patterns, dice, saves=dice.random() < 0.6, plans=plans)

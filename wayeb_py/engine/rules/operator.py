@@ -31,6 +31,8 @@ from wayeb_py.engine.rules.plans import Orders
 from wayeb_py.engine.rules.running import Running
 from wayeb_py.engine.rules.saved import SavedRules, save
 
+MOST_WORDS = 100_000  # texts that rules hold before they are looked through
+
 
 class RuleOperator:
     """Recognises the rules of a file. `finders` are the operators that find silences and pairs, by the names of the
@@ -45,6 +47,8 @@ class RuleOperator:
         self._inputs = RuleInputs(patterns, finders)
         self._orders = Orders(dict(forced or {}))
         self._words = Words()
+        self.most_words: float = MOST_WORDS
+        self._n_words = 0  # that were left when they were last looked through
         self._made: tuple[Running, MatchRows] | None = None
         self._saved: SavedRules | None = None  # until rules are bound
         self._nothing: Detections | None = None
@@ -58,8 +62,19 @@ class RuleOperator:
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
         """Learns the types of a stream's events, and who numbers its entities."""
         if self._made is not None and not self._inputs.knows(stream):  # rules go on with what is known from here on
-            self._saved, self._made, self._nothing = SavedRules(self.save()), None, None
+            self._make_anew()
         self._inputs.bind(stream, schema, entities)
+
+    def _make_anew(self) -> None:
+        """Has the networks made once more, with the state that they are in."""
+        self._take_up(SavedRules(self.save()))
+        self._made = self._nothing = None
+
+    def _take_up(self, saved: SavedRules) -> None:
+        self._saved = saved
+        self._words.learn(saved.words)
+        self._n_words = len(saved.words)
+        self._orders = replace(self._orders, earlier=saved.plans)
 
     def _make(self) -> tuple[Running, MatchRows]:
         if self._made is None:
@@ -115,6 +130,8 @@ class RuleOperator:
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
         """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
         self._reached_s = passed.reached_s
+        if len(self._words.words) > max(self.most_words, 2 * self._n_words):  # of which many may be in no row any more
+            self._make_anew()
         if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
             return self.nothing()
         running, _ = self._make()
@@ -149,9 +166,8 @@ class RuleOperator:
 
     def restore(self, data: bytes) -> None:
         """Goes on from a saved state, as soon as streams have told their types; DataError where it does not fit."""
-        self._saved = saved = SavedRules(data)
-        self._words.learn(saved.words)
-        self._orders = replace(self._orders, earlier=saved.plans)
+        saved = SavedRules(data)
+        self._take_up(saved)
         for name, own in saved.streams.items():
             if name in self._inputs.streams and own:
                 self._inputs.streams[name].restore(own)

@@ -70,7 +70,7 @@ class Running:
     """The networks of rules, and what stands now."""
 
     def __init__(self, inputs: Inputs, patterns: CompiledPatterns, words: Words, orders: Orders) -> None:
-        self._inputs, self._words, self._orders = inputs, words, orders
+        self._inputs, self.words, self._orders = inputs, words, orders
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(patterns.functions, patterns.knowledge, words, ticks)
         self.fixed = tuple(inputs.files)
@@ -110,7 +110,7 @@ class Running:
 
     def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> RulesInTime:
         """The rules over what happens once more, not run yet, with their plans by other samples."""
-        return RulesInTime(self.plans, samples, Orders(forced), self._words)
+        return RulesInTime(self.plans, samples, Orders(forced), self.words)
 
     def sampled(self, came: Mapping[str, Sequence[RowBatch]]) -> dict[str, Sample]:
         """Samples of files, and of rows that came, by table; where none came there is about one at a time."""
@@ -120,7 +120,7 @@ class Running:
             if batch is not None:
                 ts = None if UNTIL in batch.times else batch.times["ts"]  # what stands counts as it is
                 between = None if ts is None else (int(ts.min()), int(ts.max()))
-                found[table] = Sample(_sampled(layout, batch, self._words), batch.n, between)
+                found[table] = Sample(_sampled(layout, batch, self.words), batch.n, between)
             elif table not in found:
                 found[table] = Sample({}, 1)
         return found
@@ -141,7 +141,7 @@ class Running:
         told = self.sampled(came)
         known = {*came, *self.samples[False]}
         told = {table: one for table, one in told.items() if table in known or not table.startswith(_LATER)}
-        self.in_time = RulesInTime(self.plans, told, self._orders, self._words)
+        self.in_time = RulesInTime(self.plans, told, self._orders, self.words)
         self.in_time.watch, self.in_time.network.is_exact = before.watch, before.network.is_exact
 
     @property
@@ -193,7 +193,7 @@ class Running:
             facts = {name: own for name, own in self.files.items() if name in self.kept.layouts}
             for table, changed in self.changed.items():
                 if table in self.kept.layouts and changed.n_rows:
-                    facts[table], stood = changed.standing(self._types_of_changing(table))
+                    facts[table], stood = changed.standing(self.types_of_changing(table))
                     self.renumbered[table] = Renumbered(stood, changed.n_rows)
             yield from self.kept.begin(facts)
         elif self.replaced:
@@ -205,7 +205,8 @@ class Running:
         ends = self._add_standing(rows)
         yield from self.in_time.run(rows, ends, {}, None)
 
-    def _types_of_changing(self, table: str) -> dict[str, ColumnType]:
+    def types_of_changing(self, table: str) -> dict[str, ColumnType]:
+        """The types of the columns of what changes."""
         changed = self.changed[table]
         columns = (*changed.columns, *changed.carried)
         return {column: ColumnType.of(self._inputs.type_of_changing(table, column)) for column in columns}
@@ -248,7 +249,7 @@ class Running:
             if told is None:
                 continue
             events, ops = told
-            batch, change = changed.changes(events, self._types_of_changing(table), self._words, ops)
+            batch, change = changed.changes(events, self.types_of_changing(table), self.words, ops)
             begun, ended, ids = changed.rows(batch, change)
             if table in self.kept.layouts and len(change.at):
                 own_ids = self.renumbered[table].of(ids) if table in self.renumbered else ids
