@@ -48,9 +48,9 @@ def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> by
                 texts.append(f"{part}|{nth}")
     words = _in_use(arrays, texts, words)
     for name in [name for name in arrays if name.startswith("changed|") and name.count("|") > 2]:
-        part, _, nth = name.rpartition("|")
+        part, _, column_number = name.rpartition("|")
         arrays[part] = arrays[part].copy()
-        arrays[part][:, int(nth)] = arrays.pop(name)
+        arrays[part][:, int(column_number)] = arrays.pop(name)
     for rule, begun in running.kept.begun.items():
         arrays[f"begun|{rule}"] = np.array(list(begun.items()), dtype=np.int64).reshape(-1, 2)
     arrays |= {f"stood|{table}": one.stood for table, one in running.renumbered.items()}
