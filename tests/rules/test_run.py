@@ -357,3 +357,10 @@ def test_the_rule_of_the_reference_finds_a_transshipment(tmp_path: Path) -> None
     rows += [(60 * minute, 2, 0.2) for minute in range(50, 70)]  # stopped for an inspection on the way
     rows.sort()
     assert found_with(0.0) == []
+
+
+def test_a_rule_may_ask_for_nothing_that_is_in_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "owners.csv").write_text(OWNERS)
+    text = 'facts owner(mmsi, company) from "owners.csv"\nrule R := every combination of o: owner, p: owner'
+    (tmp_path / "file.sre").write_text(text)
+    assert len(wayeb_py.Recogniser(wayeb_py.compile(tmp_path / "file.sre")).finish()) == 9

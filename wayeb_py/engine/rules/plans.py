@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
+from wayeb_py.compiler.rule_query import ORIGIN_COLUMN, Asked, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.lifetimes import Lifetime, RuleTimes
 from wayeb_py.dsl.walk import walk
@@ -147,7 +147,8 @@ def make_plans(
                 own_columns.update(dict.fromkeys((time_column(member, "start_ts"), "ts")))
     for kept, tables in asked.items():
         plans.layouts[kept] = {
-            table: Layout(table, tuple(columns), types[table], positions.get(table))
+            # A rule may count rows and ask for nothing that is in them: their number is that of some column.
+            table: Layout(table, tuple(columns) or (ORIGIN_COLUMN,), types[table], positions.get(table))
             for table, columns in tables.items()
         }
     return plans

@@ -80,7 +80,7 @@ def sampled(query: Query, samples: Sequence[Mapping[str, Array]], n_rows: Sequen
 def _selected(query: Query, member: int, sample: Mapping[str, Array], n_rows: int) -> Bools | None:
     """For which sampled rows of a member its own conditions hold; None where it has no rows or no conditions."""
     conditions = query.own_conditions(member)
-    if not n_rows or not conditions:
+    if not n_rows or not conditions or len(query.members) == 1:  # of one member there is one tree
         return None
     holds: Bools = np.ones(n_rows, dtype=bool)
     for condition in conditions:
