@@ -162,12 +162,15 @@ class RuleOperator:
         if self._made is None and (self._saved is not None or not self._inputs.are_bound):
             return b"" if self._saved is None else self._saved.data
         streams = {name: rows.save() for name, rows in self._inputs.streams.items()}
-        return save(self._make()[0], self._words.words, streams)
+        places = {name: where.save() for name, where in self._inputs.pair_places.items()}
+        return save(self._make()[0], self._words.words, streams, places)
 
     def restore(self, data: bytes) -> None:
         """Goes on from a saved state, as soon as streams have told their types; DataError where it does not fit."""
         saved = SavedRules(data)
         self._take_up(saved)
+        for name, where in self._inputs.pair_places.items():
+            where.restore(saved.pair_places.get(name, []))
         for name, own in saved.streams.items():
             if name in self._inputs.streams and own:
                 self._inputs.streams[name].restore(own)

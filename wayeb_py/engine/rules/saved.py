@@ -29,8 +29,10 @@ VERSION = 1  # of the state of rules; what nodes, tables and conditions are call
 _TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # what stands before the names of a batch's columns
 
 
-def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> bytes:
-    """The state of rules; `streams` are those of the rows of streams."""
+def save(
+    running: Running, words: list[str], streams: Mapping[str, bytes], pair_places: Mapping[str, list[Any]]
+) -> bytes:
+    """The state of rules; `streams` are those of the rows of streams, `pair_places` are of episodes of pairs."""
     arrays: dict[str, Array] = {}
     texts: list[str] = []  # arrays of codes
     for name, network in _networks(running).items():
@@ -69,6 +71,7 @@ def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> by
         "has_begun": running.has_begun,
         "n_standing": running.n_standing,
         "renumbered": {table: one.n_before for table, one in running.renumbered.items()},
+        "pair_places": dict(pair_places),
         "plans": {**running.in_time.trees, **running.kept.trees},
         "files": digests(running),
     }
@@ -113,6 +116,7 @@ class SavedRules:
         with telling_misfits():
             self.words: list[str] = read_ipc(self._blobs["words"]).column("word").to_pylist()
             self.plans: dict[str, str] = self._header["plans"]
+            self.pair_places: dict[str, list[Any]] = self._header["pair_places"]
             self.streams = _below(self._blobs, "stream|")
 
     def restore(self, running: Running) -> None:
