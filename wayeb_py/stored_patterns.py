@@ -25,6 +25,7 @@ from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.files.stores import Location
 from wayeb_py.functions import UserFunction
 from wayeb_py.patterns import Patterns
 from wayeb_py.spatial.knowledge import KnowledgeBase
@@ -92,11 +93,11 @@ class _StoredKnowledge(KnowledgeBase):
         super().__init__(meaning.knowledge, True, meaning.lookups)
         self._paths = paths
 
-    def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
+    def path_of(self, known: m.Knowledge | m.Lookup) -> Location:
         return self._paths[_name(known)]
 
 
-def _files(patterns: Patterns) -> dict[str, Path]:
+def _files(patterns: Patterns) -> dict[str, Location]:
     """The files that the patterns ask for."""
     knowledge = patterns.knowledge
     return {_name(known): knowledge.path_of(known) for known in knowledge.asked_for(patterns.meaning.patterns)}

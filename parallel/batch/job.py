@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -26,6 +25,7 @@ from wayeb_py.files.discover import STDIN
 from wayeb_py.files.formats.block import Block
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.read import EventReader, open_events
+from wayeb_py.files.stores import Location, absolute, located
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plan import Plan, make_plan
@@ -103,7 +103,7 @@ def run(
         in_parts = None if folder is None else FolderSink(folder, by, found)
         sink = in_parts or FileSink(open_single(target, positions), found)
         stack.callback(sink.discard)
-        aside_path = target.aside_path if aside is None else Path(aside)
+        aside_path = target.aside_path if aside is None else located(aside)
         job = _Job(
             spark, patterns, reader, plan, sink.prepared(spec), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
         )
@@ -144,7 +144,7 @@ class _Job:
     spec: JobSpec
     aside: Aside
     sink: FolderSink | FileSink
-    out: Path | None = None
+    out: Location | None = None
     began_s: float = 0.0
     on_progress: Callable[[Progress], None] | None = None
     _given: dict[str, str] = field(default_factory=dict)
@@ -222,7 +222,7 @@ class _Job:
     def _as_given(self, path: str | None) -> str | None:
         """The path as the caller wrote it; tasks have them absolute."""
         if not self._given:
-            self._given |= {os.path.abspath(opened.file.path): opened.file.path for opened in self.reader.files}
+            self._given |= {absolute(opened.file.path): opened.file.path for opened in self.reader.files}
         return None if path is None else self._given.get(path, path)
 
     def _refuse_scattered(self, others: _Others) -> None:
