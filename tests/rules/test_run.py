@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -162,10 +162,16 @@ def test_an_episode_of_a_pair_is_over_by_the_clock_though_no_event_comes(tmp_pat
     assert [row["a"] for table in tables for row in table if row["pattern"] == "R"] == []
 
 
+NEXT: dict[str, Callable[[Patterns, wayeb_py.Recogniser], wayeb_py.Recogniser]] = {
+    "go on": lambda _, recogniser: recogniser,
+    "from a state": lambda patterns, recogniser: wayeb_py.Recogniser(patterns, saved=recogniser.save()),
+}
+
+
 @pytest.mark.parametrize("cut", [1, 3, 100])
-@pytest.mark.parametrize("pauses", [False, True])
+@pytest.mark.parametrize("after", ["go on", "from a state"])
 def test_an_episode_of_a_pair_is_where_the_first_of_the_two_was_at_its_last_detection(
-    cut: int, pauses: bool, tmp_path: Path
+    cut: int, after: str, tmp_path: Path
 ) -> None:
     text = """rule R := e: episode of Meet, y: ships
         where distance(e, y) < 100 m and y.id = 9 and y.ts - e.ts in 0..60 s
@@ -180,8 +186,7 @@ def test_an_episode_of_a_pair_is_where_the_first_of_the_two_was_at_its_last_dete
     recogniser, rows = wayeb_py.Recogniser(patterns), []
     for at in range(0, len(ships), cut):
         rows += list(recogniser.feed(pa.Table.from_pylist(ships[at : at + cut], SHIPS)))
-        if pauses:
-            recogniser = wayeb_py.Recogniser(patterns, saved=recogniser.save())
+        recogniser = NEXT[after](patterns, recogniser)
     rows += list(recogniser.finish())
     assert [(row["met"], row["lat"]) for row in rows if row["pattern"] == "R"] == [(3, 0.003), (22, 0.022)]
 
