@@ -31,7 +31,7 @@ import wayeb_py
 from benchmarks.harness.measure import Bound, Experiment, asked_size, start
 from benchmarks.inputs.micro_rules import SEED, MicroBenchmark, Tables, in_clips, in_wayeb, micro_benchmarks
 
-N_FACTS = {"quick": 500, "usual": 20_000, "full": 100_000}
+N_FACTS = {"quick": 2_000, "usual": 20_000, "full": 100_000}
 REPEATS = 5
 OWN_CORES = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else [0]
 CORES = {n: f"{n} core{'s' if n > 1 else ''}" for n in (1, 2) if n <= len(OWN_CORES)}
