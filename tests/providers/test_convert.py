@@ -338,6 +338,11 @@ def test_generated_traffic_is_a_folder_that_can_be_run(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
     assert {path.name for path in out.iterdir()} == {"events.parquet", "_occurrences.csv", "_geo"}
     assert survey([out]).events == 5000
+    staged = CliRunner().invoke(
+        app, ["data", "generate", "maritime", "--events", "5000", "--seed", "3", "--scenes", "--out", str(out)]
+    )
+    assert staged.exit_code == 0, staged.output
+    assert survey([out]).events > 5000
 
 
 def test_a_mapping_that_says_nothing_is_refused(tmp_path: Path) -> None:

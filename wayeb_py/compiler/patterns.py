@@ -23,7 +23,6 @@ from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review
 from wayeb_py.compiler.rule_inputs import (
     emitted_for_rules,
     patterns_read,
-    refuse_what_is_not_run_yet,
     rule_reads,
     rules_read,
 )
@@ -100,7 +99,6 @@ class CompiledPatterns:
         meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
         meaning = with_given_settings(meaning, lateness_s, forget_after_s, clean)
         meaning = with_given_places(meaning, places or {})
-        refuse_what_is_not_run_yet(meaning)
         refuse_unsatisfiable_letters(meaning, limits)
         compiled = compile_all(meaning.patterns, longest, limits)
         warnings = (*meaning.warnings, *review(meaning, compiled))

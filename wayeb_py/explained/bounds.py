@@ -300,14 +300,6 @@ def _product(one: Number, other: Number) -> Number:
     return 0 if 0 in (one, other) else one * other
 
 
-def kept_ticks(one: PlannedRule, part: PlanPart, sources: Sources) -> Number:
-    """How many ticks before the clock the time of a selected row can be while it is needed."""
-    memory = part.node.memory
-    if memory is None or memory.lifetime is None:
-        return 0 if memory is None else inf
-    return _Bounded(one, sources)._kept(part, part.members, part.members[0], memory.lifetime)
-
-
 def rate_of_matches(one: PlannedRule, bounds: Bounds, rates: Mapping[str, Rate]) -> Rate | None:
     """How many matches of a rule have their time in any while: each has the time of its last row."""
     happening = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wayeb_py.rules.lifetime import Lifetime, ends_at_once
+from wayeb_py.rules.lifetime import Lifetime, ends_at_once, longer
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Memory, Moment
 from wayeb_py.rules.node import Node, Step, together, too_many
@@ -27,9 +27,11 @@ class Join(Node):
         self._in_right = Lookup(on, left.tables, right.tables, stored_right=True)
         self._in_left = Lookup(on, left.tables, right.tables, stored_right=False)
         self._right_after = False  # of what comes together, the left looks up the right
+        self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await of the other
 
     def keep(self, left: Lifetime, right: Lifetime) -> None:
         """Says how long the tuples of both sides are needed; of what several say the longest counts."""
+        self.kept = longer(self.kept[0], left), longer(self.kept[1], right)
         self.inputs[0].use(self._in_left.entries, left)
         self.inputs[1].use(self._in_right.entries, right)
         self._right_after = ends_at_once(left) and not ends_at_once(right)

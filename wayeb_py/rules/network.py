@@ -26,6 +26,7 @@ from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
 from wayeb_py.rules.output import Matches, Output
 from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
+from wayeb_py.rules.upward import drop_useless
 
 if TYPE_CHECKING:
     from wayeb_py.rules.planning.plan import Plan
@@ -147,6 +148,11 @@ class Network:
         return found
 
     @property
+    def has_run(self) -> bool:
+        """Whether there was a step, or a state was restored."""
+        return self._number > 0
+
+    @property
     def fingerprint(self) -> str:
         """A digest of the nodes: a state fits a network with the same."""
         text = "\n".join([*map(repr, self._known), *(f"{t.name} {t.names}" for t in self.tables.values())])
@@ -213,12 +219,15 @@ class Network:
         looked at that something to come can join."""
         if select.memory is None or select.memory.lifetime is None:  # whose rows are never dead
             return False
+        return all(_meets_nothing(node, select, given) for node in self._every_reader()[select.number])
+
+    def _every_reader(self) -> dict[int, list[Node]]:
         if self._readers is None:
             self._readers = {node.number: [] for node in self.nodes}
             for node in self.nodes:
                 for read in node.inputs:
                     self._readers[read.number].append(node)
-        return all(_meets_nothing(node, select, given) for node in self._readers[select.number])
+        return self._readers
 
     def take(self, name: str) -> Matches:
         """The matches of an output since they were last taken. Their positions hold until the next sweep."""
@@ -241,6 +250,8 @@ class Network:
         for node in self.nodes:
             for memory in node.memories():
                 node.counters.n_expired += memory.expire(self.clocks, self._number)
+        drop_useless(self.nodes, self._every_reader(), self.clocks, self._number)
+        for node in self.nodes:
             node.compact()
             node.counters.n_needed = max(node.counters.n_needed, node.n_alive)
         memories = [memory for node in self.nodes for memory in node.memories()]

@@ -42,6 +42,7 @@ class Counters:
     n_needed: int = 0  # the most tuples that were left after a sweep
     n_dead: int = 0  # tuples that nothing to come could use when they came, and that were not kept
     n_expired: int = 0  # tuples that were kept, and dropped once nothing to come could use them
+    n_useless: int = 0  # tuples that were kept, and dropped since a later join has no partner for what they become
     n_skipped: int = 0  # rows of a table that were dead and could meet nothing: their conditions were not evaluated
     seconds: float = 0.0
 

@@ -64,6 +64,10 @@ class RuleValues(Values):
 
         return evaluate
 
+    def column(self, subject: Subject, chunk: Chunk) -> Column:
+        """The subject's values, computed anew: a chunk serves one predicate, and to remember takes a hash of a tree."""
+        return self._compute(subject, chunk)
+
     def _compute(self, subject: Subject, chunk: Chunk) -> Column:
         assert isinstance(chunk, ChoiceChunk)
         match subject:

@@ -15,7 +15,7 @@ from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Sample, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
 from wayeb_py.engine.rules.standing import Ends, set_ends
 from wayeb_py.rules.conditions import Column
@@ -67,11 +67,14 @@ class RulesInTime:
             self.network.table(name, layout.dtypes(), [UNTIL] if UNTIL in layout.asked else [])
         rules = tuple(rule for rule in plans.rules if not rule.kept)
         self.trees: dict[str, str] = {}
+        samples = dict(samples)
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, orders)
+            tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
+            n_matches = self.network.plans[rule.name].root.node.estimate
+            samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
         self._levels = levels_of(rules)
         self.watch: Callable[[str, RowBatch], None] | None = None  # sees all rows that come, by table
 

@@ -19,11 +19,13 @@ from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, times_of_all
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator
+from wayeb_py.engine.pairs.episode_places import PairPlaces
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.fact_files import read_facts
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
+from wayeb_py.engine.rules.spared_events import wanted_keys
 from wayeb_py.engine.rules.standing import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
 from wayeb_py.rules.table import I64
@@ -55,12 +57,20 @@ class RuleInputs:
             for name, facts in self.facts.items()
             if facts.stream is None
         }
+        for stream in self.streams.values():
+            if not stream.asked.events:
+                stream.wanted = wanted_keys(self.rules, stream.patterns.names, self.files)
         self.changing = {
             f"facts {name}": ChangedFacts([column.name for column in facts.columns])
             for name, facts in self.facts.items()
             if facts.stream is not None
         }
         self._schemas: dict[str, pa.Schema] = {}
+        self.pair_places = {
+            name: PairPlaces(name, {one: emitted_name(self.patterns[name], one) for one in set(columns) - OWN_COLUMNS})
+            for name, columns in self._asked["episodes"].items()
+            if self.patterns[name].pair is not None
+        }
 
     def _stream_rows(self, name: str) -> StreamRows:
         part = self.all.by_stream[name]
@@ -185,6 +195,9 @@ class RuleInputs:
 
     def _found_before(self, operator: Operator, found: Detections, ticks_per_s: int) -> Iterator[tuple[str, RowBatch]]:
         """Detections and episodes of silences and pairs as rows."""
+        for name, where in self.pair_places.items():
+            if self.finders.get(name) is operator:
+                where.take(found.to_arrow())
         for over, table in (("detections", found.to_arrow()), ("episodes", found.episodes())):
             for name, columns in self._asked[over].items() if table.num_rows else ():
                 if self.finders.get(name) is operator:
@@ -208,9 +221,13 @@ class RuleInputs:
         elif pattern.silence_s is not None:
             known = ticks("decided_ts")
         arrays = {}
+        places = self.pair_places[pattern.name].of(table) if over == "episodes" and self.pair_places else {}
         for column in columns:
-            array = plain_array(table.column(emitted_name(pattern, column)))
-            arrays[column] = array.cast(value_type(self.type_of_found(pattern, column)))
+            type_ = value_type(self.type_of_found(pattern, column))
+            if column in places:
+                arrays[column] = pa.array(places[column], type_)
+            else:
+                arrays[column] = plain_array(table.column(emitted_name(pattern, column))).cast(type_)
         times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
         if is_found_in_rows(pattern):  # as it is reported
             arrays[KEY] = plain_array(table.column("entity"))

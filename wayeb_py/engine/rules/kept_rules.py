@@ -73,7 +73,7 @@ class KeptRules:
         self.trees: dict[str, str] = {}
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, orders)
+            tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self._levels = levels_of(rules)

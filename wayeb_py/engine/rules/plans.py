@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
+from wayeb_py.compiler.rule_query import ORIGIN_COLUMN, Asked, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
+from wayeb_py.dsl.semantics.rules.times.lifetimes import Lifetime, RuleTimes
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluate import RuleValues
@@ -27,11 +27,32 @@ from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
 from wayeb_py.rules.planning.tree import Tree, read_tree
 from wayeb_py.rules.table import Array
 
-MOST_SAMPLED = 10_000  # rows of facts
+MOST_SAMPLED = 10_000  # rows of a table
+FEWEST_SAMPLED = 1_000  # rows of all that happens, by which a run plans
 _INSTANTS = ("ts", "start_ts", "decided_ts")
 
 TypeOf = Callable[[m.Member, str], pa.DataType]
-Samples = Mapping[str, tuple[Mapping[str, Array], int]]  # by table: columns of some rows, and how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Columns of some rows of a table, how many there are, and, of rows that happen, the first and the last time."""
+
+    columns: Mapping[str, Array]
+    n_rows: int
+    between: tuple[int, int] | None = None
+
+    def at_a_time(self, lifetime: Lifetime) -> float:
+        """How many of the rows are needed at a time, if they come as evenly as these do."""
+        if self.between is None:
+            return float(self.n_rows)
+        first, last = self.between
+        until = lifetime.kept_until(first, first)
+        share = 1.0 if until is None else min(1.0, max(1, until - first + 1) / (last - first + 1))
+        return max(1.0, self.n_rows * share)
+
+
+Samples = Mapping[str, Sample]  # by table
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +147,8 @@ def make_plans(
                 own_columns.update(dict.fromkeys((time_column(member, "start_ts"), "ts")))
     for kept, tables in asked.items():
         plans.layouts[kept] = {
-            table: Layout(table, tuple(columns), types[table], positions.get(table))
+            # A rule may count rows and ask for nothing that is in them: their number is that of some column.
+            table: Layout(table, tuple(columns) or (ORIGIN_COLUMN,), types[table], positions.get(table))
             for table, columns in tables.items()
         }
     return plans
@@ -173,13 +195,13 @@ class Orders:
         return choose(query, statistics)
 
 
-def tree_of(query: Query, samples: Samples, orders: Orders) -> tuple[Tree, Statistics]:
+def tree_of(query: Query, samples: Samples, orders: Orders, times: RuleTimes) -> tuple[Tree, Statistics]:
     """The tree of a query, and what it was chosen by."""
     rows: list[Mapping[str, Array]] = []
     sizes: list[float] = []
     for member in query.members:
-        sample, n_rows = samples.get(member.table, ({}, UNKNOWN_ROWS))
-        rows.append(sample)
-        sizes.append(float(n_rows))
+        sample = samples.get(member.table)
+        rows.append({} if sample is None else sample.columns)
+        sizes.append(UNKNOWN_ROWS if sample is None else sample.at_a_time(times.lifetimes[member.name]))
     statistics = sampled(query, rows, sizes)
     return orders.tree(query, statistics), statistics

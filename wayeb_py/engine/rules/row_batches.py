@@ -79,6 +79,11 @@ class Layout:
         """The attribute that a column of the table is made of."""
         return column[1:] if column[:1] in (EXACT, AS_FLOATS) else column
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column of the table holds codes of texts."""
+        own = self.types.get(column[1:] if column[:1] == EXACT else column)
+        return own is not None and own.kind == "text"
+
     def type_of(self, column: str) -> ColumnType:
         """The type of an attribute, or of a position."""
         if column in (LON, LAT):

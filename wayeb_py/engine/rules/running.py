@@ -23,11 +23,13 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues
 from wayeb_py.engine.rules.in_time import Found, RulesInTime
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
-from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, Samples, make_plans
+from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sample, Samples, make_plans
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
 from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
+
+_LATER = ("facts ", "kept ", "newest ", "matches ")  # tables to which the first rows may come late
 
 
 class Inputs(Protocol):
@@ -68,15 +70,15 @@ class Running:
     """The networks of rules, and what stands now."""
 
     def __init__(self, inputs: Inputs, patterns: CompiledPatterns, words: Words, orders: Orders) -> None:
-        self._inputs, self._words, self.meaning = inputs, words, patterns.meaning
+        self._inputs, self.words, self._orders, self.meaning = inputs, words, orders, patterns.meaning
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(patterns.functions, patterns.knowledge, words, ticks)
         self.fixed = tuple(inputs.files)
         self.plans = make_plans(inputs.rules, inputs.times, ticks, values, inputs.type_of, self.fixed)
         self.files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
-        self.samples: dict[bool, dict[str, tuple[Mapping[str, I64], int]]] = {  # [kept][table]
+        self.samples: dict[bool, dict[str, Sample]] = {  # of files, [kept][table]
             kept: {
-                name: (_sampled(layouts[name], batch, words), batch.n)
+                name: Sample(_sampled(layouts[name], batch, words), batch.n)
                 for name, batch in self.files.items()
                 if name in layouts
             }
@@ -108,13 +110,39 @@ class Running:
 
     def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> RulesInTime:
         """The rules over what happens once more, not run yet, with their plans by other samples."""
-        return RulesInTime(self.plans, samples, Orders(forced), self._words)
+        return RulesInTime(self.plans, samples, Orders(forced), self.words)
 
-    def sampled(self, table: str, batches: Sequence[RowBatch]) -> Mapping[str, I64]:
-        """Some of the rows that came to a table, as it has them."""
-        batch = together(list(batches))
-        assert batch is not None
-        return _sampled(self.in_time.layouts[table], batch, self._words)
+    def sampled(self, came: Mapping[str, Sequence[RowBatch]]) -> dict[str, Sample]:
+        """Samples of files, and of rows that came, by table; where none came there is about one at a time."""
+        found = dict(self.samples[False])
+        for table, layout in self.in_time.layouts.items():
+            batch = together(came.get(table, ()))
+            if batch is not None:
+                ts = None if UNTIL in batch.times else batch.times["ts"]  # what stands counts as it is
+                between = None if ts is None else (int(ts.min()), int(ts.max()))
+                found[table] = Sample(_sampled(layout, batch, self.words), batch.n, between)
+            elif table not in found:
+                found[table] = Sample({}, 1)
+        return found
+
+    def _plan_by_what_came(self) -> None:
+        """Plans the rules over what happens once more, by the rows that came first, where these are enough to tell;
+        an earlier run, whose state goes on, has settled the plans."""
+        if self.in_time.network.has_run or sum(b.n for some in self.held.values() for b in some) < FEWEST_SAMPLED:
+            return
+        before, came = self.in_time, dict(self.held)
+        for name in self.newest:
+            some = together(self.held.get(f"events {name}", ()))
+            if some is not None:
+                _, first = np.unique(some.held["@number"], return_index=True)
+                rows = some.take(np.sort(first))
+                times = {**rows.times, UNTIL: np.full(rows.n, FOREVER)}
+                came[f"newest {name}"] = [RowBatch(rows.n, times, rows.arrays, rows.held)]
+        told = self.sampled(came)
+        known = {*came, *self.samples[False]}
+        told = {table: one for table, one in told.items() if table in known or not table.startswith(_LATER)}
+        self.in_time = RulesInTime(self.plans, told, self._orders, self.words)
+        self.in_time.watch, self.in_time.network.is_exact = before.watch, before.network.is_exact
 
     @property
     def fact_sizes(self) -> dict[str, int]:
@@ -159,12 +187,13 @@ class Running:
         """The matches of the facts that stand before anything happens, once: of files, and of an earlier run."""
         if self.has_begun:
             return
+        self._plan_by_what_came()
         self.has_begun = True
         if not self.kept_goes_on:
             facts = {name: own for name, own in self.files.items() if name in self.kept.layouts}
             for table, changed in self.changed.items():
                 if table in self.kept.layouts and changed.n_rows:
-                    facts[table], stood = changed.standing(self._types_of_changing(table))
+                    facts[table], stood = changed.standing(self.types_of_changing(table))
                     self.renumbered[table] = Renumbered(stood, changed.n_rows)
             yield from self.kept.begin(facts)
         elif self.replaced:
@@ -176,7 +205,8 @@ class Running:
         ends = self._add_standing(rows)
         yield from self.in_time.run(rows, ends, {}, None)
 
-    def _types_of_changing(self, table: str) -> dict[str, ColumnType]:
+    def types_of_changing(self, table: str) -> dict[str, ColumnType]:
+        """The types of the columns of what changes."""
         changed = self.changed[table]
         columns = (*changed.columns, *changed.carried)
         return {column: ColumnType.of(self._inputs.type_of_changing(table, column)) for column in columns}
@@ -219,7 +249,7 @@ class Running:
             if told is None:
                 continue
             events, ops = told
-            batch, change = changed.changes(events, self._types_of_changing(table), self._words, ops)
+            batch, change = changed.changes(events, self.types_of_changing(table), self.words, ops)
             begun, ended, ids = changed.rows(batch, change)
             if table in self.kept.layouts and len(change.at):
                 own_ids = self.renumbered[table].of(ids) if table in self.renumbered else ids

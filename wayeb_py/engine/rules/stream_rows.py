@@ -33,10 +33,11 @@ from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.rules.spared_events import are_wanted
 from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
-from wayeb_py.rules.table import I64
+from wayeb_py.rules.table import I64, Bools
 
 WHERE = "where"
 Where = tuple[Any, Any]  # longitude and latitude as the events have them
@@ -66,6 +67,9 @@ class StreamRows(ClockedRecogniser):
             from wayeb_py.engine.rows.episodes import EpisodeJoiner  # for start-up time: few rules read episodes
 
             self._joiner = EpisodeJoiner()
+        self.wanted: list[pa.Array] | None = None  # the keys that some rule can use; None where it may be any
+        self._is_wanted: Bools = np.zeros(0, dtype=bool)  # [entity]
+        self.n_spared = 0  # events of entities that no rule can use
         self._closed: list[tuple[Episode, int, Where]] = []
         self._where: dict[_Key, Where] = {}  # of episodes that are open, where their last event was
         asks_where = any(set(columns) - OWN_COLUMNS for columns in asked.episodes.values())
@@ -75,6 +79,7 @@ class StreamRows(ClockedRecogniser):
         """Learns the types of its stream's events, and who numbers its entities."""
         self.read(entities)
         self._bind(schema)
+        self._is_wanted = np.zeros(0, dtype=bool)
 
     def type_of(self, column: str) -> pa.DataType:
         """The type of a column of the events, or of a detection; null while no event has told it."""
@@ -110,6 +115,10 @@ class StreamRows(ClockedRecogniser):
         rows = self.numbered(passed) if binding is not None else None
         if binding is None or rows is None:
             return {}
+        if self.wanted is not None:
+            rows = self._of_wanted(rows, self.wanted, binding.entities)
+            if not len(rows):
+                return {}
         found = None
         if self.patterns.compiled or self.declared.dedupe or binding.cleaner is not None:
             found, rows = self._find(rows)
@@ -125,6 +134,16 @@ class StreamRows(ClockedRecogniser):
                 if len(own):
                     made[f"detections {name}"] = self._detected(found, own, rows, name, factor)
         return made
+
+    def _of_wanted(self, rows: Rows, wanted: Sequence[pa.Array], entities: Entities) -> Rows:
+        """The events of entities that some rule can use."""
+        n_known = len(self._is_wanted)
+        if len(entities) > n_known:
+            new = are_wanted(entities.keys_since(n_known), wanted).to_numpy(zero_copy_only=False)
+            self._is_wanted = np.concatenate([self._is_wanted, new])
+        are = self._is_wanted[rows.entity]
+        self.n_spared += len(rows) - int(are.sum())
+        return rows if are.all() else rows.where(are)
 
     def _array(self, rows: Rows, name: str, at: I64 | None) -> pa.Array:
         assert self._binding is not None
