@@ -19,7 +19,7 @@ from wayeb_py.compiler.for_each import Runnable, list_runnables
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.needs import needs_of, reads
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
-from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.compiler.review.patterns import Sense, refuse_unsatisfiable_letters, review, sense_of
 from wayeb_py.compiler.rule_inputs import (
     emitted_for_rules,
     patterns_read,

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.columns import kind_of
-from wayeb_py.compiler.review_facts import path_of
+from wayeb_py.compiler.review.facts import path_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.errors import DataError
