@@ -2,7 +2,7 @@
 reach of it soon, and an event looks at its own entity's list alone.
 
 An entity has an **anchor**, a position that it had lately. It gets another one when it is farther than its slack from
-it. Two whose anchors are within the reach and the slack of both watch each other, so whoever is within reach of an
+it. Two whose anchors are within the reach and the slack of both watch each other, so each that is within reach of an
 entity is in its list: by the triangle, along chords of the unit sphere. One that goes far between two events has no
 slack: it searches at every event. The grid holds anchors; only an entity that gets a new one searches it. A list lies
 in one piece, and holds whether the pair's word goes on, so that an event costs a distance for each entry and no search.
@@ -62,7 +62,7 @@ from wayeb_py.pairs.watch_list_kernels import (
 )
 from wayeb_py.spatial.kernels.index import chords, is_position, metres
 
-FEW_STEPS = 0.5  # of the slack: whoever goes so far at a time has none
+FEW_STEPS = 0.5  # of the slack: one that goes so far at a time has none
 SMALL = 8192  # so many entities are in the cache anyway
 FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
