@@ -26,7 +26,7 @@ import pyarrow as pa
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.pairs.share import owner
-from wayeb_py.parallel.batch.several.presence import axes_of, cell_of, coarser, grouped
+from wayeb_py.parallel.batch.several.presence import COARSEST, axes_of, cell_of, coarser, grouped
 
 MOST_TASKS = 62  # a set of them is a number of 64 bits
 MOST_ROWS = 1 << 20  # of all presence together
@@ -95,8 +95,8 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
         for name, own in found.items()
         if own
     }
-    while sum(table.num_rows for table in tables.values()) > MOST_ROWS:
-        tables = {name: coarser(table, 1) for name, table in tables.items()}
+    while sum(table.num_rows for table in tables.values()) > MOST_ROWS and level < COARSEST:
+        tables, level = {name: coarser(table, 1) for name, table in tables.items()}, level + 1
     keys: dict[str, pa.Array] = {}
     first: dict[str, int] = {}
     parts: list[tuple[I64, I64, I64, I64]] = []
