@@ -16,7 +16,7 @@ from wayeb_py.rules.planning.query import Query
 
 
 def conditions_text(conditions: Sequence[AnyCondition], query: Query, ticks_per_s: int) -> str:
-    """Conditions by the query's members, joined by `and`; each that a reader has seen is left out."""
+    """Conditions by the query's members, joined by `and`; conditions with the same text appear once."""
     texts = (condition_text(condition, query, ticks_per_s) for condition in conditions)
     return " and ".join(dict.fromkeys(texts))
 

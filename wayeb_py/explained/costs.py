@@ -1,4 +1,4 @@
-"""The bounds of a file's rules become text: rows that are needed, work for an event, and how long that takes here."""
+"""The bounds of a file's rules become text: rows that are needed, work for an event, and its time on this machine."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def cost_lines(cost: RuleCost, step: StepCost | None) -> Iterator[str]:
 
 
 def names_of(part: PlanPart, one: PlannedRule) -> str:
-    """The members of a part; of an antijoin, that they wait or stand there."""
+    """The names of a part's members; an antijoin of a rule in time adds that they wait there."""
     names = " ".join(one.plan.query.members[member].name for member in part.members)
     return f"{names}, waiting" if part.absences and not one.rule.kept else names
 

@@ -1,8 +1,8 @@
 """Rules run over events without an output, and say what they did: rows in and out, state, time, by node.
 
-A look at the first events of a file tells the planner how many rows there are and how often conditions hold; all of
-them tell what the rules really cost (`--analyze`). Every sweep then looks at all that is kept, so that what is said of
-state is exact.
+A run over the first events of a file tells the planner how many rows there are and how often conditions hold; a run
+over all events tells what the rules really cost (`--analyze`). Every sweep then looks at everything that is kept, so
+that the reported state is exact.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ MOST_EVENTS = 100_000  # of a sample
 
 @dataclass
 class Measured:
-    """Rules after a run, with what came to their tables where that was watched."""
+    """Rules after a run; `seen` holds the rows that came to their tables, if the run watched them."""
 
     running: Running
     n_events: int = 0
@@ -54,10 +54,10 @@ def measure(
     *,
     most_events: int | None = None,
 ) -> Measured:
-    """Runs rules over events; over no more than the first `most_events`, whose rows are then seen."""
+    """Runs rules over events. With `most_events`, it stops after so many and records the tables' rows."""
     from wayeb_py.engine.arrival.tie_order import Disorder  # for start-up time
 
-    measure_step()  # which loads the kernels of joins, so that no node is charged with that
+    measure_step()  # loads the kernels of joins, so that no node is charged for it
     by_stream = paths_by_stream(patterns, paths)
     sources = Sources(
         patterns, by_stream, since_s=None, until_s=None, threads=1, before=lambda _: None, on_progress=None
@@ -107,7 +107,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class SampledPlans:
-    """The plans of rules with sizes by a sample, and the orders that it makes cheapest."""
+    """The plans of rules with sizes estimated from a sample, and the orders that are cheapest by that sample."""
 
     rules: list[PlannedRule]
     cheapest: Mapping[str, str]
@@ -117,7 +117,7 @@ class SampledPlans:
 def plan_by_sample(
     patterns: CompiledPatterns, paths: Mapping[str, Paths], forced: Mapping[str, str] | None = None
 ) -> SampledPlans:
-    """The plans that a run would use, with sizes by the first events; and the orders that these make cheapest."""
+    """The plans that a run would use, with sizes estimated from the first events; and the orders cheapest by these."""
     measured = measure(patterns, paths, forced, most_events=MOST_EVENTS)
     running = measured.running
     samples = running.sampled(measured.seen)
@@ -139,7 +139,7 @@ def analysis_lines(measured: Measured) -> Iterator[str]:
     """What each node of each rule did, and what was neither kept nor computed."""
     yield f"{measured.n_events:,} events in {measured.seconds:.3g} s"
     for network in {id(one.network): one.network for one in measured.rules}.values():
-        network.report()  # sweeps: what is alive is then exact
+        network.report()  # sweeps, so that the counts of live tuples are exact
     for one in measured.rules:
         yield ""
         yield f"rule {one.rule.name}: {_counted(measured.matches[one.rule.name])}"

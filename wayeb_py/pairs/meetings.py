@@ -1,8 +1,8 @@
 """Positions in order become events of pairs: row, pair, the newest rows of both, and where a word begins or ends.
 
-`docs/several.md` says which events are a pair's. It keeps the newest position of every fresh entity and the pairs that
-are near each other; none of it depends on how the events are cut. Here entities and rows are numbers; `operator` knows
-keys and columns.
+`docs/several.md` says which events are a pair's. `Meetings` keeps the newest position of every fresh entity, and the
+pairs that are near each other; nothing of it depends on how the events are cut into batches. Entities and rows are
+numbers here; `engine.pairs.operator` knows keys and columns.
 
     rows in order → search (`watches`; `levels` for projected entities) → events of pairs
 """
@@ -94,8 +94,8 @@ class Meetings:
         """The events of pairs among these rows, some at a time.
 
         Rows are in order; `rank[entity]` orders keys; `points` are the positions on the unit sphere, where they are
-        known. The arrays of a `Met` are overwritten by the next. Slots of words that have ended are not given away
-        again before `release`.
+        known. The arrays of a `Met` are overwritten by the next. Slots of words that have ended are not reused before
+        `release`.
         """
         if points is None:
             points = points_of(lon, lat)
@@ -114,7 +114,7 @@ class Meetings:
         self._since_sweep += len(entity)
 
     def settle(self, entity: I32) -> None:
-        """Ends a batch: its rows become earlier ones."""
+        """Ends a batch: from now on its rows count as earlier ones."""
         self._search.settle(entity)
 
     def sweep(self, now: int, *, at_once: bool = False) -> None:

@@ -1,8 +1,8 @@
 """A join: tuples of two nodes that match become tuples of all their members.
 
-Of what comes on both sides in one step, the tuples of one side look up those of the other, which must be in its memory
-by then. That side is the one whose tuples are needed later anyway, so that tuples which nothing to come can join are
-not stored at all.
+Where tuples come on both sides in one step, those of one side look up those of the other, which must be in the memory
+by then. The join stores the side whose tuples later steps need anyway, so that it never stores a tuple that nothing can
+join any more.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Join(Node):
         self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await of the other
 
     def keep(self, left: Lifetime, right: Lifetime) -> None:
-        """Says how long the tuples of both sides are needed; of what several say the longest counts."""
+        """Sets how long the tuples of both sides are needed; where several nodes set it, the longest counts."""
         self.kept = longer(self.kept[0], left), longer(self.kept[1], right)
         self.inputs[0].use(self._in_left.entries, left)
         self.inputs[1].use(self._in_right.entries, right)

@@ -120,7 +120,7 @@ class Roads:
         return np.asarray((along > 0.15) & (along < 0.38) & lonely & outside)
 
     def _find_wilds(self, road: I64, share: F64) -> tuple[Bool, F64, F64]:
-        """Where half of the detour and more is over 2 km from every road, and outside cities."""
+        """Where at least half of the detour is over 2 km from every road, and outside cities."""
         lon, lat = self.position(road, share)
         ahead_lon, ahead_lat = self.position(road, share + 0.001)
         scale = np.cos(np.radians(lat))
@@ -135,7 +135,7 @@ class Roads:
         return fits, aim_lon, aim_lat
 
     def _has_weather(self, where: str, lon: F64, lat: F64, now: int) -> Bool:
-        """Whether the nearest station, nearest by far, reports it now and for some minutes."""
+        """Whether the nearest station, by far the nearest, reports this weather now and for some minutes."""
         hours = {now // 60, (now + SCENE_MINUTES) // 60}
         if max(hours) >= 24:
             return np.zeros(len(lon), np.bool_)

@@ -1,6 +1,6 @@
-"""All rules of the files become their meaning: put in order, resolved, given their tiers, and their bounds checked.
+"""All rules of the files become their meaning: sorted, resolved, given tiers, and their bounds checked.
 
-Each comes after those that it reads; a circle of rules is an error that shows the way round.
+Each comes after those that it reads; rules that read each other in a circle are an error that lists the circle.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The expression after `where` becomes conditions: one for each part that `and` joins, each with its own text.
 
 Nested `and`s are one list, `not (a or b)` is two conditions, and `not x.ts < y.ts` is `x.ts >= y.ts`: rows that happen
-have their times, so a comparison of them and its opposite are never both false. What joins can use thus stands on its
-own.
+have their times, so a comparison of them and its opposite are never both false. So each condition that a join can use
+stands by itself.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The events of several sources become one order, and each pairing takes its own part of it.
 
-Sources are in order by themselves; of events at one time those of the stream declared first come first.
+Each source is in order already; of the events at one time, those of the stream that is declared first come first.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     events of each stream → sources (cleaning, positions) → one order for all → words of pairs → rows of detections
 
-All `for each pair` of a file share sources: an event is put in order once, and what patterns ask of it is computed
-once. Those with the same reach, freshness and streams share the search for neighbours and the words as well.
+All `for each pair` of a file share their sources: the operator sorts an event once, and computes once what patterns ask
+of it. Those with the same reach, freshness and streams also share the search for neighbours and the words.
 """
 
 from __future__ import annotations
@@ -66,7 +66,8 @@ def pair_patterns(patterns: CompiledPatterns) -> list[int]:
 class PairOperator:
     """Recognises the patterns over pairs; the options are those of `Recogniser`.
 
-    `by_clock`: an episode is told when the clock has passed all that could go on with it, though no event comes.
+    `by_clock`: it reports an episode once the clock has passed everything that could continue it, even if no event
+    comes.
     `share` says which pairs are recognised here; other operators have the others.
     """
 
@@ -134,7 +135,7 @@ class PairOperator:
     def feed(self, passed: Passed) -> Detections:
         """The detections in the events that the clock has passed."""
         bound = self.bound
-        if bound is None:  # of one of its streams no event has come: there is no pair
+        if bound is None:  # one of the streams has had no event yet, so there is no pair
             return self.nothing()
         rows = [
             self.past[place].answer(passed) if place in self.past else passed.rows.get(source.stream.name or "")
@@ -163,7 +164,7 @@ class PairOperator:
         return Detections(pa.concat_tables([result.to_arrow(), *tables]), result.episodes()) if tables else result
 
     def _told(self, episodes: list[PairEpisode]) -> list[PairEpisode]:
-        """Those of patterns that are decided at their last event: a pattern that ends in a silence has no episodes."""
+        """Drops the episodes of patterns that end in a silence: these have none."""
         patterns = self.patterns.meaning.patterns
         return [one for one in episodes if patterns[one.episode.pattern].silence_s is None]
 
@@ -199,7 +200,7 @@ class PairOperator:
         return PairBinding(sources, words, schema, PairSilences(patterns, schema, ticks_per_s))
 
     def _source(self, place: int, schema: pa.Schema, ticks_per_s: int) -> PairSource:
-        """A stream with all questions of patterns about its events."""
+        """A stream, with everything that patterns ask of its events."""
         patterns, stream = self.patterns, self._streams[place]
         own: list[m.Pattern] = []
         asked: dict[Any, None] = {}

@@ -61,7 +61,7 @@ class FoundRows:
 
 
 class PairSchema:
-    """The columns of detections of pairs, and how they are filled; without sources nothing is known of their types."""
+    """The columns of detections of pairs, and how they are filled; without sources their types are unknown."""
 
     def __init__(self, patterns: CompiledPatterns, sources: Sequence[PairSource], keys: Keys) -> None:
         self._patterns, self._keys = patterns, keys
@@ -119,7 +119,7 @@ class PairSchema:
         return pa.Table.from_arrays(arrays, schema=self.columns.detections)
 
     def _emit(self, name: str, type_: pa.DataType, rows: FoundRows) -> pa.Array:
-        """One emitted column; patterns may take it from a or from b, most do not have it."""
+        """One emitted column: a pattern takes it from a or from b, or does not have it."""
         found = rows.found
         at = np.arange(len(found.row))
         values: pa.Array = pa.nulls(0, type_)

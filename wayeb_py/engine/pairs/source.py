@@ -1,8 +1,8 @@
 """The events of one stream as pairs read them: what the clock has passed becomes rows with position and motion.
 
 Events come in order, with key and time; cleaning and `dedupe` do here what they do for single entities. Entities have
-numbers of their own here, since a saved state keeps only those that are near another. Times are in the ticks of the
-finest of the streams that pairs read.
+separate numbers here, since a saved state keeps only those that are fresh or near another. Times are in the ticks of
+the finest stream that pairs read.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class KeyOrder:
         self._ranks: I64 = np.zeros(0, dtype=np.int64)
 
     def ranks(self) -> I64:
-        """[entity]: keys compare as these do, for now; a new key may shift them all."""
+        """[entity]: ranks that compare as the keys do; a new key may change all of them."""
         if len(self._entities) != len(self._ranks):
             self._ranks = ranks_of_keys(self._entities.keys())
         return self._ranks

@@ -156,7 +156,7 @@ class PairValues(Values):
         return known
 
     def _shrinking(self, value: m.Closing, chunk: PairChunk) -> F64:
-        """By how much the distance was greater one event before, by the time since; missing where there is none."""
+        """The speed at which the distance has shrunk since the pair's event before; missing where there is none."""
         before = self._shift(
             self._memory(value), "number", chunk.distance_m, np.float64, chunk, np.full(len(chunk.ts), np.nan)
         )

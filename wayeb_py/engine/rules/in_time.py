@@ -1,7 +1,7 @@
 """Rules over what happens: rows that the clock has passed go in, matches come out when they are decided.
 
-A rule that reads the matches of another comes after it: what the first level finds is rows of the second, in a step of
-its own, so that a match that waits for the absence of such a row waits for its clock.
+A rule that reads the matches of another is one level above it. What a level finds becomes rows of the next level, in a
+further step with a clock of its own; a match that waits for the absence of such a row waits for that clock.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wayeb_py.rules.tuples import Tuples
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Matches of a rule in their order: what it emits as tables hold it, and times in ticks; `op` of a kept rule."""
+    """Ordered matches of a rule: the values it emits, as tables hold them; times in ticks; `op` if the rule is kept."""
 
     rule: str
     n: int
@@ -40,7 +40,7 @@ class Found:
 
 
 def levels_of(rules: tuple[m.Rule, ...]) -> list[list[m.Rule]]:
-    """The rules by how many others must come before them; those that they read are of the same kind."""
+    """Sorts rules into levels: each is one level above the highest that it reads. All are kept rules, or none is."""
     level: dict[str, int] = {}
     found: list[list[m.Rule]] = []
     for rule in rules:
@@ -76,13 +76,13 @@ class RulesInTime:
             n_matches = self.network.plans[rule.name].root.node.estimate
             samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
         self._levels = levels_of(rules)
-        self.watch: Callable[[str, RowBatch], None] | None = None  # sees all rows that come, by table
+        self.watch: Callable[[str, RowBatch], None] | None = None  # gets all rows that arrive, by table
 
     def run(
         self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int | None
     ) -> Iterator[Found]:
-        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks, None
-        where it stands."""
+        """Feeds rows, ends of rows and clocks, each by table, and yields the matches that they decide. `until` is the
+        clock of the file in ticks; None leaves the clock where it is."""
         network = self.network
         for table, some in ends.items():
             if table in network.tables:

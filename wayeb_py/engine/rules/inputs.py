@@ -35,8 +35,8 @@ _TIMES = ("ts", "start_ts", "decided_ts")
 
 
 class RuleInputs:
-    """All that members of rules range over. `finders` are the operators that find silences and pairs, by pattern, and
-    those of streams whose detections are taken as they are reported."""
+    """Everything that members of rules range over. `finders` names, by pattern, the operators that find silences and
+    pairs, and those whose reported detections rules take as they are."""
 
     def __init__(self, patterns: CompiledPatterns, finders: Mapping[str, Operator]) -> None:
         self.all, self.finders = patterns, finders
@@ -95,17 +95,17 @@ class RuleInputs:
         return StreamRows(own, part, len(self.meaning.streams) == 1, StreamAsked(list(events), *of_patterns))
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of a stream's events, and who numbers its entities."""
+        """Takes the types of a stream's events, and the object that numbers its entities."""
         self._schemas[stream] = schema
         self.streams[stream].bind(schema, entities)
 
     def knows(self, stream: str) -> bool:
-        """Whether a stream has told its types."""
+        """Whether the types of a stream's events are known."""
         return stream in self._schemas
 
     @property
     def are_bound(self) -> bool:
-        """Whether all streams have told their types."""
+        """Whether the types of all streams' events are known."""
         return len(self._schemas) == len(self.streams)
 
     @property
@@ -128,7 +128,7 @@ class RuleInputs:
         return times_of_all(self.rules, self.ticks_per_s)
 
     def types_of_times(self) -> list[DetectionSchema]:
-        """What the streams tell of their times."""
+        """The types of the time columns of the streams that are known so far."""
         found = []
         for name, schema in self._schemas.items():
             stream = self.all.by_stream[name].stream
@@ -137,7 +137,7 @@ class RuleInputs:
         return found
 
     def type_of(self, member: m.Member, column: str) -> pa.DataType:
-        """The type of a column of a member's rows; null while nothing has told it."""
+        """The type of a column of a member's rows; null until the first rows show it."""
         if member.over in ("events", "newest"):
             return self.streams[member.of].type_of(column)
         if member.over == "facts":
@@ -150,7 +150,7 @@ class RuleInputs:
         return self.type_of_found(pattern, column)
 
     def type_of_found(self, pattern: m.Pattern, column: str) -> pa.DataType:
-        """The type of a column of a silence or a pair, as the stream has it that it is of.
+        """The type of a column of a silence or a pair: the one in the stream that the column comes from.
 
         The operator that finds it has one type for all streams that it reads.
         """
@@ -241,5 +241,5 @@ def event_name(stream: m.Stream, column: str) -> str:
 
 
 def is_found_in_rows(pattern: m.Pattern) -> bool:
-    """Whether a pattern is of one entity and known at its last event: it is then found beside the rows of events."""
+    """Whether a pattern is about one entity and known at its last event: `stream_rows` then finds it."""
     return pattern.pair is None and pattern.silence_s is None

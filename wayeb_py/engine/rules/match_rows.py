@@ -53,7 +53,7 @@ class MatchRows:
         return self._time_type if type_.instant else type_.arrow
 
     def table(self, found: Iterable[Found]) -> pa.Table:
-        """Rows in the order of decision; of one time in the order of the file."""
+        """Rows in the order in which they are decided; at one time, in the order of the file."""
         some = [one for one in found if one.rule in self._types]
         schema = self.schema.detections
         if not some:

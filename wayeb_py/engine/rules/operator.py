@@ -4,8 +4,9 @@
     silences, pairs ──▶ rows of their detections and episodes ─────────────────────┼──▶ rules in time ──▶ matches
     files and changes of facts ──▶ kept rules ──▶ matches that begin and end ──────┘
 
-Rows go in when the clock has passed the time at which they are known, all of one time together, and the clocks of
-their tables go on with it: so matches come out in the order in which they are decided, however the input is cut.
+A row enters once the clock has passed the time at which it is known, together with all others of that time, and the
+clocks of the tables advance with it. So matches come out in the order in which they are decided, however the input is
+cut into batches.
 """
 
 from __future__ import annotations
@@ -56,12 +57,12 @@ class RuleOperator:
 
     @property
     def fingerprint(self) -> str:
-        """None: each part of the state has one of its own."""
+        """Empty: each part of the state has a fingerprint of its own."""
         return ""
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of a stream's events, and who numbers its entities."""
-        if self._made is not None and not self._inputs.knows(stream):  # rules go on with what is known from here on
+        """Takes the types of a stream's events, and the object that numbers its entities."""
+        if self._made is not None and not self._inputs.knows(stream):  # rules continue with more types
             self._make_anew()
         self._inputs.bind(stream, schema, entities)
 
@@ -91,7 +92,7 @@ class RuleOperator:
 
     @property
     def running(self) -> Running:
-        """The networks of the rules, made if they are not yet: types that no stream has told are taken as unknown."""
+        """The networks of the rules, built at first use; types that no stream has shown yet count as unknown."""
         return self._make()[0]
 
     @property
@@ -128,7 +129,8 @@ class RuleOperator:
         return self._nothing
 
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
-        """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
+        """The matches that are decided now that the clock has passed these events; `before` is what other operators
+        found in them."""
         self._reached_s = passed.reached_s
         if len(self._words.words) > max(self.most_words, 2 * self._n_words):  # of which many may be in no row any more
             self._make_anew()
@@ -140,7 +142,7 @@ class RuleOperator:
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
-        """The matches that are decided by the time that the data reach: the others stay undecided."""
+        """The matches that are decided at the latest time in the data; later ones stay undecided."""
         running, _ = self._make()
         if not self._reached_s:
             return self._told([*running.begin()])
@@ -166,7 +168,7 @@ class RuleOperator:
         return save(self._make()[0], self._words.words, streams, places)
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state, as soon as streams have told their types; DataError where it does not fit."""
+        """Continues from a saved state as soon as all streams' types are known; DataError where it does not fit."""
         saved = SavedRules(data)
         self._take_up(saved)
         for name, where in self._inputs.pair_places.items():

@@ -1,6 +1,6 @@
 """The rules of a file become queries with their trees, and the tables that they ask for.
 
-Types are known once streams have told theirs; what a rule emits has the types of the columns that it emits.
+The types come from the streams' first events and from files; a column that a rule emits keeps its type.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Emitted:
 
 @dataclass
 class RulePlans:
-    """Queries of rules, what they emit, how late they are, and the tables of those that happen and of those kept."""
+    """Queries of rules, the columns they emit, their delays, and the tables of rules in time and of kept rules."""
 
     rules: tuple[m.Rule, ...]
     times: Mapping[str, RuleTimes]
@@ -85,7 +85,8 @@ def make_plans(
     rules: tuple[m.Rule, ...], times: Mapping[str, RuleTimes], ticks_per_s: int, values: RuleValues, type_of: TypeOf,
     fixed: Sequence[str],
 ) -> RulePlans:  # fmt: skip
-    """The plans of rules; each comes after those that it reads. `type_of` is asked for what no rule emits."""
+    """Makes the plans of rules, which are given each after those that it reads. `type_of` supplies the type of every
+    column that no rule emits."""
     plans = RulePlans(rules, times, ticks_per_s)
     instant = ColumnType("time", np.int64, pa.timestamp("us", "UTC"), ticks_per_s, instant=True)
 
@@ -161,7 +162,7 @@ def _table_column(member: m.Member, column: str) -> str:
 def refuse_other_kinds(
     rule: m.Rule, columns: Sequence[tuple[m.Member, str]], type_of: Callable[[m.Member, str], ColumnType]
 ) -> None:
-    """Raises EventsError where columns are compared of which one holds texts and the other numbers."""
+    """Raises EventsError where a rule compares columns of different kinds, such as texts with numbers."""
     known = [(member, column, type_of(member, column)) for member, column in columns]
     known = [one for one in known if one[2].is_known]
     for member, column, type_ in known[1:]:
@@ -179,14 +180,14 @@ _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Plans of rules by their names: those that are `forced`, and those that an earlier run had, which its state
-    needs as long as they fit."""
+    """Orders of joins by rule: those that the caller has `forced`, and those of an `earlier` run, whose saved state
+    fits no other order; an earlier one that no longer fits its rule is dropped."""
 
     forced: Mapping[str, str] = field(default_factory=dict)
     earlier: Mapping[str, str] = field(default_factory=dict)
 
     def tree(self, query: Query, statistics: Statistics) -> Tree:
-        """The tree of a query: the one that is told, or the cheapest."""
+        """The tree of a query: the forced one, that of the earlier run, or the cheapest."""
         if query.name in self.forced:
             return read_tree(self.forced[query.name], query)
         if query.name in self.earlier:
@@ -196,7 +197,7 @@ class Orders:
 
 
 def tree_of(query: Query, samples: Samples, orders: Orders, times: RuleTimes) -> tuple[Tree, Statistics]:
-    """The tree of a query, and what it was chosen by."""
+    """The tree of a query, and the statistics by which it was chosen."""
     rows: list[Mapping[str, Array]] = []
     sizes: list[float] = []
     for member in query.members:

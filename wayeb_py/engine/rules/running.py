@@ -2,7 +2,7 @@
 
     held until the clock has passed when they are known ──▶ facts that change ──▶ kept rules ──▶ rules in time
 
-All rows that are known before the clock go in together with it.
+When the clock advances, all rows that have become known before it enter in one step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LATER = ("facts ", "kept ", "newest ", "matches ")  # tables to which the first
 
 
 class Inputs(Protocol):
-    """What rules range over, as far as its rows have become known."""
+    """Supplies the rows that rules range over, and their types."""
 
     @property
     def rules(self) -> tuple[m.Rule, ...]: ...
@@ -54,16 +54,16 @@ class Inputs(Protocol):
 
     @property
     def changing(self) -> Mapping[str, ChangedFacts]:
-        """What is changed by events, by table."""
+        """Facts that events change, by table."""
 
     def type_of(self, member: m.Member, column: str) -> pa.DataType:
-        """The type of a column of a member's rows; null while nothing has told it."""
+        """The type of a column of a member's rows; null until the first rows show it."""
 
     def type_of_changing(self, table: str, column: str) -> pa.DataType:
         """The type of a column of what changes."""
 
     def changes(self, table: str, rows: Mapping[str, RowBatch]) -> tuple[RowBatch, pa.Array] | None:
-        """Of rows that are known, those that change a table, and the sign of each; None where there are none."""
+        """The known rows that change a table, and the sign of each; None where there are none."""
 
 
 class Running:
@@ -89,27 +89,27 @@ class Running:
         self.newest = {one.of: Newest() for one in inputs.members if one.over == "newest"}
         self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
-        self.afresh = set(self.files)  # tables of files whose rows have not come to what happens
+        self.afresh = set(self.files)  # tables of files whose rows the rules in time do not have yet
         self.file_ids = {table: np.arange(batch.n) for table, batch in self.files.items()}  # of rows in kept tables
-        self.replaced: dict[str, tuple[RowBatch, I64]] = {}  # of files that have changed: what comes, and what goes
-        self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood
+        self.replaced: dict[str, tuple[RowBatch, I64]] = {}  # files that have changed: new rows, ids of lost ones
+        self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood already
         self._delays = {
             f"{one.over} {one.of}": delay_of(one, self.plans.times, ticks) or 0
             for one in inputs.members
             if not one.stands and one.over != "matches"
         }
         self.held: dict[str, list[RowBatch]] = {}  # rows that the clock has not passed
-        self.n_standing: dict[str, int] = {}  # by kept rule, its matches that have come to what happens
+        self.n_standing: dict[str, int] = {}  # by kept rule: how many of its matches the rules in time have seen
 
-    # What a look at the rules asks for.
+    # For `wayeb explain`.
 
     @property
     def delays(self) -> Mapping[str, int]:
-        """How much later than the clock of the file that of a table is, in ticks."""
+        """How many ticks the clock of each table is behind the clock of the file."""
         return self._delays
 
     def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> RulesInTime:
-        """The rules over what happens once more, not run yet, with their plans by other samples."""
+        """A second network of the rules in time, not run yet, planned by other samples."""
         return RulesInTime(self.plans, samples, Orders(forced), self.words)
 
     def sampled(self, came: Mapping[str, Sequence[RowBatch]]) -> dict[str, Sample]:
@@ -150,7 +150,7 @@ class Running:
         return {name: self.files[f"facts {name}"].n for name in self.fixed}
 
     def most_sharing(self, facts: str, columns: Sequence[str]) -> int:
-        """How many facts of a file have the same values of some columns, at most."""
+        """The most facts of a file that share their values in some columns."""
         table = pa.table({name: self.files[f"facts {facts}"].arrays[name] for name in columns})
         counted = table.group_by(list(columns)).aggregate([([], "count_all")]).column("count_all")
         return int(pc.max(counted).as_py() or 0)
@@ -184,7 +184,7 @@ class Running:
     # Steps.
 
     def begin(self) -> Iterator[Found]:
-        """The matches of the facts that stand before anything happens, once: of files, and of an earlier run."""
+        """Yields, once, the matches of the facts that stand from the start: those of files and of an earlier run."""
         if self.has_begun:
             return
         self._plan_by_what_came()
@@ -228,7 +228,7 @@ class Running:
         yield from self.in_time.run(own, ends, told, until)
 
     def _add_standing(self, rows: dict[str, RowBatch]) -> dict[str, Ends]:
-        """Adds to the rows the matches of kept rules that have begun; those that have ended."""
+        """Adds the matches of kept rules that have begun to the rows, and returns those that have ended."""
         ends: dict[str, Ends] = {}
         for name, standing in self.kept.standing.items():
             table = f"kept {name}"
@@ -242,7 +242,7 @@ class Running:
         return ends
 
     def _changes(self, rows: dict[str, RowBatch], ends: dict[str, Ends]) -> dict[str, FactChanges]:
-        """The changes of facts among the events, for kept rules; for what happens they are added to the rows."""
+        """Returns the changes of facts for kept rules; adds them to `rows` and `ends` for the rules in time."""
         changes: dict[str, FactChanges] = {}
         for table, changed in self.changed.items():
             told = self._inputs.changes(table, rows)

@@ -1,9 +1,10 @@
 """The state of rules becomes bytes and comes back: rows, tuples, what stands, what is held, and how far patterns are.
 
-Networks are saved node by node, each under a digest of what it does: rules can be added, removed or changed between two
-runs, and what is unchanged goes on. A rule begins afresh where it asks for columns that were not kept, or where a file
-of facts that it reads has changed. Kept rules go on all together or not at all: begun afresh, they tell all matches of
-the facts that stand. Where they go on and a file has changed, what it has lost and gained is a change of its facts.
+It saves networks node by node, each under a digest of what the node does. So a user can add, remove or change rules
+between two runs, and the unchanged ones continue. A rule begins afresh where it asks for columns that were not saved,
+or where a file of facts that it reads has changed. Kept rules continue all together or not at all; where they begin
+afresh, they report all matches of the facts that stand. Where they continue and a file has changed, the rows that it
+has lost and gained end and begin facts.
 
 Texts are codes in all that is kept. Those that no row has any more are left out, and the others get codes anew.
 """
@@ -26,7 +27,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.rules.table import I64, MISSING, Array
 
 VERSION = 1  # of the state of rules; what nodes, tables and conditions are called in it is part of it
-_TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # what stands before the names of a batch's columns
+_TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # prefix of the names of a batch's columns
 
 
 def save(
@@ -90,7 +91,7 @@ def _in_use(arrays: dict[str, Array], texts: list[str], words: list[str]) -> lis
 
 
 def digests(running: Running) -> dict[str, str]:
-    """What the files of facts hold, in short."""
+    """A digest of the content of each file of facts."""
     found = {}
     for table, batch in running.files.items():
         digest = hashlib.sha256()
@@ -102,7 +103,7 @@ def digests(running: Running) -> dict[str, str]:
 
 
 class SavedRules:
-    """A saved state, opened: what is needed before rules are bound, and after."""
+    """A saved state, unpacked: the parts that are needed before rules are bound, and those that are needed after."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -120,7 +121,7 @@ class SavedRules:
             self.streams = _below(self._blobs, "stream|")
 
     def restore(self, running: Running) -> None:
-        """Puts fresh rules, bound to the types of their rows, where the saved ones were."""
+        """Loads the saved state into fresh rules that are bound to the types of their rows."""
         with telling_misfits():
             if self._header["ticks_per_s"] not in (None, running.ticks_per_s):
                 raise misfit("the unit of its times is another")

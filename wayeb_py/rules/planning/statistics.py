@@ -1,7 +1,7 @@
 """What is known of the rows of a rule's members: how many there are, and how often a condition holds.
 
-It comes from a sample of rows, or from what a network has seen; where nothing is known, guesses that are usual in
-databases stand in. Shares are taken condition by condition, as if they had nothing to do with each other.
+The numbers come from a sample of rows, or from what a network has seen; where nothing is known, the guesses that
+databases usually make stand in. Each condition has its share, as if it were independent of the others.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _share(condition: AnyCondition, samples: Sequence[Mapping[str, Array]], size
 
 
 def _meeting(first: Array, second: Array) -> float:
-    """The share of pairs with equal values, which knows that some values are frequent."""
+    """The share of pairs with equal values; it takes into account that some values are frequent."""
     first, second = first[first != MISSING], second[second != MISSING]
     if not len(first) or not len(second):
         return 1e-9
