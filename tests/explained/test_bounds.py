@@ -18,8 +18,8 @@ from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import UsageError
 from wayeb_py.explained.costs import RuleCost, cost_lines, costs_of
 from wayeb_py.explained.planned import planned_rules
+from wayeb_py.explained.rates import Rate, read_rates
 from wayeb_py.explained.step_cost import StepCost, measure_step
-from wayeb_py.explained.supply import Rate, read_rates
 from wayeb_py.patterns import Patterns
 
 STREAM = """

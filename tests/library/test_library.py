@@ -16,7 +16,7 @@ from wayeb_py.cli.pattern_files import find_files, find_whole_files
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.reader import read_text
 from wayeb_py.run.examples import run_examples
-from wayeb_py.simulate.occurrences import read_occurrences
+from wayeb_py.simulate.generated_files import read_occurrences
 
 pytestmark = pytest.mark.xdist_group("library")  # which compiles each file once
 DATA = LIBRARY.parent / "data"

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import wayeb_py
-from wayeb_py.engine.rules import running as running_module
+from wayeb_py.engine.rules import bound_rules
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED
 from wayeb_py.patterns import Patterns
 
@@ -75,7 +75,7 @@ def test_a_forced_order_stands_and_a_state_keeps_its_own(tmp_path: Path) -> None
 def test_newest_rows_facts_and_tiers_are_planned_by_rows_too(
     fewest: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(running_module, "FEWEST_SAMPLED", fewest)
+    monkeypatch.setattr(bound_rules, "FEWEST_SAMPLED", fewest)
     (tmp_path / "listed.csv").write_text("id\n" + "".join(f"{number}\n" for number in range(0, 400, 3)))
     (tmp_path / "all.sre").write_text("""
 stream ships { key id  time t in s  lateness 1 s  attr id number  attr kind text  attr speed number }

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.rules.random_files import canonical, forced_plans, make_world, run, told_by_engine, told_by_oracle
 from tests.strategies import examples
-from wayeb_py.engine.rules import operator, running
+from wayeb_py.engine.rules import bound_rules, operator
 from wayeb_py.engine.rules.operator import MOST_WORDS
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED
 
@@ -27,7 +27,7 @@ def test_the_matches_of_a_file_are_those_of_nested_loops(seed: int) -> None:
     n_words = dice.choice([0, 3, MOST_WORDS])  # texts that rules hold before they look them through
     with (
         TemporaryDirectory() as folder,
-        patch.object(running, "FEWEST_SAMPLED", fewest),
+        patch.object(bound_rules, "FEWEST_SAMPLED", fewest),
         patch.object(operator, "MOST_WORDS", n_words),
     ):
         patterns = world.compile(Path(folder))

@@ -24,10 +24,10 @@ from wayeb_py.patterns import compile_patterns
 from wayeb_py.simulate import fleet as fleet_traffic
 from wayeb_py.simulate import maritime as maritime_traffic
 from wayeb_py.simulate.fleet_scenes import ANYWHERE, SCENES
+from wayeb_py.simulate.generated_files import Generated, read_injected, read_occurrences, write_generated
 from wayeb_py.simulate.invented_roads import ROADS, road_point, write_roads
 from wayeb_py.simulate.invented_sea import coast_lat, write_sea
 from wayeb_py.simulate.maritime import LIE_RATES
-from wayeb_py.simulate.occurrences import Generated, read_injected, read_occurrences, write_generated
 from wayeb_py.simulate.sea.scenes import coast_lats
 from wayeb_py.simulate.sea.transits import A_TRANSIT_FOR, EAST_END, WEST_END
 

@@ -15,7 +15,7 @@ from typing import Annotated, Any, NamedTuple, NoReturn
 
 import typer
 
-from wayeb_py.cli.plan_command import CommandWithPlan
+from wayeb_py.cli.plan_option import CommandWithPlan
 
 
 class _Command(NamedTuple):

@@ -19,7 +19,7 @@ from math import inf
 
 from wayeb_py.dsl.semantics.rules.times.lifetimes import lasts_of
 from wayeb_py.explained.planned import PlannedRule
-from wayeb_py.explained.supply import Rate
+from wayeb_py.explained.rates import Rate
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.antijoin import Waiting
 from wayeb_py.rules.conditions import Column, Equal, Within

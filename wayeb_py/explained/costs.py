@@ -11,14 +11,14 @@ from wayeb_py.compiler.rule_query import table_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.explained.bounds import Bounds, Number, Sources, bounds_of, rate_of_matches
 from wayeb_py.explained.planned import PlannedRule, planned_rules
+from wayeb_py.explained.rates import Rate, supply_of
 from wayeb_py.explained.step_cost import StepCost
-from wayeb_py.explained.supply import Rate, supply_of
 from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
-    from wayeb_py.engine.rules.running import Running
+    from wayeb_py.engine.rules.bound_rules import Running
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,9 +24,9 @@ from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.engine.rules.bound_rules import Running
     from wayeb_py.engine.rules.plans import Samples
     from wayeb_py.engine.rules.row_batches import RowBatch
-    from wayeb_py.engine.rules.running import Running
 
 MOST_EVENTS = 100_000  # of a sample
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wayeb_py.compiler.patterns import CompiledPatterns
     from wayeb_py.engine.recogniser import Recogniser
-    from wayeb_py.engine.rules.running import Running
+    from wayeb_py.engine.rules.bound_rules import Running
 
 
 @dataclass(frozen=True, slots=True)

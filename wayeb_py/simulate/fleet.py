@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 from wayeb_py.simulate.fleet_duos import COMPANION_AFTER_MS, ROUTES, VehicleDuos
 from wayeb_py.simulate.fleet_occurrences import WITNESSED, VehicleHistory
 from wayeb_py.simulate.fleet_roads import Roads
@@ -38,10 +39,9 @@ from wayeb_py.simulate.fleet_scenes import (
     STATUSES,
     SceneTables,
 )
+from wayeb_py.simulate.generated_files import Generated
 from wayeb_py.simulate.invented_roads import CITIES, DEPOTS, ROADS
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import Generated
-from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
 # The benchmarks rely on many occurrences of these.
 FAULTS = (

@@ -13,9 +13,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import Columns, OccurrenceBuffer
 from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import MOVING, PARKED
-from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer
 
 WITNESSED = ("Route", "CarefulRoute", "LongDriving", "NightDriving", "EnteringCity", "LeavingCity")
 HALF_HOUR_MS = 30 * 60_000

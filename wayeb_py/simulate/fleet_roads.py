@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.fleet_scenes import CITY, COUNTRY, COUNTRY_LOW, DEPOT, EARLY, FULL, ICE, STORM, WILDS
 from wayeb_py.simulate.invented_roads import (
     BEND,
@@ -18,7 +19,6 @@ from wayeb_py.simulate.invented_roads import (
     wind_kmh,
 )
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.traffic import metres_between
 
 CITY_WIDTH = 1.4  # of a city in degrees of longitude, by its height in degrees of latitude
 JUMP_DEG = 4_600 / METRES_A_DEGREE  # in a minute: too fast for a car, and not too fast for `clean gps`

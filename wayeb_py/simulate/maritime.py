@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
+from wayeb_py.simulate.generated_files import Generated
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import Generated
 from wayeb_py.simulate.sea.duos import (
     CROSSED_STEP,
     CROSSING,
@@ -74,7 +75,6 @@ from wayeb_py.simulate.sea.voyages import (
     TO_SITE,
     Voyages,
 )
-from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
 # False positions on a lane, step by step; nothing is false at the first.
 NO_TRICK, JUMPING, FROZEN = range(3)

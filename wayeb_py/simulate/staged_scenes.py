@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64
+from wayeb_py.simulate.event_batches import metres_between
+from wayeb_py.simulate.generated_files import OCCURRENCES, Generated
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import OCCURRENCES, Generated
-from wayeb_py.simulate.traffic import metres_between
 
 MINUTE_MS = 60_000
 FIRST_MINUTES, EVERY_MINUTES = 5, 60

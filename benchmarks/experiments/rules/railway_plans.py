@@ -1,7 +1,7 @@
 """Orders of joins: the plans that a study of the Train Benchmark lists, forced, against the planner's own.
 
-RouteSensor has plans A to C, SemaphoreNeighbor A to F (`inputs/railway.py` says which). Each is built over models in
-memory, checked, and repaired one tie at a time. C, E and F begin with a product of two tables; they are run as far as
+RouteSensor has plans A to C, SemaphoreNeighbor A to F (`inputs/railway_constraints.py` says which). Each is built over
+models in memory, checked, and repaired one tie at a time. C, E and F begin with a product of two tables; they are run as far as
 the limit on tuples lets them. Our plan is chosen from a sample of ten thousand rows a table; how long that takes is
 told by itself. Plans are compared by what they do, counted (tuples taken in, looked at and made), and by the median of
 the processor seconds of rounds in which they take turns: they run in one thread of one process and wait for nothing.
@@ -19,7 +19,16 @@ from typing import TypeVar
 
 from benchmarks.experiments.scaling import growth
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
-from benchmarks.inputs.railway import PLANS, PRODUCTS, QUERIES, SEED, CheckedRailway, Ties, labels_of, our_plan
+from benchmarks.inputs.railway_constraints import (
+    PLANS,
+    PRODUCTS,
+    QUERIES,
+    SEED,
+    CheckedRailway,
+    Ties,
+    labels_of,
+    our_plan,
+)
 from wayeb_py.errors import LimitError
 from wayeb_py.rules.planning.tree import text_of
 from wayeb_py.simulate.railway import make_railway

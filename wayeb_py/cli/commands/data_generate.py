@@ -39,9 +39,9 @@ def generate_events(
     """Make up traffic: events.parquet, what occurs in it (_occurrences.csv), and the places around it (_geo/)."""
     startup.spare_pandas()
     from wayeb_py.simulate import fleet, maritime
+    from wayeb_py.simulate.generated_files import write_generated
     from wayeb_py.simulate.invented_roads import write_roads
     from wayeb_py.simulate.invented_sea import write_sea
-    from wayeb_py.simulate.occurrences import write_generated
 
     if traffic == Traffic.FLEET:
         pieces, schema = fleet.generate_fleet(events, entities, seed), fleet.SCHEMA

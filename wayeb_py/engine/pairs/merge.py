@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import I32, I64
-from wayeb_py.engine.pairs.source import SourceEvents
+from wayeb_py.engine.pairs.stream_events import SourceEvents
 from wayeb_py.engine.pairs.words import Ordered
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)

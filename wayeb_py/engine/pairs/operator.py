@@ -36,7 +36,7 @@ from wayeb_py.engine.pairs.rows import FoundRows, NewestPicker, PairSchema
 from wayeb_py.engine.pairs.saved import PairBinding, restore, save
 from wayeb_py.engine.pairs.share import PairShare, Part
 from wayeb_py.engine.pairs.silences import PairSilences, Sent
-from wayeb_py.engine.pairs.source import PairSource, SourceEvents, ticks_per_s_of
+from wayeb_py.engine.pairs.stream_events import PairSource, SourceEvents, ticks_per_s_of
 from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach, needed_of_events
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema

@@ -13,7 +13,7 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import TICKS_PER_S, Column
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.pairs.source import PairSource, plain_type
+from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
 from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.joined_schema import common_type, join_schemas

@@ -26,7 +26,7 @@ from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.fact_files import read_facts
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
 from wayeb_py.engine.rules.spared_events import wanted_keys
-from wayeb_py.engine.rules.standing import ChangedFacts
+from wayeb_py.engine.rules.standing_rows import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
 from wayeb_py.rules.table import I64
 

@@ -14,10 +14,10 @@ import numpy as np
 from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.in_time import Found, emitted_of, levels_of
 from wayeb_py.engine.rules.plans import Orders, RulePlans, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.standing import Changes, Ends, positions_of
+from wayeb_py.engine.rules.rules_in_time import Found, emitted_of, levels_of
+from wayeb_py.engine.rules.standing_rows import Changes, Ends, positions_of
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build

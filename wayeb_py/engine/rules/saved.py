@@ -18,9 +18,9 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.engine.rules.bound_rules import Running
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.running import Running
-from wayeb_py.engine.rules.standing import Renumbered
+from wayeb_py.engine.rules.standing_rows import Renumbered
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
 from wayeb_py.errors import DataError

@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.sea.scenes import KN_IN_M_S, TICK_S, TYPES, shift
-from wayeb_py.simulate.traffic import metres_between
 
 WAITING, OUT, ALONGSIDE, HOME = range(4)
 A_PILOT_FOR = 24  # vessels

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE, ports
 from wayeb_py.simulate.sea.duos import Duos, Wake, course_and_kn
 from wayeb_py.simulate.sea.passages import (
@@ -45,7 +46,6 @@ from wayeb_py.simulate.sea.scenes import (
     shift,
 )
 from wayeb_py.simulate.sea.transits import Transits
-from wayeb_py.simulate.traffic import metres_between
 
 # The parts of a voyage, in order.
 IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)

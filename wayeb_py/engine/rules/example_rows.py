@@ -21,11 +21,11 @@ from wayeb_py.compiler.rule_query import KNOWN, table_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.bounds import ticks_per_s
 from wayeb_py.dsl.semantics.rules.times.lifetimes import times_of_all
+from wayeb_py.engine.rules.bound_rules import Running
 from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.plans import Orders
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.running import Running
-from wayeb_py.engine.rules.standing import ChangedFacts
+from wayeb_py.engine.rules.standing_rows import ChangedFacts
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.table import I64
 

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.generated_files import OCCURRENCES, Generated
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import OCCURRENCES, Generated
 
 Columns = dict[str, Any]
 Texts = dict[str, Sequence[str | None]]  # by column the words that its numbers stand for

@@ -17,7 +17,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Sample, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.standing import Ends, set_ends
+from wayeb_py.engine.rules.standing_rows import Ends, set_ends
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build

@@ -21,11 +21,11 @@ from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, delay_of
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues
-from wayeb_py.engine.rules.in_time import Found, RulesInTime
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sample, Samples, make_plans
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
-from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
+from wayeb_py.engine.rules.rules_in_time import Found, RulesInTime
+from wayeb_py.engine.rules.standing_rows import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
 
