@@ -1,11 +1,12 @@
 """Orders of joins: the plans that a study of the Train Benchmark lists, forced, against the planner's own.
 
 RouteSensor has plans A to C, SemaphoreNeighbor A to F (`inputs/railway_constraints.py` says which). Each is built over
-models in memory, checked, and repaired one tie at a time. C, E and F begin with a product of two tables; they are run as far as
-the limit on tuples lets them. Our plan is chosen from a sample of ten thousand rows a table; how long that takes is
-told by itself. Plans are compared by what they do, counted (tuples taken in, looked at and made), and by the median of
-the processor seconds of rounds in which they take turns: they run in one thread of one process and wait for nothing.
-Two plans that do the same differ in seconds by noise alone; then the count is what is judged, and the record says so.
+models in memory, checked, and repaired one tie at a time. C, E and F begin with a product of two tables; they are run
+as far as the limit on tuples lets them. Our plan is chosen from a sample of ten thousand rows a table; how long that
+takes is told by itself. Plans are compared by what they do, counted (tuples taken in, looked at and made), and by the
+median of the processor seconds of rounds in which they take turns: they run in one thread of one process and wait for
+nothing. Two plans that do the same differ in seconds by noise alone; then the count is what is judged, and the record
+says so.
 
 Analysis: a plan costs the tuples that its joins make and keep. Where each join follows a tie those are as many as there
 are ties, whatever the order; a product makes as many as one table times the other, which is quadratic in the size.
