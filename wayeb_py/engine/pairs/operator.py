@@ -37,7 +37,13 @@ from wayeb_py.engine.pairs.saved import PairBinding, restore, save
 from wayeb_py.engine.pairs.share import PairShare, Part
 from wayeb_py.engine.pairs.silences import PairSilences, Sent
 from wayeb_py.engine.pairs.stream_events import PairSource, SourceEvents, ticks_per_s_of
-from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach, needed_of_events
+from wayeb_py.engine.pairs.values import (
+    OF_AN_EVENT,
+    PairValues,
+    asked_of_events,
+    asks_for_approach,
+    needed_of_events,
+)
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
@@ -68,16 +74,18 @@ class PairOperator:
 
     `by_clock`: it reports an episode once the clock has passed everything that could continue it, even if no event
     comes.
-    `share` says which pairs are recognised here; other operators have the others.
+    `share` says which pairs are recognised here; other operators have the others. `keeps_all` keeps what no pattern asks
+    of the newest events as well: an explanation does.
     """
 
     kind, stream = "pairs", ""
 
     def __init__(
         self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1, by_clock: bool = False,
-        share: PairShare | None = None,
+        share: PairShare | None = None, keeps_all: bool = False,
     ) -> None:  # fmt: skip
         self.patterns, self._episodes, self._by_clock, self._share = patterns, episodes, by_clock, share
+        self._keeps_all = keeps_all
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self._by_search = _by_search(patterns)
         streams = {name for each in self._by_search for name in each.streams}
@@ -205,7 +213,7 @@ class PairOperator:
         own: list[m.Pattern] = []
         asked: dict[Any, None] = {}
         emitted: dict[str, None] = {}
-        needed: set[str] = set()
+        needed = set(OF_AN_EVENT) if self._keeps_all else set()
         for each, numbers in self._by_search.items():
             roles = {role for role, name in zip(_ROLES, each.streams, strict=True) if name == (stream.name or "")}
             chosen = [patterns.meaning.patterns[n] for n in numbers] if roles else []

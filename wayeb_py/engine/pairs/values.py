@@ -22,7 +22,7 @@ from wayeb_py.pairs import geometry_kernels as geometry
 from wayeb_py.spatial.knowledge import KnowledgeBase
 
 Asked = m.Of | m.HoldsOf
-LON, LAT, TIME, SPEED, COURSE = "lon", "lat", "time", "speed", "course"  # what a pair may need of an event
+OF_AN_EVENT = LON, LAT, TIME, SPEED, COURSE = "lon", "lat", "time", "speed", "course"  # what a pair may need of it
 
 
 class Picker(Protocol):
@@ -60,7 +60,7 @@ def asked_of_events(regexes: Iterable[m.Regex], projected: bool) -> set[Asked]:
 def needed_of_events(regex: m.Regex, projected: bool) -> set[str]:
     """What a pair needs of its newest events beyond the values that it names."""
     if projected:
-        return {LON, LAT, TIME, SPEED, COURSE}
+        return set(OF_AN_EVENT)
     parts = list(walk(regex))
     where = {LON, LAT} if any(isinstance(part, m.Bearing) for part in parts) else set()
     return where | ({TIME} if any(isinstance(part, m.Age) for part in parts) else set())

@@ -101,7 +101,7 @@ def encounters_of(
     `reaches_s` is a time that the data are known to reach, where the tables do not hold all of them.
     """
     patterns = patterns.select([name])
-    operator = PairOperator(patterns, episodes=False)
+    operator = PairOperator(patterns, episodes=False, keeps_all=True)
     clock = make_clock(patterns.by_stream, dict.fromkeys(patterns.by_stream, "sorted"))
     all_sent: dict[str, tuple[Rows, Entities, int]] = {}
     for stream_name, part in patterns.by_stream.items():
