@@ -73,9 +73,8 @@ class PairOperator:
     """Recognises the patterns over pairs; the options are those of `Recogniser`.
 
     `by_clock`: it reports an episode once the clock has passed everything that could continue it, even if no event
-    comes.
-    `share` says which pairs are recognised here; other operators have the others. `keeps_all` keeps what no pattern asks
-    of the newest events as well: an explanation does.
+    comes. `share` says which pairs are recognised here; other operators have the others. `keeps_all` keeps all that a
+    pair can need of its newest events, whether or not a pattern asks for it: an explanation does.
     """
 
     kind, stream = "pairs", ""
