@@ -117,7 +117,8 @@ def _places_of_rules(meaning: m.Meaning) -> list[str]:
         for part in (rule, *rule.unless)
         for condition in part.conditions
     ]
-    return list(dict.fromkeys(places.name for one in conditions for places in walk(one) if isinstance(places, m.Places)))
+    parts = [part for condition in conditions for part in walk(condition)]
+    return list(dict.fromkeys(part.name for part in parts if isinstance(part, m.Places)))
 
 
 def fact_files(meaning: m.Meaning) -> list[tuple[m.Facts, Path]]:

@@ -47,8 +47,9 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
     for parcel in packer.finish():
         failpoints.reach("read:yield")
         yield parcel
+    packed = PackedFrom(spec.split, offsets.partition, spec.spoke_s)
     for shard in range(n_shards):
-        yield epoch_parcel(shard, spec.after, spec.planned_s[1], PackedFrom(spec.split, offsets.partition, spec.spoke_s))
+        yield epoch_parcel(shard, spec.after, spec.planned_s[1], packed)
     if aside:
         yield Parcel("aside", 0, spec.split, pack_lines(aside))
     # The shards count what becomes of the events.

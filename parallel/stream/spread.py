@@ -20,8 +20,8 @@ import pyarrow as pa
 
 from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.batch.several.spec import require_partition
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
+from wayeb_py.parallel.batch.several.spec import require_partition
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.overflow import Overflow
 

@@ -13,19 +13,34 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 pytest.importorskip("pyspark")
 
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable
+
 import wayeb_py
+from tests.parallel.killing import Traps, streaming
 from tests.parallel.stream.test_shard_operator import KeptState
+from wayeb_py.clock import Clock
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.logs.folder import FolderLog
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.recovery.pattern_versions import keep_version
 from wayeb_py.parallel.recovery.snapshots import Epoch
+from wayeb_py.parallel.sinks.sinks import ParquetSink
 from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
+from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
+from wayeb_py.parallel.stream.stream import stream
+from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.detection_id import DETECTION_ID
 from wayeb_py.parallel.wire.packer import Packer
-from wayeb_py.parallel.wire.parcel import Parcel, unpack, unpack_lines
+from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash
 from wayeb_py.patterns import Patterns
 
@@ -138,6 +153,8 @@ def plain(row: Mapping[str, Any]) -> tuple[Any, ...]:
 
 # The operator without Spark.
 
+BEGUN = Epoch()
+
 
 class Shard:
     """The one shard of a stream, batch by batch; every batch restores it from the state of the one before."""
@@ -151,7 +168,7 @@ class Shard:
         self.counts: list[dict[str, Any]] = []
         self.aside: list[dict[str, Any]] = []
 
-    def take(self, batch: Mapping[str, Sequence[Event]], epoch: Epoch = Epoch(), clock_s: int = 0) -> None:
+    def take(self, batch: Mapping[str, Sequence[Event]], epoch: Epoch = BEGUN, clock_s: int = 0) -> None:
         """A batch whose partitions are read by one or several tasks; a shuffle brings their parcels in any order."""
         for partition, events in batch.items():
             if events:
@@ -168,6 +185,9 @@ class Shard:
                 parcels.append(epoch_parcel(0, epoch, clock_s, PackedFrom(task, partition, self.spoke_s)))
                 task += 1
         self.dice.shuffle(parcels)
+        self.step(parcels)
+
+    def step(self, parcels: list[Parcel]) -> None:
         for parcel in _step(self.query, parcels, self.state):  # type: ignore[arg-type]
             if parcel.kind == "detections":
                 self.rows += unpack(parcel.payload).to_pylist()
@@ -201,15 +221,16 @@ def streams(draw: st.DrawFn) -> list[Event]:
 
 
 @settings(max_examples=60, deadline=None)
-@given(streams(), st.integers(1, 3), st.randoms(use_true_random=False), st.booleans())
+@given(streams(), st.integers(1, 3), st.integers(0, 1 << 32), st.booleans())
 def test_cuts_and_interleavings_change_nothing(
     patterns: Patterns,
     in_order: Patterns,
     events: list[Event],
     n_partitions: int,
-    dice: random.Random,
+    seed: int,
     final: bool,
 ) -> None:
+    dice = random.Random(seed)
     names = [str(number) for number in range(n_partitions)]
     events = [one for one in events if one.partition in names]
     logs = by_partition(events, names)
@@ -229,3 +250,132 @@ def test_cuts_and_interleavings_change_nothing(
     assert shard.found == expected.found
     assert shard.total("late_for_clock") == expected.late_for_clock
     assert len({row[DETECTION_ID] for row in shard.rows}) == len(shard.rows)
+
+
+def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns) -> None:
+    shard = Shard(patterns, ["0", "1"], random.Random(1))
+    shard.take({"0": [Event(3, 100, 8.0, 0.0)], "1": [Event(1, 100, 1.0, 0.0)]}, clock_s=1000)
+    shard.take({"0": [Event(3, 200, 1.0, 0.0)], "1": []}, clock_s=1060)
+    assert [row["pattern"] for row in shard.rows] == ["Fast"], "partition 1 holds the clock at 90"
+    shard.take({"0": [Event(3, 201, 1.0, 0.0)], "1": []}, Epoch(tick=1001), clock_s=1061)
+    assert Counter(row["pattern"] for row in shard.rows) == {"Fast": 1, "Gone": 1}
+    # It comes back: what is older than the stream's clock, 191, is late, and the clock waits for it again.
+    shard.take({"0": [], "1": [Event(1, 150, 8.0, 0.0), Event(1, 195, 8.0, 0.0)]}, Epoch(tick=1001), clock_s=1062)
+    assert [row["values"]["t"] for row in shard.aside if row["reason"] == "late for the clock"] == [150]
+    shard.take({"0": [Event(3, 400, 1.0, 0.0)], "1": []}, Epoch(tick=1001), clock_s=1063)
+    assert shard.total("late_for_clock") == 1
+    assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 1, "195 is not known to be followed by a silence"
+    shard.take({"0": [Event(3, 401, 1.0, 0.0)], "1": []}, Epoch(tick=1063), clock_s=1100)
+    assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
+
+
+# With the planner, and a folder whose sub-folders are partitions.
+
+
+def make_events(n_events: int, seed: int) -> list[Event]:
+    dice = random.Random(seed)
+    events, now = [], 1000
+    for _ in range(n_events):
+        now += dice.choice([0, 0, 1, 2, 5, 15])
+        behind = dice.choice([0, 0, 0, 0, 2, 10, 12, 30])
+        lon = dice.choice([0.0, 0.001, 0.003, 0.02])
+        events.append(Event(dice.randrange(1, 6), now - behind, dice.choice([1.0, 4.0, 6.0, 8.0]), lon))
+    return events
+
+
+def write(folder: Path, number: int, events: Sequence[Event], partitions: Sequence[str]) -> None:
+    """One file a partition that has events."""
+    for partition, own in by_partition(events, partitions).items():
+        place = folder / f"part={partition}"
+        place.mkdir(parents=True, exist_ok=True)
+        if own:
+            pq.write_table(table_of(own), place / f"{number:03}.parquet")
+
+
+def test_silent_partitions_are_recorded_with_the_offsets(patterns: Patterns, tmp_path: Path) -> None:
+    """A planner whose clock goes by hand; the second shard has only what was written down, and decides the same."""
+    now_s = 5000.0
+    first, checkpoint = tmp_path / "events", tmp_path / "checkpoint"
+    write(first, 0, [Event(3, 100, 8.0, 0.0), Event(1, 100, 1.0, 0.0)], ["0", "1"])
+    keep_version(checkpoint / "eras", 0, patterns, [list(patterns.names)], SCHEMA)
+    log = FolderLog(first, checkpoint / "files.ndjson")
+    context = StreamContext(log, checkpoint, episodes=False, listens=True)
+    options = SourceOptions(context, 0, log.earliest(), None, 60.0, False, shards=1, readers=1, clocked=True)
+    planner = StreamReader(SourceOptions.decode(options.encode()), Clock(lambda: now_s))
+    start, planned = planner.initialOffset(), []
+    for number, (after_s, events) in enumerate(
+        [(0, []), (50, [Event(3, 200, 1.0, 0.0)]), (20, [Event(3, 201, 1.0, 0.0)]), (90, [])], 1
+    ):
+        now_s += after_s
+        write(first, number, events, ["0", "1"])
+        end = json.loads(json.dumps(planner.latestOffset(start, ReadAllAvailable())))
+        planned.append((start, end))
+        start = end
+    assert [end["spoke_s"] for _, end in planned] == [
+        {"part=0": 5000, "part=1": 5000}, {"part=0": 5050, "part=1": 5000}, {"part=0": 5070, "part=1": 5000},
+        {"part=0": 5070, "part=1": 5000},
+    ]  # fmt: skip
+    found = []
+    again = StreamReader(SourceOptions.decode(options.encode()), Clock(lambda: 9e9))  # its own time plays no part
+    for reader in (planner, again):
+        shard = Shard(patterns, [], random.Random(2))
+        for before, after in planned:
+            tasks = reader.partitions(before, after)
+            shard.step([parcel for task in tasks for batch in reader.read(task) for parcel in from_batch(batch)])
+            found.append(shard.found.total())
+    assert found == [0, 1, 2, 2] * 2, "the silence after 100 is known once partition 1 is away, in the third batch"
+
+
+def run(spark: SparkSession, patterns: Patterns, folder: Path, said: list[str], **options: Any) -> StreamSummary:
+    with Checkpoint(folder / "checkpoint") as checkpoint:
+        log = FolderLog(folder / "events", checkpoint.journal)
+        return stream(
+            spark, patterns, log, ParquetSink(folder / "out"), checkpoint, once=True, say=said.append, **options
+        )
+
+
+def test_a_folder_of_partitions_in_batches_and_restarts(
+    spark: SparkSession, patterns: Patterns, in_order: Patterns, tmp_path: Path
+) -> None:
+    partitions, events = ["0", "1", "2"], make_events(240, 11)
+    said: list[str] = []
+    write(tmp_path / "events", 0, events[:150], partitions)
+    for scheme in ("source", "pattern"):
+        with pytest.raises(DataError, match="moves no events between tasks, and `Meet` looks at more than one"):
+            run(spark, patterns, tmp_path, said, scheme=scheme)
+    summaries = [run(spark, patterns, tmp_path, said, max_rows=70, source_parallelism=4)]
+    assert any("scheme partition, because `Meet` looks at more than one entity's events: 4 readers, 1 shard" in one
+               for one in said)  # fmt: skip
+    write(tmp_path / "events", 1, events[150:], partitions)
+    summaries.append(run(spark, patterns, tmp_path, said))
+    logs = by_partition(events, partitions)
+    expected = answer(patterns, in_order, logs, final=False)
+    assert {row[0] for row in expected.found} == {"Fast", "Twice", "Meet", "Gone", "Chase"}
+    assert expected.late_for_clock > 5
+    assert Counter(map(plain, pq.read_table(tmp_path / "out").to_pylist())) == expected.found
+    assert sum(one.late_for_clock for one in summaries) == expected.late_for_clock
+    summaries.append(run(spark, patterns, tmp_path, said, final=True))
+    found = pq.read_table(tmp_path / "out")
+    assert Counter(map(plain, found.to_pylist())) == answer(patterns, in_order, logs, final=True).found
+    assert len(set(found[DETECTION_ID].to_pylist())) == len(found)
+    assert sum((one.detections for one in summaries), Counter()) == Counter(found["pattern"].to_pylist())
+
+
+def test_killed_workers_and_drivers_lose_and_repeat_nothing(
+    patterns: Patterns, in_order: Patterns, tmp_path: Path, spark: SparkSession
+) -> None:
+    partitions, events = ["0", "1"], [one for one in make_events(200, 5) if one.partition in ("0", "1")]
+    (tmp_path / "owners.csv").write_text(OWNERS)
+    write(tmp_path / "events", 0, events, partitions)
+    traps = Traps(tmp_path / "traps")
+    traps.lay("shard:state", "counted:2")
+    options = ("--source", str(tmp_path / "events"), "--once", "--max-events", "40", "--workers", "2")
+    text = STREAM % f"lateness {LATENESS} s " + PATTERNS
+    with streaming(tmp_path, *options, environment=traps.environment, patterns=text) as stream:
+        assert stream.end() != 0, stream.said()
+    assert traps.caught("shard:state") != traps.caught("counted:2") == stream.process.pid
+    with streaming(tmp_path, *options, patterns=text) as stream:
+        assert stream.end() == 0, stream.said()
+    found = pq.read_table(tmp_path / "out").to_pylist()
+    expected = answer(patterns, in_order, by_partition(events, partitions), final=False)
+    assert Counter(map(plain, found)) == expected.found

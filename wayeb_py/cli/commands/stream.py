@@ -119,7 +119,7 @@ def run_stream(
     ] = None,
     idle: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Wait no longer for an entity silent for so long, by the clock."),
+        typer.Option(metavar="DURATION", help="Wait no longer for an entity, or a partition, silent for so long."),
     ] = None,
     interval: Annotated[
         str | None, typer.Option(metavar="DURATION", help="A batch at most so often; by default as soon as it can be.")

@@ -9,11 +9,11 @@ clock (`event_clock`) is past them: an event at the clock's own time may still b
 Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
 not, and the caller sorts. Then nothing is late, except events older than the state that a run continues from.
 
-A stream may come in partitions (`follow` names them). Then each has a clock of its own, an event is late iff it is older
-than that of its own partition, and the stream's clock is the least of theirs: neither depends on how the partitions
-interleave. The clock does not wait for a partition that is away, because it has been silent for long; when all are, it
-stands at the greatest of theirs. What one sends that comes back, or is new, is late as well where it is older than the
-stream's clock was.
+A stream may come in partitions (`follow` names them). Then each has a clock of its own, an event is late iff it is
+older than that of its own partition, and the stream's clock is the least of theirs: neither depends on how the
+partitions interleave. The clock does not wait for a partition that is away, because it has been silent for long; when
+all are, it stands at the greatest of theirs. What one sends that comes back, or is new, is late as well where it is
+older than the stream's clock was.
 
 Where only a part of a stream's events comes here, each may bring along the greatest time that had arrived before it in
 the whole of the stream (`ARRIVED`): then it is late for the clock here iff it is there.
