@@ -112,12 +112,12 @@ def _files(patterns: Patterns) -> dict[str, Path]:
 def _places_of_rules(meaning: m.Meaning) -> list[str]:
     """The places that conditions of rules name, in the order of the rules."""
     conditions = [
-        condition.predicate
+        condition
         for rule in meaning.rules
-        for part in (rule, *rule.unless)
-        for condition in part.conditions
+        for some in (rule.conditions, *(unless.conditions for unless in rule.unless))
+        for condition in some
     ]
-    parts = [part for condition in conditions for part in walk(condition)]
+    parts = [part for condition in conditions for part in walk(condition.predicate)]
     return list(dict.fromkeys(part.name for part in parts if isinstance(part, m.Places)))
 
 

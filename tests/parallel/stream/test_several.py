@@ -269,6 +269,18 @@ def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
 
 
+def test_the_others_keep_their_state_when_a_rule_is_added(patterns: Patterns) -> None:
+    without = patterns.select(["Meet", "Fast"])
+    shard = Shard(patterns, ["0"], random.Random(1))
+    shard.query = ShardQuery(1, lambda version: ShardPatterns((without, patterns)[version], SCHEMA), episodes=False)
+    shard.take({"0": [Event(3, 100, 1.0, 0.0), Event(6, 101, 1.0, 0.0), Event(3, 113, 8.0, 0.0)]})
+    assert not shard.rows, "the clock is at 103: the pair has met once, at 101"
+    later = [Event(6, 120, 1.0, 0.0), Event(3, 125, 1.0, 0.0), Event(6, 180, 1.0, 0.02)]
+    shard.take({"0": later}, Epoch(version=1))
+    found = {(row["pattern"], row["ts"]) for row in shard.rows if row["pattern"] in ("Meet", "Chase")}
+    assert found == {("Meet", 113), ("Meet", 120), ("Meet", 125), ("Chase", 120), ("Chase", 125)}
+
+
 # With the planner, and a folder whose sub-folders are partitions.
 
 
@@ -369,7 +381,7 @@ def test_killed_workers_and_drivers_lose_and_repeat_nothing(
     write(tmp_path / "events", 0, events, partitions)
     traps = Traps(tmp_path / "traps")
     traps.lay("shard:state", "counted:2")
-    options = ("--source", str(tmp_path / "events"), "--once", "--max-events", "40", "--workers", "2")
+    options = ("--source", str(tmp_path / "events"), "--once", "--max-events", "70", "--workers", "2")
     text = STREAM % f"lateness {LATENESS} s " + PATTERNS
     with streaming(tmp_path, *options, environment=traps.environment, patterns=text) as stream:
         assert stream.end() != 0, stream.said()
