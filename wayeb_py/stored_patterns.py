@@ -26,6 +26,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.files.stores import Location
 from wayeb_py.functions import UserFunction
 from wayeb_py.patterns import Patterns
 from wayeb_py.spatial.knowledge import KnowledgeBase
@@ -97,15 +98,15 @@ class _StoredKnowledge(KnowledgeBase):
         super().__init__(meaning.knowledge, True, meaning.lookups)
         self._paths = paths
 
-    def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
+    def path_of(self, known: m.Knowledge | m.Lookup) -> Location:
         return self._paths[_name(known)]
 
 
-def _files(patterns: Patterns) -> dict[str, Path]:
+def _files(patterns: Patterns) -> dict[str, Location]:
     """The files that the patterns and rules ask for."""
     knowledge, meaning = patterns.knowledge, patterns.meaning
     asked = [*knowledge.asked_for(meaning.patterns), *(knowledge.declared[name] for name in _places_of_rules(meaning))]
-    files = {_name(known): knowledge.path_of(known) for known in asked}
+    files: dict[str, Location] = {_name(known): knowledge.path_of(known) for known in asked}
     return files | {f"facts {facts.name}": path for facts, path in fact_files(meaning)}
 
 
@@ -121,9 +122,9 @@ def _places_of_rules(meaning: m.Meaning) -> list[str]:
     return list(dict.fromkeys(part.name for part in parts if isinstance(part, m.Places)))
 
 
-def fact_files(meaning: m.Meaning) -> list[tuple[m.Facts, Path]]:
+def fact_files(meaning: m.Meaning) -> list[tuple[m.Facts, Location]]:
     """The files of facts that rules may read."""
-    from wayeb_py.engine.rules.fact_files import path_of  # for start-up time: most have no rules
+    from wayeb_py.compiler.review_facts import path_of  # for start-up time: most have no rules
 
     return [(facts, path_of(facts)) for facts in meaning.facts if facts.stream is None] if meaning.rules else []
 

@@ -15,7 +15,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -27,6 +26,7 @@ from wayeb_py.files.formats.block import Block, TimeRange
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
+from wayeb_py.files.stores import Location, absolute, located
 from wayeb_py.parallel.batch import schemes
 from wayeb_py.parallel.batch.job_output import FileSink, FolderSink, find_place, open_single
 from wayeb_py.parallel.batch.plan import Plan, make_plan
@@ -132,7 +132,7 @@ def run(
         in_parts = None if folder is None else FolderSink(folder, by, found)
         sink = in_parts or FileSink(open_single(target, positions), found)
         stack.callback(sink.discard)
-        aside_path = target.aside_path if aside is None else Path(aside)
+        aside_path = target.aside_path if aside is None else located(aside)
         job = _Job(
             spark, patterns, readers, plan, sink.prepared(spec), Aside(aside_path, max_bad or DEFAULT_LIMIT), sink
         )
@@ -173,7 +173,7 @@ class _Job:
     spec: JobSpec
     aside: Aside
     sink: FolderSink | FileSink
-    out: Path | None = None
+    out: Location | None = None
     began_s: float = 0.0
     on_progress: Callable[[Progress], None] | None = None
     _given: dict[str, str] = field(default_factory=dict)
@@ -252,7 +252,7 @@ class _Job:
         """The path as the caller wrote it; tasks have them absolute."""
         if not self._given:
             self._given |= {
-                os.path.abspath(opened.file.path): opened.file.path
+                absolute(opened.file.path): opened.file.path
                 for reader in self.readers.values()
                 for opened in reader.files
             }

@@ -16,9 +16,12 @@ import pyarrow as pa
 from wayeb_py import __version__
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import plain_table
+from wayeb_py.files.output.whole_file import whole_file
 from wayeb_py.files.output.write import STDOUT, Output, OutputFile, find_output_file, means_folder, open_output
 from wayeb_py.files.sort import sort_events
+from wayeb_py.files.stores import StorePath, located
 from wayeb_py.parallel.batch.output_folder import OutputFolder
+from wayeb_py.parallel.batch.output_prefix import OutputPrefix
 from wayeb_py.parallel.batch.task import JobSpec, TaskTally
 from wayeb_py.parallel.batch.task_output import By
 from wayeb_py.run.sources import Positions
@@ -27,14 +30,17 @@ from wayeb_py.run.summary import Summary
 
 def find_place(
     out: str | os.PathLike[str], by: Sequence[By], stem: str, csv_safe: bool = False
-) -> tuple[OutputFile, OutputFolder | None]:
+) -> tuple[OutputFile, OutputFolder | OutputPrefix | None]:
     """The file or folder that the caller names: a folder is one that exists, a name without an extension, or any name
     with `by`."""
     text = os.fspath(out)
-    if by and (text == STDOUT or Path(text).is_file()):
+    if by and (text == STDOUT or located(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")
     if text == STDOUT or not (means_folder(text) or by):
         return find_output_file(text, stem, csv_safe), None
+    place = located(text)
+    if isinstance(place, StorePath):
+        return OutputFile(place, "parquet"), OutputPrefix(place)
     path = Path(os.path.abspath(text))
     return OutputFile(path, "parquet"), OutputFolder(path)
 
@@ -52,7 +58,7 @@ def open_single(target: OutputFile, positions: Positions | None) -> Output:
 class FolderSink:
     """Tasks write parts; the folder appears when the parts are complete."""
 
-    def __init__(self, folder: OutputFolder, by: Sequence[By], schema: pa.Schema) -> None:
+    def __init__(self, folder: OutputFolder | OutputPrefix, by: Sequence[By], schema: pa.Schema) -> None:
         self._folder, self._by, self._schema = folder, tuple(by), schema
 
     def prepared(self, spec: JobSpec) -> JobSpec:
@@ -70,7 +76,8 @@ class FolderSink:
         """A part without rows, so that readers find columns."""
         import pyarrow.parquet as pq
 
-        pq.write_table(plain_table(self._schema.empty_table()), self._folder.staging / "part-00000.parquet")
+        with whole_file(self._folder.staging / "part-00000.parquet") as whole:
+            pq.write_table(plain_table(self._schema.empty_table()), whole.open())
         return {"part-00000.parquet": 0}
 
     def discard(self) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.whole_file import sync, telling_faults
-from wayeb_py.files.output.write import MANIFEST
+from wayeb_py.files.stores import MANIFEST
 
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,6 +30,7 @@ from wayeb_py.files.discover import EventFile
 from wayeb_py.files.formats.block import Selection, TimeRange
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import BATCH_ROWS, EventReader, OpenedFile, open_file
+from wayeb_py.files.stores import absolute
 from wayeb_py.providers.convert import RECORD
 
 
@@ -149,7 +149,7 @@ def _units(
     number = 0
     for opened in files:
         # Executors have folders of their own to start from.
-        file = replace(opened.file, path=os.path.abspath(opened.file.path))
+        file = replace(opened.file, path=absolute(opened.file.path))
         metadata = getattr(opened, "metadata", None)
         if metadata is not None and metadata.num_rows == 0 and cut:
             continue

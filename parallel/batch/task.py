@@ -11,7 +11,6 @@ import pickle
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 import pyarrow as pa
@@ -23,6 +22,7 @@ from wayeb_py.files.formats.arrow_types import conform
 from wayeb_py.files.formats.block import AsideRow, Block, TimeRange, Unreadable, values_of_rows
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.sort import sort_events
+from wayeb_py.files.stores import located
 from wayeb_py.parallel.batch.task_output import By, ParcelOutput, PartOutput, TaskOutput
 from wayeb_py.parallel.spark.pattern_bundle import open_patterns
 from wayeb_py.parallel.wire.parcel import Parcel, pack
@@ -60,7 +60,7 @@ class JobSpec:
     def output(self, task: int, unit: Any) -> TaskOutput:
         if self.folder is None:
             return ParcelOutput("episodes" if self.episodes else "detections", task)
-        return PartOutput(Path(self.folder), task, self.by, unit)
+        return PartOutput(located(self.folder), task, self.by, unit)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 from urllib.parse import quote
 
 import numpy as np
@@ -24,8 +24,9 @@ import pyarrow.types as pt
 from wayeb_py.columns import TICKS_PER_S
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import plain_table
-from wayeb_py.files.output.whole_file import telling_faults
+from wayeb_py.files.output.whole_file import begin_whole, telling_faults
 from wayeb_py.files.projection import TimeUnit
+from wayeb_py.files.stores import Location, StorePath
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack
 from wayeb_py.parallel.wire.spool import Spool
 
@@ -87,13 +88,13 @@ class PartOutput:
     them.
     """
 
-    folder: Path
+    folder: Location
     task: int
     by: Sequence[By]
     time_unit: TimeUnit | None
     parts: dict[str, int] = field(default_factory=dict)  # rows, by path below the folder
     _token: str = field(default_factory=lambda: secrets.token_hex(4))
-    _writers: OrderedDict[str, tuple[str, Any]] = field(default_factory=OrderedDict)  # by folder of the part
+    _writers: OrderedDict[str, tuple[str, _Part]] = field(default_factory=OrderedDict)  # by folder of the part
     _gathered: list[pa.Table] = field(default_factory=list)
     _n_gathered: int = 0
 
@@ -112,12 +113,10 @@ class PartOutput:
         with telling_faults(self.folder), self._abandoning():
             for place, rows in _parted(table, self.by, self.time_unit):
                 name, writer = self._writer(place, rows.schema)
-                writer.write_table(rows)
+                writer.write(rows)
                 self.parts[name] += rows.num_rows
 
-    def _writer(self, place: str, schema: pa.Schema) -> tuple[str, Any]:
-        import pyarrow.parquet as pq
-
+    def _writer(self, place: str, schema: pa.Schema) -> tuple[str, _Part]:
         if place not in self._writers:
             if len(self._writers) >= OPEN_PARTS:
                 next(iter(self._writers.values()))[1].close()
@@ -125,12 +124,14 @@ class PartOutput:
             name = f"{place}part-{self.task:05}-{self._token}-{len(self.parts)}.parquet"
             self._make_folder(place)
             self.parts[name] = 0
-            self._writers[place] = name, pq.ParquetWriter(self.folder / name, schema, compression="zstd")
+            self._writers[place] = name, _Part(self.folder / name, schema)
         self._writers.move_to_end(place)
         return self._writers[place]
 
     def _make_folder(self, place: str) -> None:
         """Makes the folders of a part, but never the one of the run: a task that outlives its run must not."""
+        if isinstance(self.folder, StorePath):
+            return  # which has no folders: a part that no manifest names does not count
         if not self.folder.is_dir():
             raise DataError(
                 "the output folder of this run is not here",
@@ -169,9 +170,34 @@ class PartOutput:
             yield
         except OSError:
             for _, writer in self._writers.values():
-                writer.is_open = False
+                writer.abandon()
             self._writers.clear()
             raise
+
+
+class _Part:
+    """A part that is being written: in its place on a disk, uploaded to a store when it is closed."""
+
+    def __init__(self, path: Location, schema: pa.Schema) -> None:
+        import pyarrow.parquet as pq
+
+        self._whole = begin_whole(path) if isinstance(path, StorePath) else None
+        self._writer = pq.ParquetWriter(
+            path if self._whole is None else self._whole.open(), schema, compression="zstd"
+        )
+
+    def write(self, table: pa.Table) -> None:
+        self._writer.write_table(table)
+
+    def close(self) -> None:
+        self._writer.close()
+        if self._whole is not None:
+            self._whole.commit()
+
+    def abandon(self) -> None:
+        self._writer.is_open = False
+        if self._whole is not None:
+            self._whole.discard()
 
 
 def _parted(table: pa.Table, by: Sequence[By], time_unit: TimeUnit | None) -> Iterator[tuple[str, pa.Table]]:

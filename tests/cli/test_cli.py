@@ -144,8 +144,8 @@ def test_a_clean_that_takes_much_away_is_a_warning_of_its_own_line_even_if_quiet
         (["--final"], 2, "it needs --state"),
         (["--workers", "0"], 2, "--workers"),
         (["--data", "none.csv"], 3, "`none.csv` does not exist"),
-        (["--data", "s3://bucket/*.parquet"], 3, "`s3://bucket/*.parquet` is an address, and files are"),
-        (["--out", "hdfs://host/found/"], 3, "mount it and name the path; or read it with Spark"),
+        (["--data", "ftp://host/x.csv"], 3, "`ftp://…` is an address of a kind that is not read or written"),
+        (["--state", "s3://bucket/state"], 3, "a state folder is locked while a run uses it, and a store has no locks"),
         (["--out", "d.xls"], 2, "it is not clear in which format to write `d.xls`"),
     ],
 )

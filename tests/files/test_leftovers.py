@@ -16,7 +16,7 @@ import pytest
 
 from wayeb_py.files.output.leftovers import OLD_S, clear_files, scratch_folder
 from wayeb_py.files.output.table_text import render_csv
-from wayeb_py.files.output.whole_file import WholeFile
+from wayeb_py.files.output.whole_file import begin_whole
 
 PATTERN = "stream s { key id time ts in s attr v number }\npattern P := (v > 0)\n"
 
@@ -41,8 +41,8 @@ def killed_while(statement: str, folder: Path) -> None:
 
 
 WRITING = (
-    "from pathlib import Path\nfrom wayeb_py.files.output.whole_file import WholeFile\n"
-    "whole = WholeFile(Path('found.csv'))\nwhole.write(b'half')"
+    "from pathlib import Path\nfrom wayeb_py.files.output.whole_file import begin_whole\n"
+    "whole = begin_whole(Path('found.csv'))\nwhole.write(b'half')"
 )
 
 
@@ -61,7 +61,7 @@ def test_a_killed_run_s_file_goes_with_the_next_run(tmp_path: Path) -> None:
 
 
 def test_what_another_process_writes_is_left_alone(tmp_path: Path) -> None:
-    whole = WholeFile(tmp_path / "found.csv")
+    whole = begin_whole(tmp_path / "found.csv")
     whole.write(b"half")
     (unfinished,) = tmp_path.glob(".found.csv.*.tmp")
     age(unfinished)

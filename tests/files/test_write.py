@@ -18,7 +18,6 @@ from wayeb_py.errors import DataError
 from wayeb_py.files.output import write
 from wayeb_py.files.output.table_text import MANY_TIMES, iso_times, render_csv, render_ndjson
 from wayeb_py.files.output.write import (
-    MANIFEST,
     OutputFile,
     ParquetOutput,
     StreamOutput,
@@ -26,6 +25,7 @@ from wayeb_py.files.output.write import (
     find_output_file,
     open_output,
 )
+from wayeb_py.files.stores import MANIFEST
 
 TABLE = pa.table(
     {

@@ -81,7 +81,7 @@ def read_spark_options(master: str | None, scheme: Scheme | None, by: str | None
     return SparkOptions(master, scheme, cast("tuple[OutputFolders, ...]", tuple(names)))
 
 
-def choose_engine(engine: Engine, options: SparkOptions, data: list[str], state: Path | None) -> tuple[Engine, str]:
+def choose_engine(engine: Engine, options: SparkOptions, data: list[str], state: str | None) -> tuple[Engine, str]:
     """Where to run, and why there."""
     named = options.named()
     if engine == Engine.LOCAL:

@@ -7,17 +7,17 @@ that no rule joins would not end it, and is a warning.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Literal
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.wording import did_you_mean
 from wayeb_py.errors import DataError, Diagnostic, EventsError, Span
+from wayeb_py.files.stores import Location, beside, is_outside
 
 
-def path_of(facts: m.Facts) -> Path:
+def path_of(facts: m.Facts) -> Location:
     """Where a file of facts is: its path is relative to the pattern file."""
-    return Path(facts.source.name).parent / (facts.path or "")
+    return beside(facts.source.name, facts.path or "")
 
 
 def review_facts(meaning: m.Meaning, outside: bool = False) -> Iterator[Diagnostic]:
@@ -46,12 +46,12 @@ def _faults(facts: m.Facts, outside: bool) -> Iterator[tuple[Span, str, str, str
     if not path.is_file():
         yield facts.span, label, "there is no such file", None
         return
-    if not (outside or facts.given) and not path.resolve().is_relative_to(Path(facts.source.name).parent.resolve()):
+    if not (outside or facts.given) and is_outside(facts.source.name, path):
         hint = "allow it with --outside (in Python: outside=True), or move the file"
         yield facts.span, label, "this file is outside the folder of the pattern file", hint
         return
     try:
-        names = column_names([path])
+        names = column_names([str(path)])
     except (DataError, EventsError) as error:
         yield facts.span, label, str(error).splitlines()[0], error.hint
         return

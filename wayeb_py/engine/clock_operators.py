@@ -12,7 +12,7 @@ from wayeb_py.engine.operator import ClockOperator, Operator
 from wayeb_py.engine.silence import SilenceRecogniser
 
 if TYPE_CHECKING:
-    from wayeb_py.engine.pairs.operator import Owned
+    from wayeb_py.engine.pairs.share import PairShare
     from wayeb_py.engine.rules.operator import RuleOperator
 
 
@@ -24,7 +24,7 @@ def make_clock(
 
 
 def clocked_operators(
-    patterns: CompiledPatterns, episodes: bool, workers: int, owned: Owned | None = None
+    patterns: CompiledPatterns, episodes: bool, workers: int, share: PairShare | None = None
 ) -> tuple[ClockOperator, ...]:
     """The silences of each stream, then the pairs; those that rules read are among them, reported or not."""
     operators: list[ClockOperator] = []
@@ -40,7 +40,7 @@ def clocked_operators(
         from wayeb_py.engine.pairs.operator import PairOperator  # for start-up time: its kernels are many
 
         whole = episodes or by_clock
-        operators.append(PairOperator(patterns, episodes=whole, workers=workers, by_clock=by_clock, owned=owned))
+        operators.append(PairOperator(patterns, episodes=whole, workers=workers, by_clock=by_clock, share=share))
     return tuple(operators)
 
 

@@ -42,7 +42,7 @@ from wayeb_py.tally import LATE_FOR_CLOCK, Tally
 
 if TYPE_CHECKING:
     from wayeb_py.engine.arrival.event_clock import EventClock, Passed
-    from wayeb_py.engine.pairs.operator import Owned
+    from wayeb_py.engine.pairs.share import PairShare
     from wayeb_py.engine.rules.operator import RuleOperator
 
 Order = Literal["arrival", "sorted"]
@@ -59,7 +59,7 @@ class Recogniser:
     `listens`: calls what `patterns.on` was given.
     saves=False: the state is never asked for, which spares work where rules read detections of events in order.
     `whole`: these are some of a file's patterns; what all of them ask of events decides what is counted and set aside.
-    `owned`: of pairs, by their streams and keys, those that are recognised here.
+    `share`: which pairs are recognised here, where others have the others.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Recogniser:
         saves: bool = True,
         listens: bool = True,
         whole: CompiledPatterns | None = None,
-        owned: Owned | None = None,
+        share: PairShare | None = None,
     ) -> None:
         self.patterns = patterns
         self.aside: Aside = []  # rows that no operator takes
@@ -113,7 +113,7 @@ class Recogniser:
             reported = {} if saves or saved or own_input or not patterns.meaning.rules else _taken(patterns, orders)
             self._reporting = frozenset(reported.values())
             self._clock = make_clock({**parts, **watched}, orders, self._reporting | set(watched))
-            self._clocked = clocked_operators(patterns, episodes, workers, owned)
+            self._clocked = clocked_operators(patterns, episodes, workers, share)
             by_pattern = {pattern: self._streams[stream] for pattern, stream in reported.items()}
             self._rules = rule_operator(patterns, self._clocked, plans, by_pattern)
         self._schema: DetectionSchema | None = None

@@ -1,8 +1,9 @@
 """Paths become event files, in the order in which their events arrive.
 
 A path is a file, a folder (all event files below it, sorted by path; `name=value` folders add a column, as Hive does),
-a glob, or `-` for NDJSON on standard input. A folder's files with names that begin with `_` or `.` are bookkeeping of
-other tools and are skipped. The extension gives the format, and the first bytes do where the extension says nothing.
+a glob, an address of a store (`stores`) that names any of these, a table (`tables`), or `-` for NDJSON on standard
+input. A folder's files with names that begin with `_` or `.` are bookkeeping of other tools and are skipped. The
+extension gives the format, and the first bytes do where the extension says nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from __future__ import annotations
 import glob
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Literal
 from urllib.parse import unquote
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import StorePath, has_magic, is_address, manifest_parts, open_input
+from wayeb_py.files.tables import find_table_files, is_table
 
 Format = Literal["parquet", "arrow", "arrows", "csv", "ndjson"]
 
@@ -64,19 +67,12 @@ def find_files(paths: Sequence[str | os.PathLike[str]]) -> list[EventFile]:
     return [file for text in texts for file in _find_at(text)]
 
 
-def refuse_address(text: str) -> None:
-    """Raises DataError for the address of a store that is no file system: `s3://…`, `hdfs://…`."""
-    scheme, separator, _ = text.partition("://")
-    if separator and scheme.replace("+", "").isalnum():
-        raise DataError(
-            f"`{text}` is an address, and files are read and written by path",
-            hint="mount it and name the path; or read it with Spark: wayeb_py.parallel.recognise(data_frame, patterns)",
-        )
-
-
 def _find_at(text: str) -> Iterator[EventFile]:
-    refuse_address(text)
-    if os.path.isdir(text):
+    if is_table(text):
+        yield from find_table_files(text)
+    elif is_address(text):
+        yield from _find_in_store(StorePath.parse(text))
+    elif os.path.isdir(text):
         yield from _find_below(text)
     elif os.path.lexists(text):
         yield _describe(text)
@@ -108,6 +104,52 @@ def _find_below(folder: str) -> Iterator[EventFile]:
     if not found:
         other = f" ({passed_over} of other kinds)" if passed_over else ""
         raise DataError(f"the folder has no event files{other}", folder, hint=f"known: {', '.join(_FORMATS)}")
+
+
+def _find_in_store(path: StorePath) -> Iterator[EventFile]:
+    if path.is_file():
+        yield _describe_stored(path, path.size())
+    elif path.is_dir():
+        parts = manifest_parts(path)  # where there is a manifest, an object that it does not name does not count
+        listed = ((file, size) for file, size in path.below() if parts is None or _inside(path, file) in parts)
+        yield from _find_stored(path, ((path, file, size) for file, size in listed))
+    elif has_magic(str(path.key)):
+        yield from _find_stored(path, path.matching())
+    else:
+        raise DataError("there is no such file or folder", str(path))
+
+
+def _find_stored(
+    asked: StorePath, files: Iterable[tuple[StorePath, StorePath, int]]
+) -> Iterator[EventFile]:
+    """The event files among (folder or the file itself, file, bytes): those that are named, and those in folders."""
+    found = passed_over = 0
+    for folder, path, size in files:
+        if path == folder:
+            found += 1
+            yield _describe_stored(path, size)
+            continue
+        inside = path.key.relative_to(folder.key)
+        name_format, compression = told_by_name(path.name)
+        if any(part.startswith(("_", ".")) for part in inside.parts) or path.name.endswith(".aside.ndjson"):
+            continue
+        if name_format is None:
+            passed_over += 1
+            continue
+        found += 1
+        yield EventFile(str(path), name_format, compression, tuple(partitions_of(inside.parent)), size)
+    if not found:
+        other = f" ({passed_over} of other kinds)" if passed_over else ""
+        raise DataError(f"there are no event files{other}", str(asked), hint=f"known: {', '.join(_FORMATS)}")
+
+
+def _inside(folder: StorePath, file: StorePath) -> str:
+    return str(file.key.relative_to(folder.key))
+
+
+def _describe_stored(path: StorePath, size: int) -> EventFile:
+    told, compression = told_by_name(path.name)
+    return EventFile(str(path), told or _told_by_bytes(str(path)), compression, (), size)
 
 
 def require_file(path: str) -> os.stat_result:
@@ -163,7 +205,7 @@ def _walk(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def partitions_of(folders: Path) -> Iterator[tuple[str, str | None]]:
+def partitions_of(folders: PurePath) -> Iterator[tuple[str, str | None]]:
     """The columns that folders named `name=value` add."""
     for part in folders.parts:
         name, equals, value = part.partition("=")
@@ -197,7 +239,7 @@ def _describe(path: str) -> EventFile:
 
 def _told_by_bytes(path: str) -> Format:
     try:
-        with open(path, "rb") as file:
+        with open_input(path) as file:
             head = file.read(8)
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path) from error

@@ -12,12 +12,14 @@ import fcntl
 import hashlib
 import json
 import os
+import uuid
 from pathlib import Path
 from types import TracebackType
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.leftovers import clear_files
 from wayeb_py.files.output.whole_file import telling_faults, write_whole
+from wayeb_py.files.stores import StorePath, located
 
 _NAME = "recogniser.state"
 _VERSION = 2
@@ -34,7 +36,13 @@ def _checksum(n_runs: int, state: bytes) -> str:
 class StateFolder:
     """A folder with the recogniser's state; while it is open no other run can use it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, where: str | os.PathLike[str]) -> None:
+        folder = located(where)
+        if isinstance(folder, StorePath):
+            raise DataError(
+                "a state folder is locked while a run uses it, and a store has no locks", str(folder),
+                hint="name a folder on a disk; events, knowledge and detections may be in a store",
+            )  # fmt: skip
         self.path = folder / _NAME
         self.n_runs = 0  # that ended well
         self.saved: bytes | None = None
@@ -48,10 +56,18 @@ class StateFolder:
             raise DataError("another run is using this state", str(folder)) from error
         clear_files(folder, [_NAME])
         try:
+            self.name = self._read_name(folder / "name")
             self._load()
         except BaseException:
             os.close(self._lock)
             raise
+
+    def _read_name(self, path: Path) -> str:
+        """What tells this state's runs from those of others, wherever the folder is moved to."""
+        with telling_faults(path):
+            if not path.exists():
+                write_whole(path, f"wayeb-{uuid.uuid4()}\n".encode())
+            return path.read_text().strip()
 
     def _load(self) -> None:
         try:

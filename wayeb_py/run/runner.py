@@ -16,9 +16,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pyarrow as pa
@@ -29,6 +28,7 @@ from wayeb_py.files.output.background_write import WrittenBehind
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside, BadLimit
 from wayeb_py.files.output.write import Output, OutputFile, find_output_file, open_output
 from wayeb_py.files.state_folder import StateFolder
+from wayeb_py.files.stores import Location, located
 from wayeb_py.run.sources import Paths, Positions, Sources, paths_by_stream, refuse_own_input
 from wayeb_py.run.summary import Progress, Summary, summarise
 
@@ -62,9 +62,11 @@ def run(
     """
     began = time.perf_counter()
     with ExitStack() as stack:
-        state = None if state_dir is None else stack.enter_context(StateFolder(Path(state_dir)))
+        state = None if state_dir is None else stack.enter_context(StateFolder(state_dir))
         stem = "episodes" if episodes else "detections"
         target = find_output_file(out, stem if state is None else f"{stem}-{state.n_runs + 1:06}", csv_safe)
+        if state is not None:
+            target = replace(target, run=(state.name, state.n_runs + 1))
         by_stream = paths_by_stream(patterns, paths)
         for own in by_stream.values():
             refuse_own_input(target, own)
@@ -72,7 +74,7 @@ def run(
             patterns, by_stream, since_s=since_s, until_s=until_s, threads=max(1, workers),
             before=lambda name: _schema_before(patterns, state, name), on_progress=on_progress,
         )  # fmt: skip
-        aside_path = target.aside_path if aside is None else Path(aside)
+        aside_path = target.aside_path if aside is None else located(aside)
         positions = Positions(patterns, by_stream, since_s, until_s) if target.format in ("geojson", "kml") else None
         limit = max_bad or DEFAULT_LIMIT
         job = _Job(patterns, sources, target, aside_path, limit, episodes, workers, state, positions, plans)
@@ -96,7 +98,7 @@ class _Job:
     patterns: CompiledPatterns
     sources: Sources
     target: OutputFile
-    aside_path: Path | None
+    aside_path: Location | None
     max_bad: BadLimit
     episodes: bool
     workers: int

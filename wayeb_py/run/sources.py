@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -22,6 +23,7 @@ from wayeb_py.files.output.write import OutputFile
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import EventReader, open_events
 from wayeb_py.files.sort import sort_events
+from wayeb_py.files.stores import Location, StorePath, located
 from wayeb_py.run.summary import Phase, Progress
 
 if TYPE_CHECKING:
@@ -142,8 +144,22 @@ def refuse_own_input(target: OutputFile, paths: Paths) -> None:
     if target.path is None or not target.path.exists():
         return
     for file in find_files(paths):
-        if os.path.exists(file.path) and os.path.samefile(file.path, target.path):
+        read = located(file.path) if file.path != STDIN else None
+        if _is_same(read, target.path) or (target.table is not None and _is_below(read, target.path)):
             raise DataError("the output would replace its own input", file.path)
+
+
+def _is_same(one: Location | None, other: Location) -> bool:
+    if isinstance(one, Path) and isinstance(other, Path):
+        return one.exists() and one.samefile(other)
+    return one == other
+
+
+def _is_below(one: Location | None, table: Location) -> bool:
+    """Whether a file is one of a table's."""
+    if isinstance(one, Path) and isinstance(table, Path):
+        return one.resolve().is_relative_to(table.resolve())
+    return isinstance(one, StorePath) and isinstance(table, StorePath) and one.is_below(table)
 
 
 class Positions:

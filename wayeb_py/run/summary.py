@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wayeb_py.files.output.set_aside import Aside
+from wayeb_py.files.stores import Location
 from wayeb_py.tally import LATE_FOR_CLOCK
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def summarise(
     tally: Tally,
     patterns: CompiledPatterns,
     aside: Aside,
-    out: Path | None,
+    out: Location | None,
     episodes: bool,
     by_stream: Mapping[str, Tally] | None = None,
 ) -> Summary:

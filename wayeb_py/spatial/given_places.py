@@ -20,6 +20,7 @@ from typing import TypeVar
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import UsageError
+from wayeb_py.files.stores import located
 
 Declared = TypeVar("Declared", m.Knowledge, m.Lookup)
 Given = str | Path | tuple[str | Path, str]  # a file, or a file and the column that is the name
@@ -48,7 +49,7 @@ def read_given(texts: Iterable[str]) -> dict[str, Given]:
             raise UsageError(f"`--places {text}` does not say which places are where; write it as port=my_ports.csv")
         if name in given:
             raise UsageError(f"--places gives two files for `{name}`: {_file(given[name])} and {path}")
-        named = None if Path(path).exists() else _NAMED.fullmatch(path)
+        named = None if "://" not in path and Path(path).exists() else _NAMED.fullmatch(path)
         given[name] = path if named is None else (named["path"], named["quoted"] or named["bare"])
     return given
 
@@ -77,7 +78,8 @@ def _given(one: Declared, places: Mapping[str, Given]) -> Declared:
     if given is None:
         return one
     # Absolute: a relative path would start from the folder of the pattern file.
-    moved = replace(one, path=str(Path(_file(given)).absolute()), given=True)
+    path = located(_file(given))
+    moved = replace(one, path=str(path.absolute() if isinstance(path, Path) else path), given=True)
     column = given[1] if isinstance(given, tuple) else None
     if column is None:
         return moved

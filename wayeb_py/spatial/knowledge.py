@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location, beside, is_outside
 
 if TYPE_CHECKING:
     from wayeb_py.spatial.index import PlaceIndex
@@ -184,9 +185,9 @@ class KnowledgeBase:
                 hint=f"give the file a column or a property `name`, or say which one it is: `{where}`",
             )  # fmt: skip
 
-    def path_of(self, known: m.Knowledge | m.Lookup) -> Path:
+    def path_of(self, known: m.Knowledge | m.Lookup) -> Location:
         """Where the declaration's file is: its path is relative to the pattern file."""
-        return Path(known.source.name).parent / known.path
+        return beside(known.source.name, known.path)
 
     def _read(self, known: m.Knowledge) -> LoadedPlaces:
         from wayeb_py.spatial.index import PlaceIndex  # for start-up time
@@ -222,8 +223,7 @@ class KnowledgeBase:
 
     def _refuse_outside(self, known: m.Knowledge | m.Lookup) -> None:
         path = self.path_of(known)
-        folder = Path(known.source.name).parent.resolve()
-        if not (self.outside or known.given) and path.exists() and not path.resolve().is_relative_to(folder):
+        if not (self.outside or known.given) and is_outside(known.source.name, path):
             raise DataError(
                 "this file is outside the folder of the pattern file",
                 str(path),

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from fractions import Fraction
 from math import floor
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from wayeb_py.arrays import F64, I64
 from wayeb_py.columns import Column, column_of, kind_of, to_float
 from wayeb_py.dsl.meaning import Kind
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location, open_input
 from wayeb_py.spatial.index import PlaceIndex
 from wayeb_py.spatial.kernels import tables as table_kernels
 from wayeb_py.spatial.read_places import LAT, LON
@@ -34,7 +34,7 @@ PER_S = 1_000_000
 class Table:
     """The rows of a file, by place and time."""
 
-    def __init__(self, path: Path, valid_s: Fraction, nearest_m: Fraction) -> None:
+    def __init__(self, path: Location, valid_s: Fraction, nearest_m: Fraction) -> None:
         self.path = path
         self.valid, self.nearest_m = floor(valid_s * PER_S), float(nearest_m)
         rows = _read(path)
@@ -106,12 +106,13 @@ class Table:
         return column_of(array.chunk(0) if isinstance(array, pa.ChunkedArray) else array, name)
 
 
-def _read(path: Path) -> pa.Table:
+def _read(path: Location) -> pa.Table:
     if not path.is_file():
         raise DataError("there is no such file", str(path))
     try:
         is_parquet = path.suffix.lower() in (".parquet", ".geoparquet")
-        rows = pq.read_table(path) if is_parquet else pyarrow.csv.read_csv(path)
+        with open_input(str(path)) as file:
+            rows = pq.read_table(file) if is_parquet else pyarrow.csv.read_csv(file)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"the table cannot be read: {error}", str(path)) from None
     if not rows.num_rows:
@@ -119,7 +120,7 @@ def _read(path: Path) -> pa.Table:
     return rows
 
 
-def _microseconds(array: pa.ChunkedArray, name: str, path: Path) -> I64:
+def _microseconds(array: pa.ChunkedArray, name: str, path: Location) -> I64:
     """Times since 1970: timestamps, or numbers in seconds."""
     if array.null_count:
         row = pc.index(pc.is_null(array), True).as_py()

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from difflib import get_close_matches
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location, open_input, size_of
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ class NoSuchColumnError(DataError):
     """The column for the names is not in the file."""
 
 
-def read_features(path: Path, shape: Shape, name_column: str | None = None) -> Features:
+def read_features(path: Location, shape: Shape, name_column: str | None = None) -> Features:
     """The places of a file; DataError says what is wrong with it.
 
     `name_column` is the column or property with the names, where the reader is not to find it by itself.
@@ -75,7 +75,7 @@ def read_features(path: Path, shape: Shape, name_column: str | None = None) -> F
         raise DataError("there is no such file", str(path))
     reader = _reader(path)
     try:
-        if path.stat().st_size > MOST_BYTES:
+        if size_of(path) > MOST_BYTES:
             raise _too_large(path)
         with _without_collecting():
             found = list(reader(path, name_column))
@@ -116,7 +116,7 @@ def _without_collecting() -> Iterator[None]:
             gc.enable()
 
 
-def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Feature]]:
+def _reader(path: Location) -> Callable[[Location, str | None], Iterator[Feature]]:
     match path.suffix.lower():
         case ".csv" | ".tsv" | ".txt":
             return _read_csv
@@ -134,7 +134,7 @@ def _reader(path: Path) -> Callable[[Path, str | None], Iterator[Feature]]:
             )
 
 
-def _too_large(path: Path) -> DataError:
+def _too_large(path: Location) -> DataError:
     return DataError(
         f"the file holds more than {MOST_BYTES >> 30} GB, which is the most that is read",
         str(path),
@@ -143,7 +143,7 @@ def _too_large(path: Path) -> DataError:
 
 
 # Formats.
-def _read_csv(path: Path, named: str | None) -> Iterator[Feature]:
+def _read_csv(path: Location, named: str | None) -> Iterator[Feature]:
     import shapely
 
     with path.open(encoding="utf-8-sig", newline="") as file:
@@ -174,7 +174,7 @@ def _read_csv(path: Path, named: str | None) -> Iterator[Feature]:
             yield Feature(point, called, columns, f"`{called}`" if called else "this row", row)
 
 
-def _column(header: list[str], spellings: tuple[str, ...], what: str, path: Path) -> int:
+def _column(header: list[str], spellings: tuple[str, ...], what: str, path: Location) -> int:
     lower = [name.lower() for name in header]
     for spelling in spellings:
         if lower.count(spelling) == 1:
@@ -187,7 +187,7 @@ def _column(header: list[str], spellings: tuple[str, ...], what: str, path: Path
     )
 
 
-def _number(cell: str, column: str, path: Path, row: int) -> float:
+def _number(cell: str, column: str, path: Location, row: int) -> float:
     try:
         return float(cell)
     except ValueError:
@@ -195,7 +195,7 @@ def _number(cell: str, column: str, path: Path, row: int) -> float:
         raise DataError(f"{what}, in the column `{column}`", str(path), row) from None
 
 
-def _name_key(keys: Sequence[str], named: str | None = None, path: Path | None = None) -> str | None:
+def _name_key(keys: Sequence[str], named: str | None = None, path: Location | None = None) -> str | None:
     """Which column or property is the name: the one that is `named`, `name`, or the only one that ends in it."""
     if named is not None:
         if named in keys:
@@ -215,7 +215,7 @@ def _name_key(keys: Sequence[str], named: str | None = None, path: Path | None =
     return ending[0] if len(ending) == 1 else None
 
 
-def _read_geojson(path: Path, named: str | None) -> Iterator[Feature]:
+def _read_geojson(path: Location, named: str | None) -> Iterator[Feature]:
     text = path.read_text(encoding="utf-8-sig")
     if not text.strip():
         return
@@ -257,7 +257,7 @@ def _read_geojson(path: Path, named: str | None) -> Iterator[Feature]:
         raise NoSuchColumnError(f"no feature has a property `{named}`, which is to be the name", str(path))
 
 
-def _shapes(geometries: list[dict[str, Any]], wheres: list[str], path: Path) -> Sequence[Any]:
+def _shapes(geometries: list[dict[str, Any]], wheres: list[str], path: Location) -> Sequence[Any]:
     """GeoJSON geometries as shapely's: all by one call, and one by one only to find which of them is none."""
     import shapely
 
@@ -285,7 +285,7 @@ _WKT = re.compile(
 )
 
 
-def _read_wkt(path: Path, named: str | None) -> Iterator[Feature]:
+def _read_wkt(path: Location, named: str | None) -> Iterator[Feature]:
     import shapely
 
     if named is not None:
@@ -311,7 +311,7 @@ def _read_wkt(path: Path, named: str | None) -> Iterator[Feature]:
         yield Feature(geometry, name, {"name": name}, f"`{name}`" if name else "this line", row)
 
 
-def _read_geoparquet(path: Path, named: str | None) -> Iterator[Feature]:
+def _read_geoparquet(path: Location, named: str | None) -> Iterator[Feature]:
     import pyarrow as pa
     import shapely
 
@@ -339,12 +339,12 @@ def _read_geoparquet(path: Path, named: str | None) -> Iterator[Feature]:
         yield Feature(shaped, None if called is None else str(called), columns, "this row", row)
 
 
-def _read_parquet(path: Path) -> Any:
+def _read_parquet(path: Location) -> Any:
     """The table; read by parts, since a file of a few bytes may hold any amount."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    with pq.ParquetFile(path) as file:
+    with open_input(str(path)) as opened, pq.ParquetFile(opened) as file:
         parts, n_bytes = [], 0
         for part in file.iter_batches(batch_size=1024):
             parts.append(part)
@@ -354,7 +354,7 @@ def _read_parquet(path: Path) -> Any:
         return pa.Table.from_batches(parts, file.schema_arrow)
 
 
-def _refuse_other_degrees(crs: str, path: Path) -> None:
+def _refuse_other_degrees(crs: str, path: Location) -> None:
     code = re.search(r"(?:EPSG|CRS)\W+(?:\w*\W+)*?(\d{4,6}|CRS\d\d)", crs)
     if code is not None and code[1] not in ("4326", "4979", "4258", "4269", "CRS84"):
         raise DataError(
@@ -385,7 +385,7 @@ def _to_look_at(geometries: npt.NDArray[np.object_], shape: Shape) -> npt.NDArra
     return np.flatnonzero(wrong)
 
 
-def _accept(feature: Feature, shape: Shape, path: Path, notes: list[str]) -> Any:
+def _accept(feature: Feature, shape: Shape, path: Location, notes: list[str]) -> Any:
     """The geometry, repaired if need be."""
     import shapely
 
@@ -421,11 +421,11 @@ def _accept(feature: Feature, shape: Shape, path: Path, notes: list[str]) -> Any
     return geometry
 
 
-def _place(path: Path, feature: Feature) -> str:
+def _place(path: Location, feature: Feature) -> str:
     return str(path) if feature.row is None else f"{path}, row {feature.row}"
 
 
-def _repair(geometry: Any, feature: Feature, path: Path) -> Any:
+def _repair(geometry: Any, feature: Feature, path: Location) -> Any:
     import shapely
 
     if _crosses_too_often(geometry):
@@ -463,7 +463,7 @@ def _crosses_too_often(geometry: Any) -> bool:
     return n_found > MOST_CROSSINGS
 
 
-def _check_degrees(geometry: Any, feature: Feature, path: Path) -> None:
+def _check_degrees(geometry: Any, feature: Feature, path: Location) -> None:
     import numpy as np
     import shapely
 

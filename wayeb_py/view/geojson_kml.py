@@ -15,7 +15,6 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 from xml.sax.saxutils import escape, quoteattr
 
@@ -25,8 +24,9 @@ import pyarrow.types as pt
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.files.output.table_text import iso_times, plain_table
-from wayeb_py.files.output.whole_file import WholeFile
+from wayeb_py.files.output.whole_file import begin_whole
 from wayeb_py.files.output.write import OutputFormat
+from wayeb_py.files.stores import Location
 from wayeb_py.view.read_detections import waited_until
 from wayeb_py.view.tracks import Tracks, seconds_of, texts_of, tracks_of
 
@@ -53,12 +53,12 @@ class GeoOutput:
 
     def __init__(
         self,
-        path: Path,
+        path: Location,
         output_format: OutputFormat,
         layout: m.Stream,
         read_positions: Callable[[set[str]], pa.Table],
     ) -> None:
-        self._whole = WholeFile(path)
+        self._whole = begin_whole(path)
         self._format = output_format
         self._layout = layout
         self._read_positions = read_positions

@@ -4,13 +4,13 @@
     into tasks of equal work ──▶ for each entity: its home, and the homes of all that it may be near
 
 A task that has all events of both entities finds everything of their pair, whatever it does not know of others. A pair
-belongs to the home of one of the two, by a hash of their keys, and no other task reports it. So an entity's events go
-to its own home and to those of all that it may ever be near; those of an entity that is never near another go nowhere.
-The curve keeps neighbours together, so few events go to two tasks; a harbour with more than a task's share is cut like
-everything else, and then the events of those in it go to all tasks that share it.
+belongs to the home of one of the two (`engine/pairs/share`), and no other task looks for it. So an entity's events go
+to its own home, and as a guest to about half the homes of those that it may ever be near; those of an entity that is
+never near another go nowhere. The curve keeps neighbours together, so few events go to two tasks. A harbour with more
+than a task's share is cut like everything else: each of its tasks searches its own share for neighbours of all.
 
-*Not taken*: each event of a pair found in a cell and sent on by pair, which moves every event of a pair with both its
-rows, to a second shuffle; it would divide the search in a harbour as well, which is the smaller part of the work.
+*Not taken*: each event of a pair found in a cell and sent on by pair, to a second shuffle, which would move the rows of
+both for every event of a pair: where many are near each other these are a hundred times the events.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
 from wayeb_py.engine.arrow_values import plain
-from wayeb_py.parallel.batch.several.presence import axes_of, cell_of, coarser, grouped
-from wayeb_py.parallel.wire.shards import shard_of
+from wayeb_py.engine.pairs.share import owner
+from wayeb_py.parallel.batch.several.presence import COARSEST, axes_of, cell_of, coarser, grouped
 
 MOST_TASKS = 62  # a set of them is a number of 64 bits
 MOST_ROWS = 1 << 20  # of all presence together
@@ -49,7 +49,8 @@ class Tasks:
         words = plain(keys).dictionary_encode()
         places = self._places(words.dictionary)
         codes = words.indices.fill_null(len(places)).to_numpy(zero_copy_only=False)
-        return np.append(places, -1)[codes]
+        found: I64 = np.append(places, -1)[codes].astype(np.int64)
+        return found
 
     def _places(self, words: pa.Array) -> npt.NDArray[np.int64]:
         if self._place is None:
@@ -72,16 +73,12 @@ class Cells:
     def tasks_of(self, stream: str, keys: pa.Array) -> Masks:
         """The set of tasks that need an event, by its key."""
         tasks = self.streams[stream]
-        return np.append(tasks.mask, 0)[tasks.of(keys)]
+        return np.append(tasks.mask, 0)[tasks.of(keys)].astype(np.int64)
 
-    def owned(self, task: int, streams: tuple[str, str], a: pa.Array, b: pa.Array) -> Bool:
-        """Which pairs belong to a task."""
-        homes = []
-        for stream, keys in zip(streams, (a, b), strict=True):
-            tasks = self.streams[stream]
-            homes.append(np.append(tasks.home, -1)[tasks.of(keys)])
-        is_first = shard_of(plain(a), 2) == shard_of(plain(b), 2)
-        return np.where(is_first, homes[0], homes[1]) == task
+    def homes(self, stream: str, keys: pa.Array) -> I64:
+        """The home of each entity, by its key; -1 of one that was nowhere."""
+        tasks = self.streams[stream]
+        return np.append(tasks.home, -1)[tasks.of(keys)].astype(np.int64)
 
     @property
     def gain(self) -> float:
@@ -98,8 +95,8 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
         for name, own in found.items()
         if own
     }
-    while sum(table.num_rows for table in tables.values()) > MOST_ROWS:
-        tables = {name: coarser(table, 1) for name, table in tables.items()}
+    while sum(table.num_rows for table in tables.values()) > MOST_ROWS and level < COARSEST:
+        tables, level = {name: coarser(table, 1) for name, table in tables.items()}, level + 1
     keys: dict[str, pa.Array] = {}
     first: dict[str, int] = {}
     parts: list[tuple[I64, I64, I64, I64]] = []
@@ -115,12 +112,12 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
     entity, cell, span, n = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     sites = _Sites(cell, span)
     partners, is_near = sites.partners(entity, n_entities)
-    weight = n * (AN_EVENT + partners)
+    weight: F64 = n * (AN_EVENT + partners)
     near = np.zeros(n_entities, dtype=bool)
     near[entity[is_near]] = True
-    own_weight = np.bincount(entity, weights=weight * near[entity], minlength=n_entities)
+    own_weight: F64 = np.bincount(entity, weights=weight * near[entity], minlength=n_entities).astype(np.float64)
     home = _homes(entity, cell, n, own_weight, n_entities, n_tasks)
-    mask = sites.tasks_near(entity, home, n_entities)
+    mask = sites.tasks_near(entity, home, n_entities) & _hosts(n_tasks)[home]
     mask[~near] = 0
     streams = {
         name: Tasks(own, home[first[name] :][: len(own)].astype(np.int16), mask[first[name] :][: len(own)])
@@ -131,6 +128,14 @@ def lay_out(found: Mapping[str, Sequence[tuple[int, pa.Table]]], n_tasks: int) -
     stepped = np.bincount(home, weights=np.maximum(0.0, own_weight - AN_EVENT * n_events), minlength=n_tasks)
     total = float(AN_EVENT * n_events.sum() + stepped.sum())
     return Cells(n_tasks, streams, n_entities, int(near.sum()), AN_EVENT * sent + stepped[:n_tasks], total)
+
+
+def _hosts(n_tasks: int) -> Masks:
+    """[home]: the set of tasks to which those of a home go: their own, and those that own the pairs with it."""
+    tasks = np.arange(n_tasks)
+    goes = owner(tasks[:, None], tasks[None, :]) == tasks[None, :]
+    hosts: Masks = np.bitwise_or.reduce(np.where(goes, np.int64(1) << tasks[None, :], 0), axis=1).astype(np.int64)
+    return hosts
 
 
 class _Sites:

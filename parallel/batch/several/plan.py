@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 FROM_EVENTS = 1_000_000  # that are worth a look at who was where when
-TASKS_A_WORKER = 2  # by place: more of them balance better, and send more events twice
+TASKS_A_WORKER = 4  # by place: more of them balance better, and send more events twice
 LEAST_GAIN = 1.2
 
 

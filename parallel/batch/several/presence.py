@@ -32,6 +32,7 @@ MOST_ROWS = 1 << 19  # of a task
 LEAST_SIDE_M, LEAST_SPAN_S = 500.0, 60.0
 MOST_STEPS = 64  # on the way that a course takes
 AXIS_BITS = 21
+COARSEST = AXIS_BITS - 1  # then everything is in one cell, and there are as many rows as entities
 COLUMNS = ("entity", "cell", "span", "n")
 
 
@@ -139,7 +140,7 @@ class Presence:
 
     def _shrink(self) -> None:
         table = grouped(pa.concat_tables(self._tables))
-        while table.num_rows > MOST_ROWS // 2:
+        while table.num_rows > MOST_ROWS // 2 and self.level < COARSEST:
             self.level += 1
             table = coarser(table, 1)
         self._tables, self._n_rows = [table], table.num_rows

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache, partial
+from functools import lru_cache
 
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.placement import Where
-from wayeb_py.engine.pairs.operator import Owned
+from wayeb_py.engine.pairs.share import PairShare
 from wayeb_py.engine.recogniser import Order, Recogniser
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.errors import DataError
@@ -80,11 +80,11 @@ class SeveralSpec(JobSpec):
         by_entity = bool(self.names.get("by entity")) or not self.names.get("together")
         return where == ("by entity" if by_entity else "together")
 
-    def owned(self, target: int) -> Owned | None:
+    def share(self, target: int) -> PairShare | None:
         """Which pairs a target recognises; None where it recognises all."""
         if self.where(target) != "by place" or self.cells is None:
             return None
-        return partial(self.cells.owned, target - self.n_shards)
+        return PairShare(target - self.n_shards, self.cells.homes)
 
     def patterns_at(self, where: Where) -> CompiledPatterns:
         """The patterns and rules that run in a kind of place, with those that they read."""

@@ -109,7 +109,7 @@ def _attempt(
     patterns, accounts = spec.patterns_at(where), spec.accounts(where)
     recogniser = Recogniser(
         patterns, order=spec.orders(), episodes=spec.episodes, saves=False, listens=False,
-        whole=spec.whole if accounts else None, plans=spec.plans, owned=spec.owned(target),
+        whole=spec.whole if accounts else None, plans=spec.plans, share=spec.share(target),
     )  # fmt: skip
     streams = {one.name: one for one in spec.streams if spec.columns(where, one)}
     for name, stream in streams.items():

@@ -21,9 +21,9 @@ import wayeb_py
 from wayeb_py import cli
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.output.set_aside import BadLimit
-from wayeb_py.files.output.write import MANIFEST
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
+from wayeb_py.files.stores import MANIFEST
 from wayeb_py.parallel.batch import job
 from wayeb_py.parallel.batch.plan import make_plan
 from wayeb_py.parallel.spark.pattern_bundle import pack_patterns

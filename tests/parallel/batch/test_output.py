@@ -21,7 +21,8 @@ import pytest
 from tests.parallel.batch.small_jobs import SCHEMES, events, patterns, rows_of
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import AsideRow, Block
-from wayeb_py.files.output.write import MANIFEST, find_output_file
+from wayeb_py.files.output.write import find_output_file
+from wayeb_py.files.stores import MANIFEST
 from wayeb_py.parallel.batch import job, task_output
 from wayeb_py.parallel.batch.job_output import find_place
 from wayeb_py.parallel.batch.output_folder import OutputFolder

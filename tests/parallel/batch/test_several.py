@@ -49,6 +49,7 @@ def test_a_whole_library_finds_the_same_with_pairs_by_place(
     spark: SparkSession, tmp_path: Path, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(plan, "FROM_EVENTS", 0)
+    monkeypatch.setattr(plan, "TASKS_A_WORKER", 2)
     patterns = wayeb_py.compile(ROOT / f"patterns/{library}.sre")
     (stream,) = patterns.by_stream
     engine = compare(spark, patterns, {stream: [ROOT / f"data/{library}_sample.parquet"]}, tmp_path)
@@ -81,6 +82,7 @@ def test_two_streams_find_the_same_from_files_and_from_data_frames(
     paths = written({name: world.sent[name] for name in patterns.by_stream}, files.SCHEMAS, tmp_path)
     assert "in one task, since 100 events on 2 workers are too few" in compare(spark, patterns, paths, tmp_path)
     monkeypatch.setattr(plan, "FROM_EVENTS", 0)
+    monkeypatch.setattr(plan, "TASKS_A_WORKER", 2)
     monkeypatch.setattr(plan, "LEAST_GAIN", 0.0)
     assert "by place in 4 tasks" in compare(spark, patterns, paths, tmp_path)
     tables = {name: pa.Table.from_pylist(world.sent[name], files.SCHEMAS[name]) for name in paths}

@@ -269,8 +269,9 @@ def test_the_clock_does_not_wait_for_a_partition_that_is_away(patterns: Patterns
     assert Counter(row["pattern"] for row in shard.rows)["Gone"] == 2
 
 
-def test_the_others_keep_their_state_when_a_rule_is_added(patterns: Patterns) -> None:
-    without = patterns.select(["Meet", "Fast"])
+def test_the_others_keep_their_state_when_a_rule_changes(folder: Path, patterns: Patterns) -> None:
+    (folder / "changed.sre").write_text(STREAM % f"lateness {LATENESS} s " + PATTERNS.replace("b.v < 3", "b.v < 0"))
+    without = wayeb_py.compile(folder / "changed.sre")
     shard = Shard(patterns, ["0"], random.Random(1))
     shard.query = ShardQuery(1, lambda version: ShardPatterns((without, patterns)[version], SCHEMA), episodes=False)
     shard.take({"0": [Event(3, 100, 1.0, 0.0), Event(6, 101, 1.0, 0.0), Event(3, 113, 8.0, 0.0)]})

@@ -112,5 +112,5 @@ def test_what_looks_at_several_entities_has_one_shard() -> None:
         with pytest.raises(DataError, match=f"the scheme `{asked}` moves no events between tasks, and `Gone` looks"):
             of_several(asked)
     for before in (Spread("source", "", 3), Spread("partition", "", 3, 8)):
-        with pytest.raises(DataError, match="begun with (the scheme source|8 shards), and its state lies accordingly"):
+        with pytest.raises(DataError, match=r"begun with (the scheme source|8 shards), and its state lies accordingly"):
             of_several(before=before)

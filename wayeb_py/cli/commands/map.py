@@ -14,6 +14,7 @@ from wayeb_py.cli.option_values import read_instant
 from wayeb_py.cli.options import CleanBy, EventFiles, Quiet
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces
 from wayeb_py.errors import visible
+from wayeb_py.files.tables import is_table
 from wayeb_py.run import startup
 
 if TYPE_CHECKING:
@@ -114,7 +115,8 @@ def refuse_to_draw(patterns: Patterns, data: list[str], out: str) -> None:
         misuse(f"--map draws the events of one stream, and these patterns read {names}: choose with --pattern")
     if "-" in data:
         misuse("--map reads the events a second time, which standard input does not allow")
-    if out == "-" or Path(out).suffix.lower() in (".geojson", ".kml"):
+    on_disk = not is_table(out) and "://" not in out
+    if out == "-" or not on_disk or Path(out).suffix.lower() in (".geojson", ".kml"):
         misuse("--map reads the detections that were written: let --out be a .parquet, .csv or .ndjson file")
 
 

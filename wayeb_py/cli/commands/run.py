@@ -57,7 +57,8 @@ def run_patterns(
         typer.Option(
             "--out",
             metavar="PATH",
-            help="Detections: .parquet, .csv, .ndjson, .geojson, .kml, a folder (Parquet), or - (NDJSON).",
+            help="Detections: .parquet, .csv, .ndjson, .geojson, .kml, a folder (Parquet), an address of a store, "
+            "delta:TABLE, iceberg:TABLE, or - (NDJSON).",
         ),
     ],
     *,
@@ -66,7 +67,8 @@ def run_patterns(
         typer.Option(
             "--data",
             metavar="[STREAM=]PATH...",
-            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs; - is NDJSON on standard input. "
+            help="Events: Parquet, Arrow, CSV or NDJSON files, folders, globs, addresses of stores, delta:TABLE, "
+            "iceberg:TABLE; - is NDJSON on standard input. "
             "Of a file with several streams each path has its stream's name before it; rules over facts need none.",
         ),
     ] = None,
@@ -90,7 +92,7 @@ def run_patterns(
     until: Until = None,
     clean: CleanBy = None,
     state: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Go on where the last run with this folder ended.")
+        str | None, typer.Option(metavar="DIR", help="Go on where the last run with this folder ended.")
     ] = None,
     final: Annotated[bool, typer.Option("--final", help="With --state: close what is still open.")] = False,
     workers: Annotated[
@@ -98,7 +100,7 @@ def run_patterns(
     ] = None,
     max_bad: MaxBad = None,
     aside: Annotated[
-        Path | None,
+        str | None,
         typer.Option(metavar="FILE", help="Side file for bad rows and late events (default: beside --out)."),
     ] = None,
     csv_safe: Annotated[

@@ -16,6 +16,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from math import ceil, floor
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ class EventClock:
         now_s = self.now_s
         return self._passed(now_s) if now_s is not None else Passed({}, None, self._reached_s())
 
-    def finish(self, reached_s: Mapping[str, Fraction]) -> Passed:
+    def finish(self, reached_s: Mapping[str, Fraction] = MappingProxyType({})) -> Passed:
         """All that is held: the input has ended, and the clock moves past everything that arrived.
 
         `reached_s` are the greatest times of streams of which only a part has come here, or nothing.

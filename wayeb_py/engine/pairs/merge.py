@@ -28,6 +28,17 @@ class PairingEvents:
     local: I64 | None  # [row] -> row of the event's own source; None where it is the same
     at: I64 | None  # [row] -> place among the events of all sources; None where it is the same
 
+    def where(self, rows: I64) -> PairingEvents:
+        """Only some of the events."""
+        one = self.events
+        some = Ordered(
+            one.entity[rows], one.ts[rows], one.lon[rows], one.lat[rows], one.points[rows], one.speed_m_s[rows],
+            one.course[rows], one.rank, one.side,
+        )  # fmt: skip
+        return PairingEvents(
+            some, rows if self.local is None else self.local[rows], rows if self.at is None else self.at[rows]
+        )
+
     def places(self, row: I64) -> I64:
         """The place of rows among the events of all sources."""
         return row if self.at is None else self.at[row]

@@ -9,7 +9,7 @@ once. Those with the same reach, freshness and streams share the search for neig
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from fractions import Fraction
@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.arrays import I32, Bool
+from wayeb_py.arrays import I32, I64, Bool
 from wayeb_py.compiler.automata.product import form_groups
 from wayeb_py.compiler.for_each import Runnable
 from wayeb_py.compiler.needs import asks_for_motion
@@ -30,10 +30,11 @@ from wayeb_py.compiler.streams import stream_fingerprint
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.event_clock import Passed
-from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, merge
+from wayeb_py.engine.pairs.merge import NO_RANKS, NOTHING, Merged, PairingEvents, merge
 from wayeb_py.engine.pairs.own_past import OwnPast
 from wayeb_py.engine.pairs.rows import FoundRows, NewestPicker, PairSchema
 from wayeb_py.engine.pairs.saved import PairBinding, restore, save
+from wayeb_py.engine.pairs.share import PairShare, Part
 from wayeb_py.engine.pairs.silences import PairSilences, Sent
 from wayeb_py.engine.pairs.source import PairSource, SourceEvents, ticks_per_s_of
 from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach
@@ -43,8 +44,6 @@ from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.values import Values
 from wayeb_py.pairs.meetings import Meetings
-
-Owned = Callable[[tuple[str, str], pa.Array, pa.Array], Bool]
 
 _ROLES: tuple[m.Role, m.Role] = ("a", "b")
 
@@ -68,16 +67,16 @@ class PairOperator:
     """Recognises the patterns over pairs; the options are those of `Recogniser`.
 
     `by_clock`: an episode is told when the clock has passed all that could go on with it, though no event comes.
-    `owned` says of pairs, by their streams and keys, which are recognised here; another operator has the others.
+    `share` says which pairs are recognised here; other operators have the others.
     """
 
     kind, stream = "pairs", ""
 
     def __init__(
         self, patterns: CompiledPatterns, *, episodes: bool, workers: int = 1, by_clock: bool = False,
-        owned: Owned | None = None,
+        share: PairShare | None = None,
     ) -> None:  # fmt: skip
-        self.patterns, self._episodes, self._by_clock, self._owned = patterns, episodes, by_clock, owned
+        self.patterns, self._episodes, self._by_clock, self._share = patterns, episodes, by_clock, share
         self._pool = ThreadPoolExecutor(workers) if workers > 1 else None
         self._by_search = _by_search(patterns)
         streams = {name for each in self._by_search for name in each.streams}
@@ -96,6 +95,7 @@ class PairOperator:
         self.number_of: list[I32] = [NOTHING for _ in self._streams]
         self.own_number: I32 = NOTHING
         self._source_of: npt.NDArray[np.uint8] = np.zeros(0, dtype=np.uint8)
+        self._home: I64 = np.zeros(0, dtype=np.int64)  # [entity], where there is a share
         self.n_entities = 0
 
     @property
@@ -194,7 +194,7 @@ class PairOperator:
         patterns.knowledge.load_for(patterns.meaning.patterns)
         ticks_per_s = max(ticks_per_s_of(stream, schemas[number]) for number, stream in enumerate(self._streams))
         sources = [self._source(place, schemas[place], ticks_per_s) for place in range(len(self._streams))]
-        words = [self._words(each, sources) for each in self._by_search]
+        words = [self._words(each, sources, part) for each in self._by_search for part in self._parts(each)]
         schema = PairSchema(patterns, sources, self.keys)
         return PairBinding(sources, words, schema, PairSilences(patterns, schema, ticks_per_s))
 
@@ -218,7 +218,11 @@ class PairOperator:
         answered = self.past[place].columns if place in self.past else {}
         return PairSource(stream, schema, asked, list(emitted), values, ticks_per_s, steered, moves, answered)
 
-    def _words(self, each: m.EachPair, sources: Sequence[PairSource]) -> PairWords:
+    def _parts(self, each: m.EachPair) -> tuple[Part, ...]:
+        """The searches for a pairing: guests are not searched for among each other."""
+        return ("all",) if self._share is None or each.streams[0] != each.streams[1] else ("own", "between")
+
+    def _words(self, each: m.EachPair, sources: Sequence[PairSource], search: Part) -> PairWords:
         patterns = self.patterns
         numbers = self._by_search[each]
         by_sense: dict[str, list[int]] = {}
@@ -237,18 +241,29 @@ class PairOperator:
         trackers = [runnable.compiled.tracker for runnable in runnables]
         tail = max([1, *(tracker.max_age for tracker in trackers if tracker is not None)])
         meetings = Meetings(
-            float(each.reach_m), floor(each.fresh_s * ticks_per_s), ticks_per_s, two_streams=first != second,
-            projected=each.projected,
+            float(each.reach_m), floor(each.fresh_s * ticks_per_s), ticks_per_s,
+            two_streams=first != second or search == "between", projected=each.projected,
         )  # fmt: skip
         words = PairWords(
             each, meetings, cohort, [runnable.patterns for runnable in runnables], tail, (first, second), self._episodes
         )
-        if self._owned is not None:
-            words.owns = partial(self._owns, self._owned, each.streams, (first, second))
+        words.part = search
+        if self._share is not None and search == "all":
+            words.owns = partial(self._owns, self._share)
         return words
 
-    def _owns(self, owned: Owned, streams: tuple[str, str], places: tuple[int, int], a: I32, b: I32) -> Bool:
-        return owned(streams, self.keys(places[0], a), self.keys(places[1], b))
+    def _owns(self, share: PairShare, a: I32, b: I32) -> Bool:
+        return share.owns(self._home[a], self._home[b])
+
+    def _part(self, merged: Merged, words: PairWords) -> PairingEvents:
+        """The events that a search looks at, and on which side of it entities are."""
+        part = merged.of(words.sides)
+        if self._share is None or words.part == "all":
+            return part
+        if words.part == "own":
+            return part.where(np.flatnonzero(self._home[part.events.entity] == self._share.number))
+        guests = (self._home != self._share.number).astype(np.uint8)
+        return replace(part, events=replace(part.events, side=guests))
 
     def _place_of(self, name: str) -> int:
         return next(i for i, stream in enumerate(self._streams) if (stream.name or "") == name)
@@ -268,7 +283,7 @@ class PairOperator:
         closed: list[tuple[PairWords, PairEpisode]] = []
         for words in bound.words:
             words.meetings.grow(self.n_entities)
-            part = merged.of(words.sides)
+            part = self._part(merged, words)
             pick = NewestPicker(bound.sources, words.sides, part.local)
             parts, episodes = words.feed(part.events, pick, self._pool)
             rows = [FoundRows(one, part.places(one.row), pick) for one in parts]
@@ -301,6 +316,10 @@ class PairOperator:
         self.own_number = np.concatenate([self.own_number, np.arange(known, known + n_new, dtype=np.int32)])
         self._source_of = np.concatenate([self._source_of, np.full(n_new, place, dtype=np.uint8)])
         self.n_entities += n_new
+        if self._share is not None:
+            keys = self.bound.sources[place].entities.keys(np.arange(known, known + n_new, dtype=np.int32))
+            homes = self._share.homes(self._streams[place].name or "", keys)
+            self._home = np.concatenate([self._home, homes])
 
     def _merge(self, bound: PairBinding, events: list[SourceEvents]) -> Merged:
         entities = [self.number_of[place][one.rows.entity] for place, one in enumerate(events)]

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I32, I64, U8, Bool
 from wayeb_py.dsl import meaning as m
+from wayeb_py.engine.pairs.share import Part
 from wayeb_py.engine.pairs.values import PairChunk, Picker
 from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner
 from wayeb_py.engine.stepping.cohort import Cohort
@@ -89,6 +90,7 @@ class PairWords:
         self.a: I32 = np.zeros(0, dtype=np.int32)
         self.b: I32 = np.zeros(0, dtype=np.int32)
         self._buffers = _buffers(0)
+        self.part: Part = "all"
         self.owns: Callable[[I32, I32], Bool] | None = None  # which pairs are recognised here; all where it is None
         self._is_own: Bool = np.zeros(0, dtype=bool)  # [slot]
 
@@ -113,7 +115,8 @@ class PairWords:
             events.entity, events.ts, events.lon, events.lat, events.rank, points=events.points,
             side=events.side, speed_m_s=events.speed_m_s, course=events.course,
         ):  # fmt: skip
-            own = met if self.owns is None else self._owned(met, events, self.owns)
+            ranked = met if self.part != "between" else _ranked(met, events)
+            own = ranked if self.owns is None else self._owned(ranked, events, self.owns)
             if len(own):
                 found += self._step(own, events, pick, pool, closed)
         self.meetings.settle(events.entity)
@@ -236,6 +239,14 @@ class PairWords:
             first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
             return times, first[runnable] if len(runnable) else runnable
         return times, np.concatenate(names)
+
+
+def _ranked(met: Met, events: Ordered) -> Met:
+    """The same with a as the one with the smaller key, where two sides have been searched for other reasons."""
+    a, b = (_entities(rows, events.entity) for rows in (met.a_row, met.b_row))
+    swapped = events.rank[a] > events.rank[b]
+    a_row, b_row = np.where(swapped, met.b_row, met.a_row), np.where(swapped, met.a_row, met.b_row)
+    return Met(met.row, met.slot, a_row, b_row, met.distance_m, met.begins)
 
 
 def _by_role(a: I64, b: I64) -> dict[m.Role, I64]:

@@ -3,31 +3,25 @@
 from __future__ import annotations
 
 from difflib import get_close_matches
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.columns import kind_of
+from wayeb_py.compiler.review_facts import path_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.errors import DataError
+from wayeb_py.files.stores import Location, is_outside, open_input
 
 _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": "times"}
-
-
-def path_of(facts: m.Facts) -> Path:
-    """Where the file is: its path is relative to the pattern file."""
-    assert facts.path is not None
-    return Path(facts.source.name).parent / facts.path
 
 
 def read_facts(facts: m.Facts, outside: bool) -> dict[str, pa.Array]:
     """The columns of a file of facts, by the names that rules call them; of rows that are alike the first."""
     path = path_of(facts)
-    folder = Path(facts.source.name).parent.resolve()
-    if not (outside or facts.given) and path.exists() and not path.resolve().is_relative_to(folder):
+    if not (outside or facts.given) and is_outside(facts.source.name, path):
         raise DataError(
             "this file is outside the folder of the pattern file",
             str(path),
@@ -50,7 +44,7 @@ def read_facts(facts: m.Facts, outside: bool) -> dict[str, pa.Array]:
     return _each_once(pa.table(dict(zip(names, arrays, strict=True))))
 
 
-def _read(path: Path, texts: set[str]) -> pa.Table:
+def _read(path: Location, texts: set[str]) -> pa.Table:
     if not path.is_file():
         raise DataError("there is no such file", str(path))
     suffix = path.suffix.lower()
@@ -58,21 +52,24 @@ def _read(path: Path, texts: set[str]) -> pa.Table:
         if suffix == ".parquet":
             import pyarrow.parquet as pq
 
-            return pq.read_table(path)
+            with open_input(str(path)) as file:
+                return pq.read_table(file)
         if suffix in (".ndjson", ".jsonl", ".json"):
             import pyarrow.json
 
-            return pyarrow.json.read_json(path)
+            with open_input(str(path)) as file:
+                return pyarrow.json.read_json(file)
         import pyarrow.csv
 
         types = pyarrow.csv.ConvertOptions(column_types=dict.fromkeys(texts, pa.string()), strings_can_be_null=True)
         parse = pyarrow.csv.ParseOptions(delimiter="\t" if suffix == ".tsv" else ",")
-        return pyarrow.csv.read_csv(path, convert_options=types, parse_options=parse)
+        with open_input(str(path)) as file:
+            return pyarrow.csv.read_csv(file, convert_options=types, parse_options=parse)
     except (pa.ArrowInvalid, OSError) as error:
         raise DataError(f"the facts cannot be read: {str(error).splitlines()[0]}", str(path)) from None
 
 
-def _of_kind(array: pa.Array, column: m.Attribute, path: Path) -> pa.Array:
+def _of_kind(array: pa.Array, column: m.Attribute, path: Location) -> pa.Array:
     """The column as what rules use it as; DataError where it is not that."""
     kind = kind_of(array.type)
     if column.kind is None or kind == column.kind or pa.types.is_null(array.type):

@@ -1,6 +1,7 @@
 """An Arrow file or stream becomes blocks of events, one a record batch.
 
-Files are mapped into memory, so that unwanted columns are never touched; streams are read one batch after the other.
+Files on a disk are mapped into memory, so that unwanted columns are never touched; of a file in a store the parts that
+hold wanted columns are asked for; streams are read one batch after the other.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from wayeb_py.files.formats.block import Block, Selection, arrange, select_rows
 from wayeb_py.files.formats.parquet import two_columns
 from wayeb_py.files.formats.unreadable import reading, require_sound
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.stores import is_address, open_input
 
 
 class ArrowEvents:
@@ -26,9 +28,9 @@ class ArrowEvents:
     def __init__(self, file: EventFile, wanted: Wanted) -> None:
         self.file = file
         with reading(file):
-            with open(file.path, "rb") as head:
+            with open_input(file.path) as head:
                 self.is_stream = not head.read(6).startswith(b"ARROW1")
-            with pa.OSFile(file.path) as source:
+            with open_input(file.path) as source:
                 opened = pa.ipc.open_stream(source) if self.is_stream else pa.ipc.open_file(source)
                 schema: pa.Schema = opened.schema
             self.columns: tuple[str, ...] = tuple(schema.names)
@@ -47,7 +49,7 @@ class ArrowEvents:
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]:
         """One call a record batch."""
         options = pa.ipc.IpcReadOptions(included_fields=self.fields, use_threads=False)
-        with reading(self.file), pa.memory_map(self.file.path) as source:
+        with reading(self.file), _mapped(self.file.path) as source:
             if self.is_stream:
                 batches: Iterator[pa.RecordBatch] = iter(pa.ipc.open_stream(source, options=options))
             else:
@@ -77,3 +79,7 @@ class ArrowEvents:
             return block
 
         return conform_batch
+
+
+def _mapped(path: str) -> pa.NativeFile:
+    return open_input(path) if is_address(path) else pa.memory_map(path)

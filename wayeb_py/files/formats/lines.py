@@ -20,6 +20,7 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.formats.unreadable import unreadable_file
+from wayeb_py.files.stores import open_input
 
 BLOCK_BYTES = 4 << 20
 SAMPLE_BYTES = 256 << 10
@@ -45,7 +46,7 @@ def read_sample(file: EventFile) -> bytes:
 def read_lines(file: EventFile, block_bytes: int = BLOCK_BYTES, quotes: bool = True) -> Iterator[LineBlock]:
     """The file's lines in blocks; with `quotes`, a line end inside double quotes ends no row."""
     try:
-        with pa.OSFile(file.path) as raw:
+        with open_input(file.path) as raw:
             source = raw if file.compression is None else pa.CompressedInputStream(raw, file.compression)
             yield from _cut(_read_all(source, raw, block_bytes, file), quotes, file)
     except (pa.ArrowException, OSError) as error:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import partial
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,6 +22,7 @@ from wayeb_py.files.formats.arrow_types import is_text, served_type
 from wayeb_py.files.formats.block import Block, Selection, arrange, select_rows
 from wayeb_py.files.formats.unreadable import reading, require_sound
 from wayeb_py.files.projection import Wanted
+from wayeb_py.files.stores import is_address, open_input
 
 LARGEST_GROUP_ROWS = 3_000_000
 LARGEST_GROUP_BYTES = 256 << 20  # of the wanted columns, as encoded, decompressed
@@ -37,7 +39,7 @@ class ParquetEvents:
 
     def __init__(self, file: EventFile, wanted: Wanted) -> None:
         self.file = file
-        with reading(file), pq.ParquetFile(file.path) as opened:
+        with reading(file), open_parquet(file.path) as opened:
             self.metadata = opened.metadata
             schema = opened.schema_arrow
             self.columns: tuple[str, ...] = tuple(schema.names)
@@ -99,7 +101,7 @@ class ParquetEvents:
                 yield partial(_given, block)
 
     def _open(self) -> pq.ParquetFile:
-        return pq.ParquetFile(self.file.path, metadata=self.metadata, read_dictionary=self.texts, pre_buffer=False)
+        return open_parquet(self.file.path, metadata=self.metadata, read_dictionary=self.texts)
 
     def _is_large(self, facts: pq.RowGroupMetaData) -> bool:
         if facts.num_rows > LARGEST_GROUP_ROWS:
@@ -127,6 +129,18 @@ class ParquetEvents:
         if stored is None:
             return False
         return selection.time_range.misses(statistics.min_raw, statistics.max_raw, stored)
+
+
+def open_parquet(path: str, **options: Any) -> pq.ParquetFile:
+    """A Parquet file; from a store a row group's columns are asked for together, since every request takes its time."""
+    if not is_address(path):
+        return pq.ParquetFile(path, pre_buffer=False, **options)
+    source = open_input(path)
+    try:
+        return pq.ParquetFile(source, pre_buffer=True, **options)
+    except BaseException:
+        source.close()
+        raise
 
 
 def _given(block: Block) -> Block:

@@ -14,12 +14,12 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import AsideRow, Block, Unreadable, merge_unreadable
-from wayeb_py.files.output.whole_file import WholeFile
+from wayeb_py.files.output.whole_file import WholeFile, begin_whole
+from wayeb_py.files.stores import Location
 from wayeb_py.tally import LATE_FOR_CLOCK
 
 LATE, REPEATED = "late", "recognised before"
@@ -83,7 +83,7 @@ def kind_of(reason: str) -> str:
 class Aside:
     """Collects the rows set aside in a run, and writes them beside the output."""
 
-    def __init__(self, path: Path | None, limit: BadLimit) -> None:
+    def __init__(self, path: Location | None, limit: BadLimit) -> None:
         self.path, self._limit = path, limit
         self._whole: WholeFile | None = None
         self.reasons: Counter[str] = Counter()
@@ -119,7 +119,7 @@ class Aside:
         if self.path is None:
             return
         if self._whole is None:
-            self._whole = WholeFile(self.path)
+            self._whole = begin_whole(self.path)
         self._whole.write(render_aside(row))
 
     def settle(self) -> None:

@@ -1,24 +1,27 @@
 """Bytes become a file that appears whole or not at all.
 
 The bytes go to a temporary file beside the target, which takes the target's name once everything is on the disk: a
-reader sees the old file or the new one, and a process that fails leaves nothing behind. Everything that wayeb writes as
-a whole goes through `write_whole` or `whole_file`.
+reader sees the old file or the new one, and a process that fails leaves nothing behind. A store has no such rename;
+there the bytes go to a nameless file of this machine first and are uploaded at the end, since an object appears when
+its upload is complete. Everything that wayeb writes as a whole goes through `write_whole` or `whole_file`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Protocol
 
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.leftovers import hold
+from wayeb_py.files.stores import Location, StorePath
 
 
 @contextlib.contextmanager
-def telling_faults(path: Path | None) -> Iterator[None]:
+def telling_faults(path: Location | None) -> Iterator[None]:
     """Makes a failing disk or a closed pipe an error of one line; a pipe without a reader passes as it is."""
     try:
         yield
@@ -46,45 +49,95 @@ def make_folder(path: Path) -> None:
         sync(folder.parent)
 
 
-class WholeFile:
-    """A file that takes its name only when it is complete.
+class WholeFile(Protocol):
+    """A file that takes its name only when it is complete."""
+
+    path: Location
+
+    def open(self) -> IO[bytes]:
+        """The file to write to, made if it is not there yet."""
+
+    def write(self, data: bytes) -> None: ...
+
+    def commit(self, durable: bool = True) -> None:
+        """Puts the file in its place; if it is to be `durable`, on the disk before its name is."""
+
+    def discard(self) -> None:
+        """Leaves nothing behind; after `commit` there is nothing to discard."""
+
+
+def begin_whole(path: Location) -> WholeFile:
+    """A file that takes its name at `commit`, on a disk or in a store."""
+    return _Uploaded(path) if isinstance(path, StorePath) else _Renamed(path)
+
+
+class _Uploaded:
+    """A file that is uploaded when it is complete; what it has until then has no name, and ends with the process."""
+
+    def __init__(self, path: StorePath) -> None:
+        self.path: Location = path
+        self._target = path
+        self._file: IO[bytes] | None = None
+
+    def open(self) -> IO[bytes]:
+        if self._file is None:
+            with telling_faults(self._target):
+                self._file = tempfile.TemporaryFile(prefix="wayeb-upload-")  # noqa: SIM115 (closed by commit or discard)
+        return self._file
+
+    def write(self, data: bytes) -> None:
+        with telling_faults(self._target):
+            self.open().write(data)
+
+    def commit(self, durable: bool = True) -> None:
+        file = self.open()
+        self._target.upload(file)
+        file.close()
+
+    def discard(self) -> None:
+        if self._file is not None:
+            with contextlib.suppress(OSError):
+                self._file.close()
+
+
+class _Renamed:
+    """A file that is written beside its place and renamed.
 
     Its temporary name is settled before anything is on the disk, so that a signal at any moment leaves something to
     discard by name, or nothing at all.
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path: Location = path
+        self._target = path
         self._temporary = path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
         self._file: IO[bytes] | None = None
 
     def open(self) -> IO[bytes]:
-        """The file to write to, made if it is not there yet."""
         if self._file is None:
-            with telling_faults(self.path):
-                self.path.parent.mkdir(exist_ok=True)
+            with telling_faults(self._target):
+                self._target.parent.mkdir(exist_ok=True)
                 self._file = open(self._temporary, "xb")  # noqa: SIM115 (closed by commit or discard)
                 hold(self._file.fileno())
         return self._file
 
     def write(self, data: bytes) -> None:
-        with telling_faults(self.path):
+        with telling_faults(self._target):
             self.open().write(data)
 
     def commit(self, durable: bool = True) -> None:
-        """Puts the file in its place; if it is to be `durable`, on the disk before its name is."""
-        with telling_faults(self.path):
+        with telling_faults(self._target):
             file = self.open()
             file.flush()
             if durable:
                 os.fsync(file.fileno())
-            os.replace(self._temporary, self.path)  # while the file is held: no other run may take it for left behind
+            # While the file is held: no other run may take it for left behind.
+            os.replace(self._temporary, self._target)
             file.close()
             if durable:
-                sync(self.path.parent)
+                sync(self._target.parent)
 
     def discard(self) -> None:
-        """Leaves nothing behind; after `commit` there is nothing to discard."""
         if self._file is not None:
             with contextlib.suppress(OSError):
                 self._file.close()
@@ -92,9 +145,9 @@ class WholeFile:
 
 
 @contextlib.contextmanager
-def whole_file(path: Path, durable: bool = True) -> Iterator[WholeFile]:
+def whole_file(path: Location, durable: bool = True) -> Iterator[WholeFile]:
     """A file that takes its name at the end of the block; where the block fails it leaves nothing behind."""
-    whole = WholeFile(path)
+    whole = begin_whole(path)
     try:
         yield whole
         whole.commit(durable)
@@ -102,7 +155,7 @@ def whole_file(path: Path, durable: bool = True) -> Iterator[WholeFile]:
         whole.discard()
 
 
-def write_whole(path: Path, *content: bytes, durable: bool = True) -> None:
+def write_whole(path: Location, *content: bytes, durable: bool = True) -> None:
     """Replaces a file as a whole; one that is worth nothing after a crash need not be `durable`."""
     with whole_file(path, durable) as whole:
         for piece in content:

@@ -1,7 +1,7 @@
 """Detections become a file that appears whole or not at all, or lines on standard output.
 
-A file appears whole (`whole_file`). Standard output cannot be taken back, so an output holds it until the end where a
-run may have to start again.
+A file appears whole (`whole_file`), on a disk or in a store. Standard output cannot be taken back, so an output holds
+it until the end where a run may have to start again.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from wayeb_py.errors import DataError, UsageError
-from wayeb_py.files.discover import refuse_address
 from wayeb_py.files.output.leftovers import clear_files
 from wayeb_py.files.output.table_text import plain_table, render_csv, render_ndjson
-from wayeb_py.files.output.whole_file import WholeFile, telling_faults
+from wayeb_py.files.output.whole_file import begin_whole, telling_faults
+from wayeb_py.files.stores import MANIFEST, Location, located
+from wayeb_py.files.tables import is_table, open_table_output
 
 STDOUT = "-"
-MANIFEST = "_wayeb.json"  # in a folder of parts: which they are
 ROWS_A_GROUP = 1 << 17
 GROWING = {"ts", "seq", "start_ts", "start_seq", "end_ts", "end_seq"}
 
-OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml"]
+OutputFormat = Literal["parquet", "csv", "ndjson", "geojson", "kml", "table"]
 _FORMATS: dict[str, OutputFormat] = {
     ".parquet": "parquet",
     ".csv": "csv",
@@ -41,23 +41,23 @@ _FORMATS: dict[str, OutputFormat] = {
 class OutputFile:
     """Where detections go: a path and its format; no path is standard output."""
 
-    path: Path | None
+    path: Location | None
     format: OutputFormat
     csv_safe: bool = False  # for spreadsheets, which take a text such as `=1+2` for a formula
+    table: str | None = None  # with its kind, where it is one
+    run: tuple[str, int] | None = None  # that appends to a table: whose run, and the how-many-th
 
     @property
-    def aside_path(self) -> Path | None:
+    def aside_path(self) -> Location | None:
         """The file beside it for the rows that are no events."""
         return None if self.path is None else self.path.with_name(self.path.name + ".aside.ndjson")
 
 
 def means_folder(text: str) -> bool:
-    """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension.
-
-    Raises DataError where it names nothing in a file system: here it would become a folder `s3:`.
-    """
-    refuse_address(text)
-    path = Path(text)
+    """Whether an `--out` names a folder: one that is there, or by its last letter, or by having no extension."""
+    if is_table(text):
+        return False
+    path = located(text)
     return path.is_dir() or text.endswith(("/", os.sep)) or (not path.suffix and not path.exists())
 
 
@@ -66,9 +66,11 @@ def find_output_file(out: str | os.PathLike[str], stem: str = "detections", csv_
     text = os.fspath(out)
     if text == STDOUT:
         return OutputFile(None, "ndjson")
-    if not text:
+    if is_table(text) and not text.endswith(":"):
+        return OutputFile(located(text.partition(":")[2].rstrip("/")), "table", table=text.rstrip("/"))
+    if not text or is_table(text):
         raise UsageError("--out names nothing", hint="name a file or a folder; . is the folder that you are in")
-    path = Path(text)
+    path = located(text)
     if path.name.lower() in _FORMATS:
         ending = path.name.lower()
         raise UsageError(f"`{text}` is an ending without a name", hint=f"name the file, as in detections{ending}")
@@ -86,7 +88,7 @@ def find_output_file(out: str | os.PathLike[str], stem: str = "detections", csv_
             f"it is not clear in which format to write `{text}`",
             hint="end the name in .parquet, .csv, .ndjson, .geojson or .kml; a folder has none, - is standard output",
         )
-    if not path.parent.is_dir():
+    if isinstance(path, Path) and not path.parent.is_dir():
         raise DataError(f"cannot write `{text}`: there is no folder `{path.parent}`")
     return OutputFile(path, output_format, csv_safe)
 
@@ -103,8 +105,8 @@ class Output(Protocol):
 class ParquetOutput:
     """Parquet; small tables are gathered, since a row group a batch would be slow to read."""
 
-    def __init__(self, path: Path) -> None:
-        self._whole = WholeFile(path)
+    def __init__(self, path: Location) -> None:
+        self._whole = begin_whole(path)
         self._writer: Any = None
         self._gathered: list[pa.Table] = []
         self._n_gathered = 0
@@ -164,8 +166,8 @@ def _encodings(schema: pa.Schema) -> dict[str, Any]:
 class TextOutput:
     """CSV or NDJSON in a file."""
 
-    def __init__(self, path: Path, output_format: OutputFormat, csv_safe: bool = False) -> None:
-        self._whole = WholeFile(path)
+    def __init__(self, path: Location, output_format: OutputFormat, csv_safe: bool = False) -> None:
+        self._whole = begin_whole(path)
         self._format, self._csv_safe = output_format, csv_safe
         self._is_first = True
 
@@ -225,7 +227,10 @@ def open_output(target: OutputFile, held: bool = False) -> Output:
     """An output at the target; `held` keeps standard output back until it is committed."""
     if target.path is None:
         return StreamOutput(held)
-    clear_files(target.path.parent, [target.path.name, f"{target.path.name}.aside.ndjson"])
+    if target.table is not None:
+        return open_table_output(target.table, target.run)
+    if isinstance(target.path, Path):
+        clear_files(target.path.parent, [target.path.name, f"{target.path.name}.aside.ndjson"])
     if target.format == "parquet":
         return ParquetOutput(target.path)
     return TextOutput(target.path, target.format, target.csv_safe)

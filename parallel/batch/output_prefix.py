@@ -1,0 +1,74 @@
+"""Part files become an output in a store, which counts whole or not at all: a manifest says which parts it has.
+
+    OUT/_unfinished-RUN/part-…   tasks put their parts here, where readers do not look
+    OUT/part-…                   the store copies the parts of finished tasks, under names that no other run uses
+    OUT/_wayeb.json              one put replaces the manifest: from then on the output is the new one
+
+A store cannot rename a folder, nor two objects at once; one put is all that it does in one step. The manifest is that
+put, so a reader that goes by it sees the old output or the new one. What it does not name does not count: parts of
+the old output go after it has been replaced, those of a killed run when the next one ends. A reader that lists the
+folder instead can see parts of both while the manifest changes, and never a part of an attempt that was given up.
+
+*Not taken*: a conditional put for each part, which orders writers of one object, and does not make many objects one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import secrets
+from pathlib import PurePosixPath
+from typing import Any
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.output.whole_file import write_whole
+from wayeb_py.files.stores import MANIFEST, StorePath, manifest_parts
+
+_UNFINISHED = re.compile(r"_unfinished-[0-9a-f]{12}")
+_PART = re.compile(r"part-\d{5}(-[0-9a-f]{8}-\d+)?\.parquet")
+
+
+class OutputPrefix:
+    """The output of an unfinished run in a store."""
+
+    def __init__(self, path: StorePath) -> None:
+        self.path = path
+        self._run = secrets.token_hex(6)
+        self.staging = path / f"_unfinished-{self._run}"
+        self._refuse_others()
+
+    def open(self) -> StorePath:
+        """Where tasks put their parts."""
+        return self.staging
+
+    def commit(self, parts: dict[str, int], record: dict[str, Any]) -> None:
+        """Makes these parts, and no others, the output."""
+        for name in parts:
+            (self.staging / name).copy_to(self.path / name)
+        manifest = {"parts": dict(sorted(parts.items())), **record}
+        text = json.dumps(manifest, indent=2, ensure_ascii=False, default=str) + "\n"
+        write_whole(self.path / MANIFEST, text.encode())
+        for path, _ in list(self.path.below()):
+            inside = str(path.key.relative_to(self.path.key))
+            if inside not in parts and _is_ours(PurePosixPath(inside)):
+                path.unlink(missing_ok=True)
+
+    def discard(self) -> None:
+        """Leaves nothing behind; after `commit` there is nothing to discard."""
+        for path, _ in list(self.staging.below()):
+            path.unlink(missing_ok=True)
+
+    def _refuse_others(self) -> None:
+        """An output is replaced only if it is one of ours, or what a killed run left."""
+        if manifest_parts(self.path) is not None:
+            return
+        if any(not _is_ours(path.key.relative_to(self.path.key)) for path, _ in self.path.below()):
+            raise DataError(
+                "the output would replace what is not an output of an earlier run",
+                str(self.path),
+                hint="name another folder, or an empty one; a single file ends in .parquet, .csv or .ndjson",
+            )
+
+
+def _is_ours(inside: PurePosixPath) -> bool:
+    return _UNFINISHED.fullmatch(inside.parts[0]) is not None or _PART.fullmatch(inside.name) is not None

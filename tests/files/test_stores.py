@@ -1,0 +1,273 @@
+"""Events, places, facts and detections in a store: an S3 server (moto) and a real HDFS, both on loopback.
+
+A run over addresses finds what the run over the same files on a disk finds, and an object is there whole or not at all.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from tests.cli.ended_command import Wayeb
+from tools.hdfs.cluster import HdfsCluster, hdfs_jars
+from tools.s3_server import S3Server
+from wayeb_py.errors import DataError
+from wayeb_py.files.discover import find_files
+from wayeb_py.files.output.whole_file import whole_file
+from wayeb_py.files.stores import StorePath, is_address, located
+from wayeb_py.parallel.spark.jars import MissingJarsError
+
+EVENTS = pa.table(
+    {
+        "key": pa.array(["a", "a", "b", "a", "b"]),
+        "ts": pa.array([0, 60, 70, 120, 130], pa.timestamp("s")),
+        "speed": pa.array([60.0, 10.0, 70.0, 80.0, 90.0]),
+        "lon": pa.array([0.0, 0.5, 1.0, 1.5, 2.0]),
+        "lat": pa.array([0.0, 0.0, 0.0, 0.0, 0.0]),
+        "plate": pa.array(["p1", "p1", "p2", "p1", "p2"]),
+    }
+)
+STREAM = "stream s { key key  time ts  position lon, lat }\n"
+FAST = STREAM + "pattern Fast := (speed > 50)\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[S3Server]:
+    with S3Server() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StorePath:
+    """An empty bucket, with the environment in which it can be reached."""
+    for name, value in server.environment.items():
+        monkeypatch.setenv(name, value)
+    return StorePath.parse(f"s3://{server.make_bucket()}")
+
+
+def put(path: StorePath, file: Path) -> str:
+    with file.open("rb") as source:
+        path.upload(source)
+    return str(path)
+
+
+def written(folder: Path, name: str) -> Path:
+    """The events in the format that the name says."""
+    path = folder / name
+    WRITERS[name.partition(".")[2]](path)
+    return path
+
+
+def _write_lines(path: Path) -> None:
+    rows = EVENTS.set_column(1, "ts", EVENTS.column("ts").cast(pa.string())).to_pylist()
+    text = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+
+
+WRITERS: dict[str, Callable[[Path], object]] = {
+    "parquet": lambda path: pq.write_table(EVENTS, path, row_group_size=2),
+    "arrow": lambda path: pyarrow.feather.write_feather(EVENTS, path, compression="uncompressed"),
+    "csv": lambda path: pyarrow.csv.write_csv(EVENTS, path),
+    "ndjson": _write_lines,
+    "ndjson.gz": _write_lines,
+}
+
+
+@pytest.mark.parametrize("name", ["e.parquet", "e.arrow", "e.csv", "e.ndjson", "e.ndjson.gz"])
+def test_a_file_in_a_store_gives_what_it_gives_on_a_disk(
+    bucket: StorePath, tmp_path: Path, wayeb: Wayeb, name: str
+) -> None:
+    file = written(tmp_path, name)
+    (tmp_path / "p.sre").write_text(FAST)
+    address = put(bucket / "in" / name, file)
+    on_disk = wayeb("run", "p.sre", "--data", str(file), "--out", "disk.parquet", "--quiet")
+    in_store = wayeb("run", "p.sre", "--data", address, "--out", str(bucket / "out.parquet"), "--quiet")
+    assert (on_disk.code, in_store.code) == (0, 0), in_store.err
+    (tmp_path / "back.parquet").write_bytes((bucket / "out.parquet").read_bytes())
+    found = pq.read_table(tmp_path / "back.parquet")
+    assert found.equals(pq.read_table(tmp_path / "disk.parquet"))
+    assert found.num_rows == 4
+
+
+def test_folders_and_globs_name_the_files_that_they_name_on_a_disk(bucket: StorePath, tmp_path: Path) -> None:
+    file = written(tmp_path, "e.csv")
+    names = [
+        "day=1/a.csv", "day=1/_SUCCESS", "day=2/b.csv", "day=2/.hidden.csv", "day=2/deep/c.csv", "day=2/notes.txt",
+        "z.csv.aside.ndjson",
+    ]  # fmt: skip
+    for name in names:
+        put(bucket / "t" / name, file)
+        (tmp_path / "t" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "t" / name).write_bytes(file.read_bytes())
+    for asked in ("t", "t/day=2", "t/*/*.csv", "t/**/*.csv", "t/day=*", "t/day=[2]/b.csv", "t/day=1/?.csv"):
+        on_disk = find_files([tmp_path / asked])
+        in_store = find_files([str(bucket / asked)])
+        assert [(_inside(f.path, f"{tmp_path}/"), f.partitions, f.n_bytes) for f in on_disk] == [
+            (_inside(f.path, f"{bucket}/"), f.partitions, f.n_bytes) for f in in_store
+        ], asked
+
+
+def _inside(path: str, root: str) -> str:
+    return path.removeprefix(root)
+
+
+def test_places_and_facts_come_from_a_store_where_the_user_allows_it(
+    bucket: StorePath, tmp_path: Path, wayeb: Wayeb
+) -> None:
+    (tmp_path / "ports.csv").write_text("name,lon,lat\nhome,0,0\n")
+    (tmp_path / "listed.csv").write_text("plate\np2\n")
+    ports, listed = put(bucket / "ports.csv", tmp_path / "ports.csv"), put(bucket / "l.csv", tmp_path / "listed.csv")
+    written(tmp_path, "e.csv")
+    (tmp_path / "p.sre").write_text(
+        STREAM + f'points port from "{ports}"\nfacts listed (plate) from "{listed}"\n'
+        "pattern AtHome := (near(port, 1 km))\npattern Moves := (speed > 50) emit plate\n"
+        "rule ListedMoves := m: Moves, l: listed where m.plate = l.plate\n"
+    )
+    refused = wayeb("run", "p.sre", "--data", "e.csv", "--out", "out.csv", "--quiet")
+    assert refused.code != 0
+    assert "outside the folder of the pattern file" in refused.err
+    ended = wayeb("run", "p.sre", "--data", "e.csv", "--out", "out.csv", "--quiet", "--outside")
+    assert ended.code == 0, ended.err
+    found = pa.csv.read_csv(tmp_path / "out.csv").column("pattern").to_pylist()
+    assert (found.count("AtHome"), found.count("ListedMoves")) == (1, 2)
+
+
+def test_an_object_appears_when_it_is_complete_and_a_failure_leaves_the_old_one(bucket: StorePath) -> None:
+    place = bucket / "x.csv"
+    with whole_file(place) as whole:
+        whole.write(b"first")
+        assert not place.exists()
+    assert place.read_bytes() == b"first"
+    with pytest.raises(RuntimeError, match="half way"):
+        _write_half(place)
+    assert [(str(path), size) for path, size in bucket.below()] == [(str(place), 5)]
+
+
+def _write_half(place: StorePath) -> None:
+    with whole_file(place) as whole:
+        whole.write(b"second")
+        raise RuntimeError("half way")
+
+
+def test_the_rows_set_aside_and_the_old_side_file_follow_the_output(
+    bucket: StorePath, tmp_path: Path, wayeb: Wayeb
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST.replace("time ts", "time ts in s"))
+    (tmp_path / "bad.csv").write_text("key,ts,speed,lon,lat\na,0,60,0,0\na,x,70,0,0\n")
+    (tmp_path / "good.csv").write_text("key,ts,speed,lon,lat\na,0,60,0,0\n")
+    out = bucket / "night.csv"
+    assert wayeb("run", "p.sre", "--data", "bad.csv", "--out", str(out), "--quiet").code == 0
+    assert b'"row": 3' in (bucket / "night.csv.aside.ndjson").read_bytes()
+    assert wayeb("run", "p.sre", "--data", "good.csv", "--out", str(out), "--quiet").code == 0
+    assert not (bucket / "night.csv.aside.ndjson").exists()
+
+
+def test_an_output_that_would_replace_its_own_input_is_refused(bucket: StorePath, tmp_path: Path, wayeb: Wayeb) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    address = put(bucket / "e.csv", written(tmp_path, "e.csv"))
+    ended = wayeb("run", "p.sre", "--data", address, "--out", address)
+    assert ended.code != 0
+    assert "would replace its own input" in ended.err
+
+
+@pytest.mark.parametrize(
+    ("address", "told"),
+    [
+        ("s3://BUCKET/none.csv", "there is no such file or folder"),
+        ("s3://no-such-bucket-of-ours/x.csv", "there is no such file or folder"),
+        ("s3://BUCKET/none*.csv", "there are no event files"),
+        ("s3://", "names no bucket"),
+        ("ftp://host/x.csv", "`ftp://…` is an address of a kind that is not read or written"),
+        ("file:///tmp/x.csv", "name the path without file://"),
+        ("s3://key:secret@bucket/x.csv", "an address with credentials in it is not used"),
+    ],
+)
+def test_an_address_that_leads_nowhere_gets_one_message(
+    bucket: StorePath, tmp_path: Path, wayeb: Wayeb, address: str, told: str
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    ended = wayeb("run", "p.sre", "--data", address.replace("BUCKET", str(bucket)[5:]), "--out", "out.csv")
+    assert ended.code == 3
+    assert told in ended.err
+    assert "secret" not in ended.err
+    assert "Traceback" not in ended.err
+
+
+def test_a_store_that_does_not_answer_is_named_with_a_remedy(
+    bucket: StorePath, tmp_path: Path, wayeb: Wayeb, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
+    ended = wayeb("run", "p.sre", "--data", "s3://b/x.csv", "--out", "out.csv")
+    assert ended.code == 3
+    assert "the store does not answer" in ended.err
+    assert "AWS_ENDPOINT_URL" in ended.err
+    assert os.environ["AWS_SECRET_ACCESS_KEY"] not in ended.err
+
+
+def test_a_bucket_that_is_not_there_is_named_when_an_output_goes_to_it(
+    bucket: StorePath, tmp_path: Path, wayeb: Wayeb
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    written(tmp_path, "e.csv")
+    ended = wayeb("run", "p.sre", "--data", "e.csv", "--out", "s3://no-such-bucket-of-ours/x.csv")
+    assert ended.code == 3
+    assert "there is no bucket `no-such-bucket-of-ours`" in ended.err
+
+
+@pytest.mark.parametrize("text", ["a/b.csv", "s3/x", "C:/x", "a:b", "odd name://x"])
+def test_a_path_is_no_address(text: str) -> None:
+    assert not is_address(text)
+    assert located(text) == Path(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [("s3a://b/k/x", "s3://b/k/x"), ("gs://b/", "gs://b"), ("abfss://c@a.dfs.core.windows.net/x", None)],
+)
+def test_addresses_of_other_tools_mean_the_same(text: str, shown: str | None) -> None:
+    assert str(located(text)) == (shown or text.replace("abfss", "abfs"))
+
+
+def test_hdfs_without_hadoop_says_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HADOOP_HOME", "ARROW_LIBHDFS_DIR", "CLASSPATH"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(DataError, match="Hadoop's own client is not here") as caught:
+        find_files(["hdfs://localhost:9/x.csv"])
+    assert "webhdfs://HOST:9870" in (caught.value.hint or "")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[HdfsCluster]:
+    try:
+        hdfs_jars()
+    except MissingJarsError as error:
+        pytest.skip(f"no HDFS here: {error}")
+    with HdfsCluster() as running:
+        yield running
+
+
+def test_a_real_hdfs_is_read_and_written_and_an_old_output_is_replaced(
+    cluster: HdfsCluster, tmp_path: Path, wayeb: Wayeb
+) -> None:
+    (tmp_path / "p.sre").write_text(FAST)
+    root = StorePath.parse(cluster.address)
+    for name in ("in/day=1/e.parquet", "in/day=2/e.ndjson.gz"):
+        put(root / name, written(tmp_path, Path(name).name))
+    out = root / "found/night.csv"
+    for data, n_found in ((root / "in", 8), (root / "in/*/e.parquet", 4)):
+        ended = wayeb("run", "p.sre", "--data", str(data), "--out", str(out), "--quiet")
+        assert ended.code == 0, ended.err
+        assert len(out.read_text().splitlines()) == 1 + n_found
+    assert [str(path.key) for path, _ in (root / "found").below()] == ["found/night.csv"]
+    ended = wayeb("run", "p.sre", "--data", str(root / "none.csv"), "--out", "x.csv")
+    assert (ended.code, "there is no such file or folder" in ended.err) == (3, True)

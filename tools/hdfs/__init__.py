@@ -1,0 +1,1 @@
+"""A real HDFS on loopback, for tests: Hadoop's own minicluster."""

@@ -1,0 +1,111 @@
+"""Delta tables, `delta:PATH` or `delta:s3://…`: the package deltalake reads their log and writes their transactions.
+
+The number of a run is the table's own transaction identifier (`txnAppId`, `txnVersion`), which Delta itself keeps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.discover import EventFile
+from wayeb_py.files.stores import Location, StorePath, located
+from wayeb_py.files.tables.held_output import DIGEST, OURS, HeldOutput
+
+
+def find_delta_files(name: str) -> Iterator[EventFile]:
+    """The files of the table's newest version, in the order in which they were written."""
+    place = located(name)
+    with _telling(place, "read"):
+        table = _package().DeltaTable(_uri(place), storage_options=_options(place))
+        _refuse_unread(table, place)
+        actions = pa.table(table.get_add_actions(flatten=True))
+        uris = table.file_uris()
+    rows = [*zip(actions.to_pylist(), uris, strict=True)]
+    for row, uri in sorted(rows, key=lambda one: (one[0]["modification_time"], one[1])):
+        partitions = tuple(
+            (name.removeprefix("partition."), None if value is None else str(value))
+            for name, value in row.items()
+            if name.startswith("partition.")
+        )
+        yield EventFile(uri, "parquet", None, partitions, int(row["size_bytes"]))
+
+
+def _refuse_unread(table: Any, place: Location) -> None:
+    features = set(table.protocol().reader_features or ())
+    if table.metadata().configuration.get("delta.columnMapping.mode", "none") != "none":
+        raise DataError("the table's columns have other names in its files, which is not read", str(place))
+    if "deletionVectors" in features and pa.RecordBatchReader.from_stream(table.deletion_vectors()).read_all().num_rows:
+        raise DataError(
+            "rows of this table are deleted and still in its files, which is not read", str(place),
+            hint="rewrite the files: REORG TABLE … APPLY (PURGE)",
+        )  # fmt: skip
+
+
+class DeltaOutput(HeldOutput):
+    """Detections that become one transaction of a Delta table."""
+
+    def open(self) -> None:
+        _package()  # that it is missing is said before anything is read
+        super().open()
+
+    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
+        place, package = located(self.name), _package()
+        with _telling(place, "written"):
+            exists = package.DeltaTable.is_deltatable(_uri(place), storage_options=_options(place))
+            table = package.DeltaTable(_uri(place), storage_options=_options(place)) if exists else None
+            if table is not None and self._is_there(table, digest):
+                return
+            own = {} if self.run is None else {"app_transactions": [package.Transaction(*self.run)]}
+            package.write_deltalake(
+                _uri(place) if table is None else table, rows,
+                mode="overwrite" if self.run is None else "append",
+                schema_mode="overwrite" if self.run is None else "merge",
+                description=OURS, storage_options=_options(place),
+                commit_properties=package.CommitProperties(custom_metadata={DIGEST: digest}, **own),
+            )  # fmt: skip
+
+    def _is_there(self, table: Any, digest: str) -> bool:
+        """Whether this run has been written before."""
+        self.refuse_other(table.metadata().description)
+        if self.run is None or (table.transaction_version(self.run[0]) or 0) < self.run[1]:
+            return False
+        self.refuse_changed(any(commit.get(DIGEST) == digest for commit in table.history()))
+        return True
+
+
+def _package() -> Any:
+    try:
+        import deltalake  # for start-up time, and since few have it
+    except ImportError as error:
+        raise DataError("Delta tables need the package deltalake", hint="pip install 'wayeb-py[delta]'") from error
+    return deltalake
+
+
+def _uri(place: Location) -> str:
+    return str(place) if isinstance(place, StorePath) else str(place.absolute())
+
+
+def _options(place: Location) -> dict[str, str] | None:
+    """What the store's client of this package takes otherwise than its own tools do: leave for plain HTTP."""
+    endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
+    if isinstance(place, StorePath) and place.scheme == "s3" and endpoint.startswith("http://"):
+        return {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": endpoint}
+    return None
+
+
+@contextmanager
+def _telling(place: Location, what: str) -> Iterator[None]:
+    package = _package()
+    try:
+        yield
+    except package.exceptions.TableNotFoundError as error:
+        raise DataError("there is no such Delta table", str(place)) from error
+    except (package.exceptions.DeltaError, OSError, ValueError) as error:
+        first = next(iter(str(error).splitlines()), type(error).__name__)
+        raise DataError(f"the Delta table cannot be {what}: {first}", str(place)) from error

@@ -1,0 +1,98 @@
+"""Detections, held until all of them are there, become one transaction of a table, and never two.
+
+A run by itself replaces the table's content, as it replaces a file. A run with a state appends, under its number: a run
+that was killed after the transaction and is repeated finds its number in the table and appends nothing. A digest of
+what was written is kept with it, so that a repeated run that finds something else says so, and does not keep quiet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import tempfile
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.types as pt
+
+from wayeb_py.errors import DataError
+from wayeb_py.files.output.table_text import plain_table
+
+OURS = "Detections of wayeb"  # tables say so that we made: no other is written
+DIGEST = "wayeb.digest"
+
+
+class HeldOutput:
+    """Keeps what is written in a nameless file of this machine; a kind of table adds what its transaction is."""
+
+    def __init__(self, name: str, run: tuple[str, int] | None) -> None:
+        self.name, self.run = name, run
+        self._held: IO[bytes] | None = None
+        self._writer: pa.ipc.RecordBatchStreamWriter | None = None
+
+    def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
+        """Makes the rows a version of the table, unless this run is in it."""
+        raise NotImplementedError
+
+    def open(self) -> None:
+        self._held = tempfile.TemporaryFile(prefix="wayeb-table-")  # noqa: SIM115 (closed by commit or discard)
+
+    def write(self, table: pa.Table) -> None:
+        plain = plain_table(table)
+        schema = pa.schema([pa.field(field.name, _held_type(field.type)) for field in plain.schema])
+        try:
+            cast = plain.cast(schema)
+        except pa.ArrowInvalid as error:
+            raise DataError(
+                "a detection has a value that the table cannot hold: times have microseconds, and numbers a sign",
+                self.name, hint="write .parquet instead",
+            ) from error  # fmt: skip
+        if self._writer is None:
+            assert self._held is not None
+            self._writer = pa.ipc.new_stream(self._held, schema)
+        self._writer.write_table(cast)
+
+    def commit(self) -> None:
+        """Makes everything that was written one transaction."""
+        assert self._held is not None
+        assert self._writer is not None
+        self._writer.close()
+        digest = hashlib.sha256()
+        self._held.seek(0)
+        while piece := self._held.read(1 << 20):
+            digest.update(piece)
+        self._held.seek(0)
+        self.transact(pa.ipc.open_stream(self._held), digest.hexdigest())
+        self.discard()
+
+    def discard(self) -> None:
+        """Leaves nothing behind; after `commit` there is nothing to discard."""
+        self._writer = None
+        if self._held is not None:
+            self._held.close()
+
+    def refuse_other(self, says: str | None) -> None:
+        """Raises DataError for a table that we did not make."""
+        if says != OURS:
+            raise DataError(
+                "the output would replace or extend a table that holds no detections", self.name,
+                hint="name another table",
+            )  # fmt: skip
+
+    def refuse_changed(self, is_known: bool) -> None:
+        """Raises DataError where this run is in the table with other detections."""
+        assert self.run is not None
+        if not is_known:
+            raise DataError(
+                f"run {self.run[1]} of this state has been written to the table before, with other detections",
+                self.name,
+                hint="give it the same events again, or take the table back to the version before",
+            )
+
+
+def _held_type(type_: pa.DataType) -> pa.DataType:
+    """The type in which tables hold such values: times have microseconds, and there are no unsigned numbers."""
+    if pt.is_timestamp(type_):
+        return pa.timestamp("us", type_.tz)
+    if pt.is_unsigned_integer(type_):
+        return pa.int64()
+    return type_
