@@ -6,9 +6,10 @@
 # make lint    ruff and mypy alone
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once);
 #              BENCH=--quick within 3 minutes, BENCH="latency places" some of them
-# make soak    the tests that are too long for make test (kills at every named place, many seeds: some 15 minutes), then
-#              kills the processes of a stream at random for SOAK_S seconds (600) and compares its detections with those
-#              of a batch run; SOAK="--source kafka --scheme partition --seed 7" (python -m tests.parallel.soak --help)
+# make soak    the tests that are too long for make test (kills at every named place, every case by every scheme, many
+#              seeds: some 20 minutes), then kills the processes of a stream at random for SOAK_S seconds (600) and
+#              compares its detections with those of a batch run;
+#              SOAK="--source kafka --scheme partition --seed 7" (python -m tests.parallel.soak --help)
 # make docs    the documentation as one site, out/site/index.html, which needs no network to be read
 # make clean   removes what the others made, .venv included
 #
@@ -17,10 +18,10 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-WORKERS ?= 3
+WORKERS ?= 4
 SOAK_S ?= 600
 
-.PHONY: docs demo demo-fleet demo-maritime test lint bench soak clean
+.PHONY: docs demo demo-fleet demo-maritime test lint ruff bench soak clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -44,15 +45,21 @@ demo-fleet demo-maritime:
 	fi
 	@$(BIN)/python data/show.py out/$(SUBJECT).parquet
 
-lint: $(VENV)/.installed-test
+ruff: $(VENV)/.installed-test
 	@echo "==> ruff"
 	@$(BIN)/ruff check .
+
+lint: ruff
 	@echo "==> mypy --strict"
 	@$(BIN)/mypy
 
-test: lint
-	@echo "==> pytest, the layer test among them, with $(WORKERS) workers: one for streams and one for the rest of Spark at first"
-	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+# Tests start hundreds of Python processes and wait for many of them: byte code is kept, and mypy runs meanwhile.
+test: export PYTHONDONTWRITEBYTECODE =
+test: ruff
+	@echo "==> pytest, the layer test among them, with $(WORKERS) workers: three of them for tests on Spark at first"
+	@echo "==> mypy --strict at the same time"
+	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup; tests=$$?; \
+		wait $$types && exit $$tests
 	@echo "==> the examples inside the pattern files"
 	@$(BIN)/wayeb test patterns/
 
@@ -67,6 +74,8 @@ docs: $(VENV)/.installed-docs
 soak: $(VENV)/.installed-test
 	@echo "==> the long tests"
 	@$(BIN)/python -m pytest -m soak
+	@echo "==> random cases, new ones, as many as each test asks for"
+	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m 'hypothesis and not soak'
 	@echo "==> a stream under fire for $(SOAK_S) s"
 	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from wayeb_py.simulate.fleet import FAULTS, SCHEMA, generate_fleet
 from wayeb_py.simulate.fleet_scenes import STATUSES
-from wayeb_py.simulate.occurrences import read_injected, write_generated
+from wayeb_py.simulate.generated_files import read_injected, write_generated
 
 __all__ = ["FAULTS", "STATUSES", "generate_fleet", "read_injected", "write_fleet"]
 

@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from wayeb_py.simulate.generated_files import write_generated
 from wayeb_py.simulate.maritime import SCHEMA, generate_maritime
-from wayeb_py.simulate.occurrences import write_generated
 
 
 def main() -> None:

@@ -1,8 +1,9 @@
 """What test modules share: the command, and one Spark session and one Kafka broker a process, which start slowly.
 
-With several workers (`pytest -n 3 --dist loadgroup`) the tests that share a JVM form two groups of about equal cost,
-which begin first, each on a worker. All other tests go one by one to the worker that is free, the longest first: no
-worker is left with a long tail.
+With several workers (`pytest -n 4 --dist loadgroup`) the tests that share a JVM form three groups of about equal cost,
+which begin first, each on a worker: streams, batches, and what has a broker or kills. All other tests go one by one to
+the worker that is free, the longest first: no worker is left with a long tail. There are more workers than processors
+on a machine of two, since tests on Spark often wait.
 """
 
 from __future__ import annotations
@@ -25,7 +26,8 @@ if TYPE_CHECKING:
 
 PARALLEL = Path(__file__).parent / "parallel"
 STREAMS = [PARALLEL / folder for folder in ("stream", "recovery", "health")]
-LONG = [PARALLEL / "recovery" / "test_kills.py", PARALLEL, Path(__file__).parent / "docs"]  # the longest first
+KILLS = PARALLEL / "recovery" / "test_kills.py"
+LONG = [KILLS, PARALLEL, Path(__file__).parent / "docs"]  # the longest first
 
 # Continuous integration tries the same cases at every run, so that a case found by chance stops the change that brings
 # it in and no other; `make test` and `make soak` on a developer's machine draw new ones.
@@ -33,8 +35,10 @@ settings.register_profile("same cases", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("same cases")
 
-# Sessions of tests are short, and so are those of the commands that tests start.
+# Sessions of tests are short, and so are those of the commands that tests start: each costs what its start costs.
 os.environ.setdefault("WAYEB_SPARK_QUICK", "1")
+os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")  # half the memory, and no threads that collect
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(PARALLEL / "quick_python")]))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -44,20 +48,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
+GROUPS = ["broker", "streams", "batches", "browser", None]  # None: no group, the test goes alone
+
+
 def _group(item: pytest.Item) -> str | None:
     """Which tests share a process, since they share what takes long to start."""
     shared = set(getattr(item, "fixturenames", ()))
-    if "broker" in shared:
-        return "spark"
+    if "broker" in shared or ("spark" in shared and item.path == KILLS):
+        return "broker"
     if "spark" in shared:
-        return "stream" if any(folder in item.path.parents for folder in STREAMS) else "spark"
+        return "streams" if any(folder in item.path.parents for folder in STREAMS) else "batches"
     return "browser" if "browser" in shared else None
 
 
 def _turn(item: pytest.Item) -> tuple[int, int]:
     """When a test has its turn: groups before all others, long tests before short ones."""
     long = [place for place, path in enumerate(LONG) if path == item.path or path in item.path.parents]
-    return ["stream", "spark", "browser", None].index(_group(item)), min(long, default=len(LONG))
+    return GROUPS.index(_group(item)), min(long, default=len(LONG))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -90,8 +97,25 @@ def _must_run(report: Report, file: Path) -> Report:
     return report
 
 
+@pytest.fixture(scope="session", autouse=True)
+def unforced() -> Iterator[None]:
+    """Nothing that a test writes is forced to the disk, which is most of what many tests would wait for.
+
+    No test cuts the power: `parallel/crash_images.py` makes what a cut would leave from a record of what was forced.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", os.fstat)  # which also fails where there is no such descriptor
+        yield
+
+
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
+def spark_traps(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of traps for the processes that the shared session starts: see `parallel/durable/failpoints.py`."""
+    return tmp_path_factory.mktemp("traps")
+
+
+@pytest.fixture(scope="session")
+def spark(spark_traps: Path) -> Iterator[SparkSession]:
     """A session on this machine with two workers."""
     from wayeb_py.errors import DataError
     from wayeb_py.parallel.spark.session import open_session, require_spark
@@ -100,8 +124,9 @@ def spark() -> Iterator[SparkSession]:
         require_spark()
     except DataError as error:
         pytest.skip(f"no Spark here: {error}")
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as environment:
         warnings.simplefilter("ignore")
+        environment.setenv("WAYEB_FAILPOINTS", str(spark_traps))  # for what the JVM starts, not for this process
         session = open_session("local[2]", quick=True, settings=_connector())
     yield session
     session.stop()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Literal
 from unittest.mock import patch
 
@@ -26,6 +27,14 @@ from wayeb_py.engine.stepping import steppers
 from wayeb_py.tally import Tally
 
 
+@lru_cache(maxsize=1024)
+def compiled(source: str, longest: bool, limits: Limits | None) -> wayeb_py.Patterns:
+    """The patterns of a job, which the engines that differ only in how they run them share."""
+    if limits is None:
+        return wayeb_py.compile(source, longest=longest)
+    return wayeb_py.compile(source, longest=longest, limits=limits)
+
+
 @dataclass(frozen=True)
 class Job:
     """A file of patterns and events in the order of their arrival, which unless `arrival` are put in order first."""
@@ -37,9 +46,7 @@ class Job:
     order: str | None = None
 
     def compile(self, limits: Limits | None = None) -> wayeb_py.Patterns:
-        if limits is None:
-            return wayeb_py.compile(self.source, longest=self.longest)
-        return wayeb_py.compile(self.source, longest=self.longest, limits=limits)
+        return compiled(self.source, self.longest, limits)
 
     def fed(self) -> tuple[pa.Table, Literal["arrival", "sorted"]]:
         """The table as a recogniser takes it, and the order that this promises."""

@@ -387,9 +387,10 @@ class SpanFinder:
         joined = []
         for ends in a:
             reached = 0
-            for j in range(self.n + 1):
-                if ends >> j & 1:
-                    reached |= b[j]
+            while ends:  # bit by bit, the lowest first
+                j = (ends & -ends).bit_length() - 1
+                reached |= b[j]
+                ends ^= 1 << j
             joined.append(reached)
         return tuple(joined)
 
@@ -401,7 +402,9 @@ class SpanFinder:
         total = power
         for _ in range(at_least, at_least + self.n + 1 if at_most is None else at_most):
             power = self.then(power, body)
-            total = self.union(total, power)
+            before, total = total, self.union(total, power)
+            if total == before:  # then no longer repetition adds anything either
+                break
         return total
 
     def spans(self, regex: m.Regex) -> Spans:

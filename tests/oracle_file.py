@@ -62,11 +62,16 @@ class FileWord(Word):
 
     patterns: Mapping[str, m.Pattern]
     places: Places
+    # What was found already: a question comes again at every event, and in every pattern.
+    detected: dict[str, list[bool]]
+    since: dict[str, list[Fraction | None]]
+    answers: dict[tuple[m.Predicate, int], bool]
 
     @classmethod
     def of(cls, word: Word, patterns: Mapping[str, m.Pattern], places: Places) -> FileWord:
         own = cls(word.columns, word.arrived, word.settings)
         own.patterns, own.places = patterns, places
+        own.detected, own.since, own.answers = {}, {}, {}
         return own
 
     def type_of(self, value: m.Value) -> Column:
@@ -74,13 +79,24 @@ class FileWord(Word):
 
     def _value(self, value: m.Value, k: int) -> Cell:
         if isinstance(value, m.Since):
-            return since_detected(self.patterns[value.pattern], self)[k]
+            if value.pattern not in self.since:
+                self.since[value.pattern] = since_detected(self.patterns[value.pattern], self)
+            return self.since[value.pattern][k]
         return super()._value(value, k)
 
     def holds(self, predicate: m.Predicate, k: int) -> bool:
+        if isinstance(predicate, m.Detected):
+            if predicate.pattern not in self.detected:
+                self.detected[predicate.pattern] = where_detected(self.patterns[predicate.pattern], self)
+            return self.detected[predicate.pattern][k]
+        if isinstance(predicate, m.Crossed | m.Passed | m.Inside):
+            if (predicate, k) not in self.answers:
+                self.answers[predicate, k] = self._holds_about_places(predicate, k)
+            return self.answers[predicate, k]
+        return super().holds(predicate, k)
+
+    def _holds_about_places(self, predicate: m.Predicate, k: int) -> bool:
         match predicate:
-            case m.Detected(name):
-                return where_detected(self.patterns[name], self)[k]
             case m.Crossed(m.Places(name)):
                 return self._on_the_way(k, lambda begin, end: ways_by_hand.crossed_area(begin, end, self.places[name]))
             case m.Passed(m.Places(name), reach_m):

@@ -12,16 +12,32 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
+import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn, SearchStrategy
 
 from wayeb_py.dsl import meaning as m
 
+# The profiles of HYPOTHESIS_PROFILE. `ci` tries the same cases at every run, so that more of them find a fault only in
+# what has changed; `full`, in `make soak`, tries new ones, as many as each test says; `long` is for a night.
 settings.register_profile("ci", derandomize=True, deadline=None, print_blob=True)
+settings.register_profile("full", deadline=None, print_blob=True)
 settings.register_profile("long", deadline=None, max_examples=5_000)
-settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
-N_EXAMPLES_FACTOR = 20 if os.environ.get("HYPOTHESIS_PROFILE") == "long" else 1
+PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "ci")
+settings.load_profile(PROFILE)
+N_EXAMPLES_FACTOR = 20 if PROFILE == "long" else 1
+ENOUGH = 25  # a test that asks for no more gets them always
+
+
+def examples(n: int) -> int:
+    """How many cases a test tries that asks for n: two in five of them at every change."""
+    return max(min(n, ENOUGH), 2 * n // 5) if PROFILE == "ci" else n * N_EXAMPLES_FACTOR
+
+def seeds(n: int, always: int) -> list[Any]:
+    """The seeds of a test that asks for n: so many at every change, the others in `make soak`."""
+    return [*range(always), *(pytest.param(seed, marks=pytest.mark.soak) for seed in range(always, n))]
+
 
 WORDS = ("a", "b", "c")
 K = m.Attribute("k", "text")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.xdist_group("packaging")  # which builds the package once
 ROOT = Path(__file__).parent.parent
 FOLDER_OF = {"wayeb_py": "wayeb_py", "wayeb_py.dsl": "dsl", "wayeb_py.parallel": "parallel"}
 

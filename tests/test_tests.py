@@ -5,23 +5,31 @@ from __future__ import annotations
 import ast
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
+
+import pytest
 
 TESTS = Path(__file__).parent
 DATA = {"broken", "corpus", "golden"}  # folders of cases, not of code
 MOST_FILES = 15
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-
-def functions() -> Iterator[tuple[Path, ast.FunctionDef]]:
-    for path in sorted(TESTS.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef):
-                yield path, node
+pytestmark = pytest.mark.xdist_group("tests of tests")  # which parse each file once
 
 
-FUNCTIONS = list(functions())
-OF_TESTS = [(path, function) for path, function in FUNCTIONS if function.name.startswith("test_")]
+@cache
+def functions() -> list[tuple[Path, ast.FunctionDef]]:
+    return [
+        (path, node)
+        for path in sorted(TESTS.rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+    ]
+
+
+def of_tests() -> list[tuple[Path, ast.FunctionDef]]:
+    return [(path, function) for path, function in functions() if function.name.startswith("test_")]
 
 
 def own_parts(node: ast.AST) -> Iterator[ast.AST]:
@@ -46,18 +54,21 @@ def test_every_test_asserts_itself_or_by_what_it_calls() -> None:
     """Functions are followed by their names alone: a test that is found here asserts nothing for certain."""
     calls: defaultdict[str, set[str]] = defaultdict(set)
     asserting = {"raises", "fail", "warns"}  # of pytest
-    for _, function in FUNCTIONS:
+    for _, function in functions():
         calls[function.name] |= called(function)
         if any(isinstance(node, ast.Assert) for node in ast.walk(function)):
             asserting.add(function.name)
     while more := {name for name, names in calls.items() if names & asserting} - asserting:
         asserting |= more
-    assert [told(*test) for test in OF_TESTS if test[1].name not in asserting] == []
+    assert [told(*test) for test in of_tests() if test[1].name not in asserting] == []
 
 
 def test_no_test_returns_before_its_end() -> None:
     assert [
-        told(path, node) for path, function in OF_TESTS for node in own_parts(function) if isinstance(node, ast.Return)
+        told(path, node)
+        for path, function in of_tests()
+        for node in own_parts(function)
+        if isinstance(node, ast.Return)
     ] == []
 
 
@@ -74,7 +85,7 @@ def parameters(function: ast.FunctionDef) -> set[str]:
 def test_no_test_branches_on_its_own_parameter() -> None:
     assert [
         told(path, node)
-        for path, function in OF_TESTS
+        for path, function in of_tests()
         for node in own_parts(function)
         if isinstance(node, ast.If)
         and {part.id for part in ast.walk(node.test) if isinstance(part, ast.Name)} & parameters(function)

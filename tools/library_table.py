@@ -91,12 +91,18 @@ def compile_for(data_set: DataSet, file: Path, folder: Path) -> wayeb_py.Pattern
     return wayeb_py.compile(file, places={name: path for name, path in places.items() if name in declared})
 
 
-def count(data_set: DataSet, file: Path, folder: Path) -> dict[str, int | None]:
-    """The detections of each pattern of a file; None for one whose columns the events lack."""
-    whole = compile_for(data_set, file, folder)
+def count(data_set: DataSet, whole: wayeb_py.Patterns) -> dict[str, int | None]:
+    """The detections of each pattern; None for one whose columns the events lack."""
     patterns, lacking = leave_out_missing(whole, events_of(data_set).column_names)
     found = patterns.recognise(events_of(data_set)).counts()
     return {name: None if name in lacking else found.get(name, 0) for name in whole.names}
+
+
+@cache
+def count_of_library(data_set: DataSet) -> dict[str, int | None]:
+    """The detections of each pattern of the library."""
+    with tempfile.TemporaryDirectory() as folder:
+        return count(data_set, compile_for(data_set, ROOT / f"patterns/{data_set.library}.sre", Path(folder)))
 
 
 def render() -> str:
@@ -105,21 +111,20 @@ def render() -> str:
 
 
 def _lines() -> Iterator[str]:
-    with tempfile.TemporaryDirectory() as folder:
-        for library in ("maritime", "fleet"):
-            sets = [data_set for data_set in SETS if data_set.library == library]
-            counts = [count(one, ROOT / f"patterns/{library}.sre", Path(folder)) for one in sets]
-            yield f"| {library} | " + " | ".join(one.name for one in sets) + " |"
-            yield "| --- |" + " ---: |" * len(sets)
-            for title, key in (("events", None), ("entities", 0)):
-                numbers = [
-                    events_of(one).num_rows if key is None else len(events_of(one).column(0).unique()) for one in sets
-                ]
-                yield f"| *{title}* | " + " | ".join(f"{number:,}" for number in numbers) + " |"
-            for name in counts[0]:
-                cells = [f"{found:,}" if (found := one[name]) is not None else "–" for one in counts]
-                yield f"| `{name}` | " + " | ".join(cells) + " |"
-            yield ""
+    for library in ("maritime", "fleet"):
+        sets = [data_set for data_set in SETS if data_set.library == library]
+        counts = [count_of_library(one) for one in sets]
+        yield f"| {library} | " + " | ".join(one.name for one in sets) + " |"
+        yield "| --- |" + " ---: |" * len(sets)
+        for title, key in (("events", None), ("entities", 0)):
+            numbers = [
+                events_of(one).num_rows if key is None else len(events_of(one).column(0).unique()) for one in sets
+            ]
+            yield f"| *{title}* | " + " | ".join(f"{number:,}" for number in numbers) + " |"
+        for name in counts[0]:
+            cells = [f"{found:,}" if (found := one[name]) is not None else "–" for one in counts]
+            yield f"| `{name}` | " + " | ".join(cells) + " |"
+        yield ""
 
 
 def placed(page: str, tables: str) -> str:

@@ -44,7 +44,7 @@ EXPERIMENTS = (
     CatalogueEntry(
         "pairs",
         "three patterns over 5,000 vessels' pairs, against joins and trees",
-        420,
+        240,
         30,
         by_name=True,
         folder="several",
@@ -52,12 +52,12 @@ EXPERIMENTS = (
     CatalogueEntry(
         "pairs_growth",
         "cost of pairs against vessels, at sea and in one harbour",
-        240,
+        170,
         12,
         by_name=True,
         folder="several",
     ),
-    CatalogueEntry("silence", "patterns that end in a silence, up to a million entities", 150, 4, folder="several"),
+    CatalogueEntry("silence", "patterns that end in a silence, up to a million entities", 100, 4, folder="several"),
     CatalogueEntry(
         "tiers", "patterns that read others, against the same over columns", 40, 6, by_name=True, folder="several"
     ),

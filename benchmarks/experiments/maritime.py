@@ -24,8 +24,8 @@ from benchmarks.experiments.end_to_end import READERS, fastest
 from benchmarks.harness.measure import asked_size, start
 from benchmarks.inputs.fleet_events import FOLDER, SEED
 from wayeb_py.run.runner import run
+from wayeb_py.simulate.generated_files import read_injected, write_generated
 from wayeb_py.simulate.maritime import generate_maritime
-from wayeb_py.simulate.occurrences import read_injected, write_generated
 
 N_EVENTS = {"quick": 300_000, "usual": 5_000_000, "full": 5_000_000}
 OF_READING = 0.35  # how fast it must be

@@ -34,8 +34,8 @@ from benchmarks import REPOSITORY
 from benchmarks.harness.measure import Bound, Experiment, Figure, start
 from benchmarks.harness.record import Value
 from benchmarks.inputs.fleet_events import FOLDER, fleet_file
-from benchmarks.peers.answering import DETECTIONS, NEEDED
-from benchmarks.peers.form import TASKS, Form, MissingError
+from benchmarks.peers.peer import TASKS, Form, MissingError
+from benchmarks.peers.peer_process import DETECTIONS, NEEDED
 
 OURS = "wayeb"
 # In the order of the table; ours first, since the others are compared with it.

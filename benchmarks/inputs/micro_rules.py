@@ -5,21 +5,18 @@ Programming 2015) is measured against CLIPS by tests of one fact, simple, comple
 trees of joins whose variables are bound in four ways, and by a search. These are our own, after its descriptions; data
 are thrown by dice of one seed.
 
-Conditions are written once, as `a.x * 3 > b.y`, and become arrays' operations, patterns of CLIPS, or text of a rule.
+Conditions are written once, as `a.x * 3 > b.y`, and become the text of a rule of ours, or patterns of CLIPS.
 """
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from wayeb_py.arrays import I64
-from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression
-from wayeb_py.rules.planning.query import Member, Query
-from wayeb_py.rules.table import Array
 
 SEED = 14
 Tables = Mapping[str, Mapping[str, I64]]
@@ -140,42 +137,29 @@ def _search(n: int, dice: np.random.Generator) -> MicroBenchmark:
     return MicroBenchmark("search", graph, (round_four,))
 
 
-# As queries over arrays.
+# As text of a file.
 
 
-def query_of(rule: SmallRule) -> Query:
-    """The rule as a query over facts."""
-    number = {name: nth for nth, (name, _) in enumerate(rule.members)}
-
-    def column(text: str) -> Column:
-        member, name = text.split(".")
-        return Column(number[member], name)
-
-    conditions: list[AnyCondition] = [Equal((column(one),), (column(other),)) for one, other in rule.equal]
-    conditions += [_expression(test, column) for test in rule.tests]
-    members = tuple(Member(name, table) for name, table in rule.members)
-    return Query(rule.name, members, len(members), tuple(conditions), kept=True)
-
-
-def _expression(test: str, column: Callable[[str], Column]) -> Expression:
-    texts = list(dict.fromkeys(_columns(test)))
-    code = compile(_replaced(test, {text: f"_{nth}" for nth, text in enumerate(texts)}), "test", "eval")
-
-    def evaluate(values: Sequence[Array]) -> Array:
-        found: Array = eval(code, {}, {f"_{nth}": value for nth, value in enumerate(values)})
-        return found
-
-    return Expression(tuple(column(text) for text in texts), evaluate, test)
+def in_wayeb(benchmark: MicroBenchmark) -> str:
+    """The rules over facts that a stream changes, each stream called like its table; what an event has besides the
+    columns of a fact is `fact_id`, `stated_at` and `op`."""
+    lines = []
+    for name, columns in benchmark.tables.items():
+        attributes = " ".join(f"attr {column} number" for column in ("fact_id", *columns))
+        own = f"key fact_id  time stated_at in s  lateness 1 s  {attributes}  attr op text"
+        lines.append(f"stream {name}_facts {{ {own} }}")
+        lines.append(f"facts {name}({', '.join(columns)}) from changes {name}_facts")
+    for rule in benchmark.rules:
+        conditions = [*(f"{one} = {other}" for one, other in rule.equal), *rule.tests]
+        every = "" if conditions else "every combination of "
+        members = ", ".join(f"{name}: {table}" for name, table in rule.members)
+        where = f" where {' and '.join(conditions)}" if conditions else ""
+        lines.append(f"rule {rule.name} := {every}{members}{where}")
+    return "\n".join(lines) + "\n"
 
 
 def _columns(test: str) -> list[str]:
     return [ast.unparse(node) for node in ast.walk(ast.parse(test, mode="eval")) if isinstance(node, ast.Attribute)]
-
-
-def _replaced(test: str, by: Mapping[str, str]) -> str:
-    for text, new in by.items():
-        test = test.replace(text, new)
-    return test
 
 
 # As rules of CLIPS.

@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.peers.answering import NEEDED, answer
-from benchmarks.peers.form import HERE, SIX, Form, section
+from benchmarks.peers.peer import HERE, SIX, Form, section
+from benchmarks.peers.peer_process import NEEDED, answer
 
 FORM = Form(
     "clips",

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from benchmarks import N_THREADS
-from benchmarks.peers.answering import NEEDED, answer
-from benchmarks.peers.form import HERE, SIX, TASKS, Form, MissingError, section
+from benchmarks.peers.peer import HERE, SIX, TASKS, Form, MissingError, section
+from benchmarks.peers.peer_process import NEEDED, answer
 
 if TYPE_CHECKING:
     import pyarrow as pa

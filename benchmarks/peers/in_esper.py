@@ -12,8 +12,8 @@ All ten patterns can be expressed: groups, alternation, references to earlier le
 
 from __future__ import annotations
 
-from benchmarks.peers.form import HERE, SIX, Form, java_tool
 from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled, from_maven
+from benchmarks.peers.peer import HERE, SIX, Form, java_tool
 
 ARTEFACTS = ("com.espertech:esper-runtime:8.9.0", "com.espertech:esper-compiler:8.9.0")
 

@@ -11,9 +11,9 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.form import Form, java_tool
 from benchmarks.peers.jvm.flink import OPENED, VERSION, flink_jars
 from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled
+from benchmarks.peers.peer import Form, java_tool
 
 
 def _start() -> list[str]:

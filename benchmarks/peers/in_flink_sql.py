@@ -10,8 +10,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from benchmarks.peers.form import HERE, SIX, Form, section
 from benchmarks.peers.jvm.flink import VERSION, flink_python
+from benchmarks.peers.peer import HERE, SIX, Form, section
 
 N_THREADS = 2
 NO_GROUPS = "Flink's PATTERN has neither groups nor alternation"
@@ -59,7 +59,7 @@ def main() -> None:
     import pyarrow as pa
     from pyflink.table import EnvironmentSettings, TableEnvironment
 
-    from benchmarks.peers.answering import answer
+    from benchmarks.peers.peer_process import answer
 
     # lines: six
     def load(path: Path) -> Any:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from benchmarks.peers.answering import NEEDED, answer
-from benchmarks.peers.form import SIX, Form
 from benchmarks.peers.in_duckdb import NO_STATE
+from benchmarks.peers.peer import SIX, Form
+from benchmarks.peers.peer_process import NEEDED, answer
 
 if TYPE_CHECKING:
     import polars as pl

@@ -15,9 +15,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.peers.answering import NEEDED, answer
 from benchmarks.peers.events_as_text import encode, spell
-from benchmarks.peers.form import Form
+from benchmarks.peers.peer import Form
+from benchmarks.peers.peer_process import NEEDED, answer
 
 FORM = Form(
     "re",

@@ -9,8 +9,8 @@
 
 from __future__ import annotations
 
-from benchmarks.peers.form import HERE, SIX, Form, java_tool
 from benchmarks.peers.jvm.libraries import JAVA_OPTIONS, compiled, from_maven
+from benchmarks.peers.peer import HERE, SIX, Form, java_tool
 
 VERSION = "5.1.30"
 ARTEFACTS = (

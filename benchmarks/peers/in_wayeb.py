@@ -10,8 +10,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks import BENCHMARKS, N_THREADS
-from benchmarks.peers.answering import NEEDED, answer
-from benchmarks.peers.form import Form
+from benchmarks.peers.peer import Form
+from benchmarks.peers.peer_process import NEEDED, answer
 
 PATTERNS = BENCHMARKS / "inputs" / "peers.sre"
 FORM = Form(

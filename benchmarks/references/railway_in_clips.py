@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from benchmarks.inputs.railway import Ties
+from benchmarks.inputs.railway_constraints import Ties
 
 RULES = {
     "RouteSensor": """

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from benchmarks.inputs.railway import Match, read_ties
+from benchmarks.inputs.railway_constraints import Match, read_ties
 
 SQL = {
     "RouteSensor": """

@@ -96,6 +96,24 @@ def next_token(text: str, start: int, end: int) -> Token:
     return tokens_of(text, at, min(end, at + 200))[0] if at < end else Token("end", "", start, start)
 
 
+class Piece(str):
+    """The text of one declaration, which knows where it stands in its file: spans need no shifting afterwards."""
+
+    whole: str
+    base: int
+
+    @classmethod
+    def cut(cls, whole: str, start: int, end: int) -> Piece:
+        """The piece from start to end."""
+        piece = cls(whole[start:end])
+        piece.whole, piece.base = whole, start
+        return piece
+
+    def token_at(self, loc: int) -> Token:
+        """The token that follows an offset within the piece."""
+        return next_token(self.whole, self.base + loc, self.base + len(self))
+
+
 def decode_text(quoted: str) -> str:
     """The text between the quotes; raises ValueError at an escape that JSON does not have."""
     value: str = json.loads(quoted, strict=False)

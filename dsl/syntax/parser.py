@@ -16,8 +16,7 @@ from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as declaration_errors
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
 from wayeb_py.dsl.syntax.grammar import grammar_of
-from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, next_token
-from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, Piece, next_token
 from wayeb_py.dsl.tree_height import too_high
 from wayeb_py.dsl.wording import close_to
 from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span

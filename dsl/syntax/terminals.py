@@ -17,8 +17,7 @@ from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors.declarations import ErrorAt
 from wayeb_py.dsl.syntax.errors.numbers import bad_escape
 from wayeb_py.dsl.syntax.expressions import check_literal, read_expression, read_quantity
-from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Token, decode_text
-from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Piece, Token, decode_text
 
 
 class Terminal(pp.Token):

@@ -7,8 +7,8 @@ Rows are packed into parcels by shard, shuffled and recognised like those of fil
 the very end. Everything is lazy, as Spark's own transformations are. Events of one entity and time keep the order of
 the data frame's partitions and of the rows in them, which is what arrival means here.
 
-Values are of Spark's types: times of microseconds, numbers with a sign. `wayeb_py.parallel.batch.job` reads files
-itself, keeps every type exactly, and never makes rows.
+Values have Spark's types: times in microseconds, signed numbers. `wayeb_py.parallel.batch.job` reads files itself,
+keeps every type exactly, and never makes rows.
 """
 
 from __future__ import annotations
@@ -69,10 +69,10 @@ def recognise(
 
     Where patterns read several streams, there is a data frame for each, by its name.
 
-    `partition`, which is `auto`, shuffles by entity into so many shards, with one of its own for each key in `heavy`;
-    `pattern` sends all events to every group of patterns; `source` relies on each entity's events lying in one
-    partition of the data frame already. Rows without key or time and events that are too late are left out; `aside`
-    gives them, with a reason, and the values as JSON.
+    `partition`, which `auto` means here, shuffles by entity into so many shards, and gives each key in `heavy` a shard
+    of its own; `pattern` sends all events to every group of patterns; `source` relies on each entity's events lying in
+    one partition of the data frame already. It leaves out rows without key or time, and events that are too late;
+    `aside` returns those instead, each with a reason and its values as JSON.
     """
     schemes.require_known(scheme)
     if what not in get_args(Wish):
@@ -201,7 +201,7 @@ def heavy_keys(heavy: Sequence[int | str], key: pa.Field) -> list[int | str]:
 
 
 def _groups(patterns: Patterns, taken: DataFrame, schema: pa.Schema, n_groups: int) -> tuple[tuple[str, ...], ...]:
-    """Groups of about equal cost on the data frame's first rows, which are read for that purpose."""
+    """Groups of patterns of about equal cost, measured on the data frame's first rows."""
     sample = taken.limit(COSTED_ROWS).toArrow()
     columns = [conform(sample.column(field.name).combine_chunks(), field.type) for field in schema]
     return equal_groups(patterns, measure_costs(patterns, pa.Table.from_arrays(columns, schema=schema)), n_groups)

@@ -2,8 +2,8 @@
 
     open all files ──▶ plan ──▶ scheme: parcels ──▶ part files below the output folder, or the driver's own writer
 
-A job reports faults of the input as a whole before it asks Spark for anything. The tasks write a folder; the driver
-writes a single file, in the order of time, from parcels that Spark keeps until the driver takes them.
+A job reports faults that concern the whole input before it asks Spark for anything. The tasks write a folder; the
+driver writes a single file, in the order of time, from parcels that Spark keeps until the driver takes them.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def _session(
     active = SparkSession.getActiveSession()
     if active is not None:
         return active
-    if on_progress is not None:  # a terminal would stay blank for some seconds
+    if on_progress is not None:  # otherwise the terminal stays blank for some seconds
         on_progress(Progress("starting Spark", 0, 0, 0))
     opened = open_session(master, workers=workers)
 
@@ -197,7 +197,7 @@ class _Job:
                 summary = self._conclude(tally, _Others(frame, sent))
         except DataError as error:
             self.sink.discard()
-            if self.aside.n_bad:  # to understand too many bad rows, a user looks at them
+            if self.aside.n_bad:  # a user looks at them to understand why there are too many
                 self.aside.commit()
             raise DataError(error.message, self._as_given(error.file), error.row, error.hint) from None
         finally:
@@ -210,7 +210,7 @@ class _Job:
         return summary
 
     def _recognise(self, frame: DataFrame) -> tuple[dict[str, list[_Sent]], TaskTally]:
-        """Runs everything; gets the counts of tasks at once, and of the rest the place and the size."""
+        """Runs all tasks; returns their counts, and for every other parcel its place and size."""
         from pyspark.sql import functions as f
 
         counted = f.when(f.col("kind") == "counts", f.col("payload"))
@@ -249,7 +249,7 @@ class _Job:
             self.aside.add_rows(reason, [values])
 
     def _as_given(self, path: str | None) -> str | None:
-        """The path as the caller wrote it; tasks have them absolute."""
+        """The path as the caller wrote it; tasks get absolute paths."""
         if not self._given:
             self._given |= {
                 absolute(opened.file.path): opened.file.path
@@ -259,7 +259,7 @@ class _Job:
         return None if path is None else self._given.get(path, path)
 
     def _refuse_scattered(self, others: _Others) -> None:
-        """Raises DataError where two tasks saw an entity: its events were recognised apart."""
+        """Raises DataError where two tasks saw the same entity: neither recognised all of its events."""
         seen = [(parcel.split, unpack(parcel.payload).column(0)) for parcel in others.of("entities")]
         if not seen:
             return
@@ -288,7 +288,8 @@ class _Job:
         return summary
 
     def _look_back(self, tally: TaskTally) -> list[str]:
-        """The notes of a run in one process. The driver reads the first events again, which tasks saw only in parts."""
+        """The notes that a run in one process ends with. The driver reads the first events again, since each task saw
+        only a part of them."""
         if not is_worth_looking_back(self.patterns, tally.detections):
             return []
         first = {name: FirstEvents() for name in self.readers}
@@ -342,7 +343,7 @@ class _Others:
 
 
 def _are_numbered(sent: list[_Sent]) -> bool:
-    """Whether a range of a task's numbers means parcels that follow each other, and no others."""
+    """Whether a range of a task's numbers holds exactly the parcels between its ends."""
     last: dict[int, int] = {}
     for one in sent:
         if one.number <= last.get(one.split, -1):
@@ -352,7 +353,7 @@ def _are_numbered(sent: list[_Sent]) -> bool:
 
 
 def _at_once(sent: list[_Sent]) -> Iterator[list[_Sent]]:
-    """Parcels of one task that follow each other, in runs that are no larger than they have to be."""
+    """Splits consecutive parcels of one task into runs that stay below the size limit where they can."""
     run: list[_Sent] = []
     n_bytes = 0
     for one in sent:

@@ -31,8 +31,8 @@ from wayeb_py.run.summary import Summary
 def find_place(
     out: str | os.PathLike[str], by: Sequence[By], stem: str, csv_safe: bool = False
 ) -> tuple[OutputFile, OutputFolder | OutputPrefix | None]:
-    """The file or folder that the caller names: a folder is one that exists, a name without an extension, or any name
-    with `by`."""
+    """The file or folder that the caller names. It is a folder if it is one, if its name has no extension, or for
+    `by`."""
     text = os.fspath(out)
     if by and (text == STDOUT or located(text).is_file()):
         raise DataError("an output in parts is a folder", text, hint="name a folder, or leave --by out")

@@ -1,9 +1,10 @@
 """Part files become an output folder that appears whole or not at all.
 
-Tasks write below a hidden folder beside the output. Once all of them are done, the parts that they report move to
-another folder, which no task knows: an attempt that Spark has given up, and that still runs, cannot add to it. The
-folder gets a manifest `_wayeb.json` and changes places with the output in one step of the file system; the old one, if
-it was one of ours, goes. A run that fails leaves the old output, or none; a rerun replaces it.
+Tasks write below a hidden folder beside the output. Once all of them are done, the driver moves the parts that they
+report to another folder, which no task knows: an attempt that Spark has given up, and that still runs, cannot add to
+it. The driver writes a manifest `_wayeb.json` into that folder and exchanges it with the output in one step of the file
+system; then it removes the old output, if that was one of ours. A run that fails leaves the old output, or none; a
+rerun replaces it.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ class OutputFolder:
     """The folder of an unfinished run."""
 
     def __init__(self, path: Path) -> None:
-        # What a link leads to is replaced, and not the link.
+        # Replaces what a link leads to, and not the link.
         self.path = Path(os.path.realpath(path))
         if os.path.ismount(self.path):
             raise DataError(
@@ -107,7 +108,7 @@ class OutputFolder:
 
 
 def _exchange(one: Path, other: Path) -> None:
-    """Lets two folders change places: in one step where the system can, else in two."""
+    """Exchanges two folders: in one step where the system can, otherwise in two."""
     try:
         rename = ctypes.CDLL(None, use_errno=True).renameat2
     except (OSError, AttributeError):

@@ -1,15 +1,17 @@
-"""Part files become an output in a store, which counts whole or not at all: a manifest says which parts it has.
+"""Part files become an output in a store that counts as a whole or not at all: a manifest lists its parts.
 
     OUT/_unfinished-RUN/part-…   tasks put their parts here, where readers do not look
     OUT/part-…                   the store copies the parts of finished tasks, under names that no other run uses
     OUT/_wayeb.json              one put replaces the manifest: from then on the output is the new one
 
 A store cannot rename a folder, nor two objects at once; one put is all that it does in one step. The manifest is that
-put, so a reader that goes by it sees the old output or the new one. What it does not name does not count: parts of
-the old output go after it has been replaced, those of a killed run when the next one ends. A reader that lists the
-folder instead can see parts of both while the manifest changes, and never a part of an attempt that was given up.
+put, so a reader that goes by it sees the old output or the new one. Parts that it does not name do not count: a run
+removes those of the old output once it has replaced the manifest, and those of a killed run when it ends. A reader that
+lists the folder instead can see parts of both while the manifest changes, and never a part of an attempt that was given
+up.
 
-*Not taken*: a conditional put for each part, which orders writers of one object, and does not make many objects one.
+*Not taken*: a conditional put for each part, which orders the writers of one object, but cannot make many objects
+appear at once.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from wayeb_py.patterns import Patterns
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SPLIT_BYTES = 32 << 20  # that a task should have at least; less is not worth its start
+SPLIT_BYTES = 32 << 20  # the least that a task should read; less is not worth starting it
 MOST_TASKS_A_WORKER = 16
 
 
@@ -73,7 +73,7 @@ def _asked_for(patterns: Patterns, scheme: Scheme) -> scheme_choice.SchemeChoice
 
 
 def n_tasks(reader: EventReader, n_workers: int) -> int:
-    """Enough tasks to keep workers busy to the end, but none that is over before it has begun."""
+    """Enough tasks to keep workers busy to the end, but none so small that starting it costs more than running it."""
     by_size = -(-reader.n_bytes // SPLIT_BYTES)
     return max(n_workers, min(by_size, MOST_TASKS_A_WORKER * n_workers))
 

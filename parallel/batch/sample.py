@@ -56,7 +56,7 @@ def sample_keys(reader: EventReader) -> pa.Array:
 def measure_costs(patterns: Patterns, sample: pa.Table) -> dict[str, float]:
     """Seconds that each pattern takes on the sample by itself; those that mean the same share one measurement.
 
-    With more patterns than can be measured one by one, sets of neighbours are, and share what they took.
+    If there are too many patterns to measure one by one, it measures sets of neighbours, whose patterns share the time.
     """
     events = put_in_order(patterns.meaning.stream, sample).slice(0, COSTED_ROWS)
     sets = [tuple(patterns.compiled[number].name for number in same) for same in patterns.numbers_of_distinct]
@@ -72,7 +72,7 @@ def measure_costs(patterns: Patterns, sample: pa.Table) -> dict[str, float]:
 
 
 def recognition_s(patterns: Patterns, events: pa.Table) -> float:
-    """The time of all together, the better of two goes: the first also makes tables and touches memory."""
+    """The time of all patterns together, the better of two runs: the first also builds tables and touches memory."""
     best = float("inf")
     for _ in range(2):
         recogniser = Recogniser(patterns, order="arrival")

@@ -3,10 +3,11 @@
     survey ──▶ Facts (counts, layout)  ──▶ decide ──▶ Choice
     measure ─▶ Costs (on a sample)     ──▶
 
-Facts are cheap: names, footers, sizes. Costs are measured on a sample of the very events with the very patterns: to
-read an event, to pack it for a shuffle, to recognise it, by pattern; and how much of all the heaviest entity has. They
-are measured only where the layout leaves a choice. `decide` is arithmetic: for each scheme, the seconds of the task
-that ends last. The numbers serve comparison only: a whole run takes longer by what Spark needs for itself.
+Facts are cheap: names, footers, sizes. Costs are measured on a sample of the job's own events with its own patterns: to
+read an event, to pack it for a shuffle, to recognise it, by pattern; and the share of events that the heaviest entity
+has. The driver measures them only where the layout leaves a choice. `decide` is arithmetic: for each scheme, the
+seconds of the task that ends last. The numbers serve comparison only: a whole run takes longer by what Spark needs for
+itself.
 
 *Not taken*: a fixed rule by number of patterns (six spatial ones cost more than sixty comparisons); Spark's adaptive
 execution (it sees rows of bytes).
@@ -34,7 +35,7 @@ from wayeb_py.run.whole_table import put_in_order
 
 STAGE_S = 0.3  # a further stage of tasks, empty
 MOVED = 2.0  # what Spark adds to packing: the bytes are written, sent and read again
-BALANCED = 1.25  # the fullest of the workers may have so much more than its share
+BALANCED = 1.25  # the fullest worker may get this many times its share
 A_BYTE_IN_ROWS = 1 / 60  # of text, where no footer counts rows
 
 
@@ -47,7 +48,7 @@ class JobFacts:
     n_events: int  # by the footers, or guessed from the size
     n_workers: int
     n_even_splits: int  # pieces that can be read by themselves, up to one a worker
-    promise: str | None  # what shows that each entity is in one split
+    promise: str | None  # what guarantees that each entity is in one split
     n_splits: int = 1  # by entity
     fullest: float = 1.0  # the share of the bytes that the fullest worker gets of those splits
 
@@ -65,7 +66,7 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class SchemeChoice:
-    """A scheme, why it, and into how many groups the patterns may be split for entities that are too heavy."""
+    """A scheme, the reason for it, and into how many groups patterns may be split for entities that are too heavy."""
 
     scheme: Scheme
     why: str
@@ -100,7 +101,7 @@ def survey(patterns: Patterns, reader: EventReader, layout: Layout, n_workers: i
 
 
 def settled(facts: JobFacts) -> SchemeChoice | None:
-    """The choice where costs cannot change it: it reads once, shuffles never, and keeps all workers busy."""
+    """The choice, where no cost can change it: this scheme reads once, never shuffles, and keeps all workers busy."""
     if facts.promise is not None and facts.fullest * facts.n_workers <= BALANCED:
         return SchemeChoice("source", f"{_describe(facts)}; nothing needs to be shuffled")
     return None
@@ -150,7 +151,7 @@ def decide(facts: JobFacts, costs: Costs | None) -> SchemeChoice:
     best = min(seconds, key=lambda scheme: seconds[scheme])
     scheme = next(scheme for scheme in seconds if seconds[scheme] <= 1.1 * seconds[best])
     others = [other for other in seconds if other != scheme]
-    # A comparison and no seconds: what Spark needs to start, and to plan, is the same for all and not in them.
+    # Only for comparison: the time that Spark takes to start and to plan is the same for all, and left out.
     shares = " and ".join(f"{seconds[scheme] / max(seconds[other], 1e-9):.0%} of that of {other}" for other in others)
     heavy = f", one entity has {costs.heaviest:.0%} of the events" if costs.heaviest * facts.n_workers > 1 else ""
     why = f"{_describe(facts)}{heavy}; by a sample its work takes {shares}"
@@ -178,12 +179,12 @@ def _most_groups(facts: JobFacts, costs: Costs) -> int:
 
 
 def _copies(facts: JobFacts, costs: Costs, most_groups: int) -> int:
-    """How many tasks look at the heaviest entity; as `shuffle.route` does it."""
+    """How many tasks recognise the heaviest entity; as `wire.routing.route` decides it."""
     return max(1, min(most_groups, ceil(costs.heaviest * facts.n_workers)))
 
 
 def _share_of_largest(costs: Costs, n_groups: int) -> float:
-    """The share of the cost that the most expensive of so many groups has, patterns dealt out the dearest first."""
+    """The share of the cost that falls to the most expensive of so many groups, patterns dealt out dearest first."""
     groups = [0.0] * max(1, n_groups)
     for cost in sorted(costs.pattern_s, reverse=True):
         groups[groups.index(min(groups))] += cost

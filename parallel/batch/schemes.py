@@ -101,7 +101,7 @@ def pattern(spark: SparkSession, job_context: JobContext, everything: Split, n_g
 
 def partition(spark: SparkSession, job_context: JobContext, splits: Sequence[Split], routing: Routing) -> DataFrame:
     """Splits are read and cut by entity; each shard is recognised by itself."""
-    accounts = len(routing.targets)  # the place for rows that are no events: they pass the second stage untouched
+    accounts = len(routing.targets)  # a shard for rows that are no events: the second stage passes them on unchanged
 
     def read(task: int) -> Iterator[Parcel]:
         spec = job_context.spec.value

@@ -1,7 +1,7 @@
 """Files become splits: events that one task reads by itself, by name, with our own reader.
 
 Spark gets names and nothing else: turning a file's rows into Spark's and back costs more than recognising them. A
-Parquet file is cut where its row groups are; text files are read as wholes.
+Parquet file can be cut between row groups; a text file is always one piece.
 
 Two ways to cut. `even_splits` follows the order of arrival, for tasks that pass events on. `entity_splits` keeps each
 entity in one split, for tasks that recognise where they read. That is certain with
@@ -10,7 +10,7 @@ entity in one split, for tasks that recognise where they read. That is certain w
 - a folder that `wayeb data convert` made, which is partitioned by a hash of the key,
 - Parquet's statistics of the key, where row groups or files do not overlap,
 
-and otherwise it is only a hope: each task then reports the entities that it saw, and the driver compares.
+and otherwise it is only an assumption: each task then reports the entities that it saw, and the driver compares them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Split:
 
     files: tuple[EventFile, ...]
     n_bytes: int
-    numbers: tuple[int, ...] = ()  # of the files, in the order of arrival of all; empty where no caller asks
+    numbers: tuple[int, ...] = ()  # the rank of each file in the order of arrival; empty where no caller asks
 
     def open(self, wanted: Wanted, schema: pa.Schema, time_range: TimeRange, threads: int = 1) -> EventReader:
         """Its reader; the types are those of the whole input, which a single file may not show."""
@@ -62,7 +62,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Splits that keep each entity together, and what shows that; None where it is only a hope."""
+    """Splits that keep each entity together, and what guarantees it; None where nothing does."""
 
     splits: tuple[Split, ...]
     promise: str | None
@@ -82,7 +82,7 @@ class _Unit:
 def even_splits(files: Sequence[OpenedFile], n_splits: int, selection: Selection | None = None) -> list[Split]:
     """The events in the order of arrival, cut into at most so many splits of about equal size.
 
-    With a selection, row groups are left out that by their statistics have nothing in its time range.
+    With a selection, it leaves out row groups whose statistics show that nothing in them is in its time range.
     """
     units = list(_units(files, selection=selection))
     total = sum(unit.n_bytes for unit in units)
@@ -122,8 +122,7 @@ def entity_splits(files: Sequence[OpenedFile], key: str) -> Layout:
 def pack_splits(splits: Iterable[Split], n_tasks: int) -> list[Split]:
     """At most so many splits of about equal size, the largest first; small ones are put together.
 
-    Files that are put together are in the order of arrival again: an entity that was in two of them is then read in its
-    order.
+    It sorts the files of a split by arrival again, so that an entity that is in two of them is read in order.
     """
     in_order = list(splits)
     bins: list[tuple[int, int, list[int]]] = [(0, number, []) for number in range(max(1, n_tasks))]
@@ -225,7 +224,7 @@ def _by_converted_part(files: Sequence[OpenedFile], key: str) -> list[Split] | N
 
 
 def _by_statistics(files: Sequence[OpenedFile], key: str) -> list[Split] | None:
-    """Runs of row groups whose keys lie apart from all others'; None where that makes no two splits."""
+    """Runs of row groups whose ranges of keys overlap no other run's; None where that gives fewer than two splits."""
     units = list(_units(files, key=key))
     if any(unit.low is None for unit in units):
         return None

@@ -1,7 +1,7 @@
 """What a task does: events become detections, bad rows and counts, by the same rules as a run in one process.
 
-A task recognises events as they come, hoping that each entity's are in the order of time; if they are not, it begins
-again with its own events sorted. With a lateness it takes them in the order of arrival instead.
+A task recognises events as they come, on the assumption that each entity's are in the order of time; if they are not,
+it sorts its events and begins again. With a lateness it takes them in the order of arrival instead.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class TaskTally(Tally):
         return cls.from_json(json.loads(parcel.payload))
 
     def add(self, other: Tally) -> None:
-        Tally.add(self, other)  # a dataclass with slots is a class of its own, which `super()` does not know
+        Tally.add(self, other)  # `slots=True` makes a new class, which a bare `super()` does not know
         if isinstance(other, TaskTally):
             self.sorted |= other.sorted
             self.recognition_s += other.recognition_s
@@ -154,8 +154,7 @@ def recognise_events(
     aside: AsideLog,
     keys: list[pa.Array] | None = None,
 ) -> TaskTally:
-    """Recognises the events of `read`, once more from its start if they are in disorder; fills `keys` if it is
-    given."""
+    """Recognises the events of `read`, and begins again if they are in disorder; fills `keys` if it is given."""
     stream = spec.patterns_of(group).meaning.stream
     assert stream.time is not None
     if stream.lateness_s is not None:
@@ -216,7 +215,7 @@ def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with the columns that other patterns emit, missing."""
+    """Adds the columns that only other patterns emit, as missing values."""
     if table.schema.names == schema.names:
         return table
     columns = [
@@ -229,7 +228,7 @@ def _conform(table: pa.Table, schema: pa.Schema) -> pa.Table:
 def finish(task: int, tally: TaskTally, output: TaskOutput, aside: AsideLog, accounts: bool) -> Iterator[Parcel]:
     """Everything that a task reports, its tally last: the driver ignores a task without one.
 
-    Where several tasks see the same events with different patterns, one `accounts` for the events.
+    Where several tasks see the same events with different patterns, only the one that `accounts` counts the events.
     """
     yield from output.finish()
     tally.parts = output.parts if isinstance(output, PartOutput) else {}

@@ -1,8 +1,8 @@
 """Where the detections of a task go: back to the driver as parcels, or into part files of an output folder.
 
-Either is held until the task has recognised everything: events in disorder make it begin again, and a task that dies
-has written nothing that counts. Parts of an output folder have names of their own for each attempt; the driver keeps
-those that finished tasks report and nothing else.
+A task holds both back until it has recognised everything: events in disorder make it begin again, and a task that dies
+must have written nothing that counts. Each attempt gives the parts of an output folder names of its own; the driver
+keeps those that finished tasks report, and nothing else.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from wayeb_py.parallel.wire.spool import Spool
 By = Literal["pattern", "day"]
 
 PARCEL_ROWS = 1 << 16
-GATHERED_ROWS = 1 << 18  # of as many places as possible: a file of its own for each is only as small as necessary
+GATHERED_ROWS = 1 << 18  # rows held at once: the more, the fewer small files
 OPEN_PARTS = 64
 DAY_S = 86_400
 
@@ -84,8 +84,8 @@ class ParcelOutput:
 class PartOutput:
     """Writes detections as Parquet parts below a folder, in `pattern=…/day=…` folders if asked.
 
-    They are gathered first: with more places than can be open at once, each write would begin a new file for most of
-    them.
+    It gathers them first: with more folders than files can be open at once, each write would begin a new file in most
+    of them.
     """
 
     folder: Location
@@ -131,7 +131,7 @@ class PartOutput:
     def _make_folder(self, place: str) -> None:
         """Makes the folders of a part, but never the one of the run: a task that outlives its run must not."""
         if isinstance(self.folder, StorePath):
-            return  # which has no folders: a part that no manifest names does not count
+            return  # a store has no folders to make: a part that no manifest names does not count
         if not self.folder.is_dir():
             raise DataError(
                 "the output folder of this run is not here",
@@ -165,7 +165,7 @@ class PartOutput:
 
     @contextmanager
     def _abandoning(self) -> Iterator[None]:
-        """Closes all files if the disk is at fault: a writer would otherwise try once more when it is collected."""
+        """Closes all files if the disk fails: otherwise a writer would try again when it is garbage-collected."""
         try:
             yield
         except OSError:

@@ -17,6 +17,7 @@ from benchmarks.harness.record import Figure, Record, read_record
 mpl = pytest.importorskip("matplotlib")
 mpl.use("Agg")
 
+pytestmark = pytest.mark.xdist_group("figures")  # each of which is drawn once
 PUBLISHED = Path(__file__).parents[2] / "benchmarks" / "published"
 ALL = [
     pytest.param((record, figure), id=f"{path.stem}-{number}")

@@ -19,8 +19,8 @@ from benchmarks.__main__ import app
 from benchmarks.experiments import peers
 from benchmarks.harness.measure import Experiment
 from benchmarks.harness.record import begin_record
-from benchmarks.peers.answering import time_passes
-from benchmarks.peers.form import TASKS, Form, MissingError, section
+from benchmarks.peers.peer import TASKS, Form, MissingError, section
+from benchmarks.peers.peer_process import time_passes
 from data.fleet import write_fleet
 
 FORMS = {form.name: form for form in peers.forms()}

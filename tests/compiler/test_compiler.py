@@ -14,7 +14,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.oracle import Arrived, Column, Event, Settings, SpanFinder, Word
-from tests.strategies import N_EXAMPLES_FACTOR, PLAIN_ATOMS, WORDS, event_lists, regexes
+from tests.strategies import PLAIN_ATOMS, WORDS, event_lists, examples, regexes
 from wayeb_py.compiler.alphabet import Alphabet, build_alphabet
 from wayeb_py.compiler.automata.budget import Budget, OverBudgetError
 from wayeb_py.compiler.automata.derivatives import Derivatives, Dfa, Nfa, determinize, linearize
@@ -108,7 +108,7 @@ def over_budget_is_another_example() -> Iterator[None]:
         reject()
 
 
-@settings(max_examples=400 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(400))
 @given(REGEXES, EVENT_LISTS)
 def test_automata_accept_the_spans_that_the_regex_holds(regex: m.Regex, events: list[Event]) -> None:
     compiled, word = Compiled(regex), word_of(events)
@@ -124,7 +124,7 @@ def test_automata_accept_the_spans_that_the_regex_holds(regex: m.Regex, events: 
     assert spans_accepted(joined, [int(class_of[symbol]) for symbol in symbols]) == expected
 
 
-@settings(max_examples=200 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(200))
 @given(REGEXES)
 def test_minimal_automata_have_no_two_states_alike(regex: m.Regex) -> None:
     with over_budget_is_another_example():
@@ -142,7 +142,7 @@ def test_minimal_automata_have_no_two_states_alike(regex: m.Regex) -> None:
     assert (again.accepting == small.accepting).all()
 
 
-@settings(max_examples=400 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(400))
 @given(REGEXES, EVENT_LISTS, st.booleans(), st.sampled_from((0, 1, 3, 16)))
 def test_tracked_starts_are_those_of_the_shortest_and_the_longest_match(
     regex: m.Regex, events: list[Event], longest: bool, known_age: int

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 
 import wayeb_py
 from tests.engine.test_properties import Scene, scenes
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.compiler.automata.shortest_match import fewest_events, least_time, never_detected
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import compile_pattern
@@ -82,7 +82,7 @@ def test_the_least_time_is_that_of_the_cheapest_way() -> None:
     assert least_time(pattern) == (Fraction(7), True)
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(150))
 @given(scenes())
 def test_nothing_is_detected_that_is_said_never_to_be(scene: Scene) -> None:
     patterns = scene.job().compile()

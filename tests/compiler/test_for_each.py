@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
+from tests.strategies import examples
 from wayeb_py.compiler.for_each import plan_for_each
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 
+pytestmark = pytest.mark.xdist_group("for each")  # whose bodies are compiled once
 PORTS = [
     ("Aber", -4.50, 48.30, 5.0),
     ("Bono", -4.44, 48.32, 8.5),
@@ -65,6 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@cache
 def compiled(folder: Path, text: str, setting: str = "", **options: Any) -> wayeb_py.Patterns:
     path = folder / f"{abs(hash(text))}.sre"
     path.write_text(STREAM.replace("\n}", f"\n{setting}\n}}") + text)
@@ -121,7 +125,7 @@ def events_of(track: list[tuple[int, float | None, float | None, float | None, i
 
 @pytest.mark.parametrize("name", BODIES)
 @pytest.mark.parametrize("longest", [False, True])
-@settings(max_examples=15, deadline=None, derandomize=True)
+@settings(max_examples=examples(15), deadline=None, derandomize=True)
 @given(track=TRACKS, cut=st.integers(0, 40))
 def test_for_each_is_one_pattern_for_each_place(
     folder: Path, name: str, longest: bool, track: list[Any], cut: int
@@ -170,7 +174,7 @@ REGEXES = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     body=REGEXES,
     window=st.sampled_from(["", " within 60 s", " within 4 events"]),
@@ -271,7 +275,7 @@ ALIKE = {
 }
 
 
-@settings(max_examples=60, deadline=None, derandomize=True)
+@settings(max_examples=examples(60), deadline=None, derandomize=True)
 @given(
     chosen=st.lists(
         st.tuples(st.sampled_from(sorted(ALIKE)), st.sampled_from([None, ("p", "port"), ("q", "port"), ("p", "pier")])),

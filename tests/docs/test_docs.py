@@ -2,9 +2,9 @@
 
 Fenced blocks in README.md and docs/ are read by their language:
 
-- `console`: a shell runs each line after `$ ` in a folder with `patterns/` and `data/`, a page from top to bottom; the
-  text below must be the output, where `…` stands for anything within a line and a line of `…` for any lines. A command
-  that ends in `<<'END'` takes the lines up to `END` as its input.
+- `console`: each line after `$ ` runs in a folder with `patterns/` and `data/`, a page from top to bottom; the text
+  below must be the output, where `…` stands for anything within a line and a line of `…` for any lines. A command that
+  ends in `<<'END'` takes the lines up to `END` as its input.
 - `pycon`: a doctest; the blocks of a page share their names.
 - `sre`: a file that the checker takes without an error.
 
@@ -16,10 +16,12 @@ from __future__ import annotations
 import doctest
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from io import TextIOWrapper
 from pathlib import Path
 
 import pytest
@@ -28,10 +30,14 @@ import wayeb_py
 from tests.docs.test_prose import NOT_PROSE, NOT_WORDS
 from tools import tree_page
 from tools.commands_page import PAGE, render_commands
+from wayeb_py import cli
+from wayeb_py.run import startup
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 TUTORIAL = ROOT / "docs/tutorial.md"
+# The installed command in processes of its own: as a newcomer calls it, and where Spark starts and ends with it.
+BY_A_SHELL = (ROOT / "README.md", ROOT / "docs/howto/live_stream.md")
 FENCE = re.compile(r"^```(\w+)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -77,29 +83,73 @@ def as_pattern(shown: str) -> re.Pattern[str]:
     return re.compile("".join(lines))
 
 
-def run_commands(page: Path, folder: Path) -> None:
-    """Runs the commands of a page in a folder, and compares what they print with the page."""
+PLAIN_CALL = re.compile(r"wayeb ([^|;&<>$`]+)(?:(\|)|(?=&&|;)|$)")
+
+
+def run_by_a_shell(command: str, folder: Path, environment: dict[str, str], given: bytes = b"") -> str:
+    """What a command prints, to both outputs together."""
+    ran = subprocess.run(
+        command, shell=True, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, input=given
+    )
+    return ran.stdout.decode()
+
+
+def run_here(words: list[str], output: Path) -> int:
+    """Runs the command `wayeb` in this process, which is at the page's folder; both outputs go to a file."""
+    with (
+        output.open("wb", 0) as file,
+        Path(os.devnull).open() as nothing,
+        pytest.MonkeyPatch.context() as patch,
+        TextIOWrapper(file, write_through=True) as text,
+    ):
+        kept = [(descriptor, os.dup(descriptor)) for descriptor in (1, 2)]
+        for name, value in (("argv", ["wayeb", *words]), ("stdin", nothing), ("stdout", text), ("stderr", text)):
+            patch.setattr(sys, name, value)
+        patch.setattr(startup, "spare_pandas", lambda: None)  # this process has other tests to run
+        try:
+            for descriptor, _ in kept:
+                os.dup2(file.fileno(), descriptor)
+            cli.main()
+        except SystemExit as end:
+            return int(end.code or 0)
+        finally:
+            for descriptor, before in kept:
+                os.dup2(before, descriptor)
+                os.close(before)
+    return 0
+
+
+def run_commands(page: Path, folder: Path, by_a_shell: bool = False) -> None:
+    """Runs the commands of a page in a folder, and compares what they print with the page.
+
+    A call of `wayeb` runs in this process, and a shell what follows it: a process of its own takes longer to start than
+    the command to run.
+    """
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
-    for line_number, block in blocks(page, "console"):
-        for command, shown in commands(block):
-            ran = subprocess.run(
-                command,
-                shell=True,
-                cwd=folder,
-                env=environment,
-                text=True,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-            )
-            printed = "".join(f"{line.rstrip()}\n" for line in ran.stdout.splitlines())
-            assert as_pattern(shown).fullmatch(printed), f"{page.name}:{line_number}: {command}\nprints\n{printed}"
+    settings = {"PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "TERM": "dumb"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        for line_number, block in blocks(page, "console"):
+            for command, shown in commands(block):
+                plain = None if by_a_shell else PLAIN_CALL.match(command)
+                if plain is None:
+                    printed = run_by_a_shell(command, folder, dict(os.environ))
+                else:
+                    output = folder.with_name(f"{folder.name} printed")
+                    code = run_here(shlex.split(plain[1]), output)
+                    rest, own = command[plain.end() :], output.read_bytes()
+                    before, given = ("", own) if plain[2] else (f"(exit {code}) ", b"")
+                    followed = run_by_a_shell(before + rest, folder, dict(os.environ), given) if rest else ""
+                    printed = followed if plain[2] else own.decode() + followed
+                lines = "".join(f"{line.rstrip()}\n" for line in printed.splitlines())
+                assert as_pattern(shown).fullmatch(lines), f"{page.name}:{line_number}: {command}\nprints\n{lines}"
 
 
 @pytest.mark.parametrize("page", [page for page in pages_with("console") if page != TUTORIAL], ids=name_of)
 def test_commands_print_what_the_page_shows(page: Path, workplace: Path) -> None:
-    run_commands(page, workplace)
+    run_commands(page, workplace, by_a_shell=page in BY_A_SHELL)
 
 
 def test_the_tutorial_leads_from_an_empty_folder_to_a_map(tmp_path: Path) -> None:

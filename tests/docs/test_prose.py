@@ -44,6 +44,7 @@ def test_docstrings_and_comments_use_the_words_of_the_glossary(folder: str) -> N
     found = [
         f"{path.relative_to(ROOT)}:{line}: {match[0]}"
         for path in files_of(folder)
+        if wrong.search(path.read_text(encoding="utf-8"))  # where no word is wrong none of the prose is
         for line, text in prose(path)
         for match in wrong.finditer(text)
     ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from wayeb_py import dsl
-from wayeb_py.compiler.review_facts import review_facts
+from wayeb_py.compiler.review.facts import review_facts
 from wayeb_py.errors import LimitError, PatternError
 
 BROKEN = Path(__file__).parents[1] / "broken"

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import examples
 from wayeb_py import dsl
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.printer import print_tree
@@ -73,7 +74,7 @@ def takes(text: str) -> None:
             assert str(pickle.loads(pickle.dumps(error))) == str(error) != ""
 
 
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(deadline=None, derandomize=True, max_examples=examples(600))
 @given(st.text(max_size=60))
 @example('include "\x00"')
 @example("pattern A := (x > 1" + "0" * 5000 + ")")
@@ -85,14 +86,14 @@ def test_any_text_gives_messages_or_a_tree(text: str) -> None:
     takes(text)
 
 
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(deadline=None, derandomize=True, max_examples=examples(600))
 @given(st.lists(st.sampled_from(PIECES), max_size=40), st.sampled_from([" ", ""]))
 def test_any_words_in_any_order_give_messages_or_a_tree(words: list[str], joint: str) -> None:
     takes(joint.join(words))
     takes(f"pattern P := {joint.join(words)}")
 
 
-@settings(deadline=None, derandomize=True, max_examples=600)
+@settings(deadline=None, derandomize=True, max_examples=examples(600))
 @given(st.sampled_from([VALID, PREFIX]), st.data())
 def test_a_damaged_file_gives_messages_or_a_tree(text: str, data: st.DataObject) -> None:
     for _ in range(data.draw(st.integers(1, 3))):

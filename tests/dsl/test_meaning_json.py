@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 
 import wayeb_py
-from tests.strategies import PLAIN_ATOMS, regexes
+from tests.strategies import PLAIN_ATOMS, examples, regexes
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 from wayeb_py.errors import DamagedError, SourceText, Span, WayebError
@@ -23,7 +23,7 @@ FILES = sorted(Path(__file__).parents[2].joinpath("patterns").rglob("*.sre"))
 
 
 @given(regexes(PLAIN_ATOMS))
-@settings(max_examples=150)
+@settings(max_examples=examples(150))
 def test_a_random_meaning_comes_back_as_it_was(regex: m.Regex) -> None:
     source = SourceText("x.sre", "pattern P := …")
     pattern = m.Pattern("P", regex, source, span=Span(8, 9), window=m.Window(events=3), emit=("v",))

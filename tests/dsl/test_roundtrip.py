@@ -11,6 +11,7 @@ from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from tests.dsl.random_trees import expressions, files
+from tests.strategies import examples
 from wayeb_py import dsl
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.lexicon import tokens_of
@@ -50,13 +51,13 @@ test P { // test
 // tail"""
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=examples(400))
 @given(files)
 def test_a_printed_file_parses_to_the_same_tree(file: t.File) -> None:
     assert dsl.parse(print_tree(file)) == file
 
 
-@settings(deadline=None, derandomize=True, max_examples=400)
+@settings(deadline=None, derandomize=True, max_examples=examples(400))
 @given(expressions)
 def test_a_printed_expression_parses_to_the_same_tree(expression: t.Expression) -> None:
     (let,) = dsl.parse(f"let x = {print_tree(expression)}").declarations
@@ -64,7 +65,7 @@ def test_a_printed_expression_parses_to_the_same_tree(expression: t.Expression) 
     assert let.body == expression
 
 
-@settings(deadline=None, derandomize=True, max_examples=200)
+@settings(deadline=None, derandomize=True, max_examples=examples(200))
 @given(files)
 def test_formatting_keeps_the_tree_and_is_done_once(file: t.File) -> None:
     formatted = dsl.format_text(print_tree(file))
@@ -72,7 +73,7 @@ def test_formatting_keeps_the_tree_and_is_done_once(file: t.File) -> None:
     assert dsl.format_text(formatted) == formatted
 
 
-@settings(deadline=None, derandomize=True, max_examples=300)
+@settings(deadline=None, derandomize=True, max_examples=examples(300))
 @given(st.data())
 def test_formatting_keeps_every_comment(data: st.DataObject) -> None:
     text = print_tree(data.draw(files))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from hypothesis import given, settings
 
-from tests.strategies import HELD_ATOMS, PLAIN_ATOMS, regexes
+from tests.strategies import HELD_ATOMS, PLAIN_ATOMS, examples, regexes
 from wayeb_py import dsl
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import parts_of, transform, walk
@@ -71,7 +71,7 @@ def test_a_tree_of_any_height_is_walked_and_changed() -> None:
     assert [part.name for part in walk(renamed) if isinstance(part, m.Attribute)] == ["y"]
 
 
-@settings(max_examples=100)
+@settings(max_examples=examples(100))
 @given(regexes((*PLAIN_ATOMS, HELD_ATOMS)))
 def test_a_walk_is_the_part_and_the_walks_of_its_parts(regex: m.Regex) -> None:
     def recursed(part: object) -> list[object]:

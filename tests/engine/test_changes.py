@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
+from tests.strategies import examples
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.saved.operators import entity_state
@@ -97,7 +98,7 @@ def compiled(folder: Path, head: str, limits: Limits) -> wayeb_py.Patterns:
     cuts=st.lists(st.integers(1, 25), min_size=2, max_size=12),
     ends=st.sampled_from([None, "idle", "finish"]),
 )
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 def test_changes_lead_from_one_state_to_the_next(
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import wayeb_py
+from tests.strategies import examples
 from wayeb_py.cli import app
 from wayeb_py.engine.arrival.clean import COURSE, HEADING, JUMP, POSITION, SPEED, losses
 from wayeb_py.engine.recogniser import Recogniser
@@ -224,7 +225,7 @@ def distance_m(one: tuple[float, ...], other: tuple[float, ...]) -> float:
     return 6_371_008.8 * math.acos(min(1.0, cosine))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(scenes(), st.lists(st.integers(0, 14), max_size=4), st.booleans(), st.sampled_from([None, 1800]))
 def test_cleaning_is_what_a_naive_cleaner_does_however_the_events_are_cut(
     rows: list[dict[str, Any]], cuts: list[int], restart: bool, forget_s: int | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import pytest
 
@@ -11,6 +12,7 @@ from tests.engines import ENGINES, Found, Job, assert_equal, in_one_call
 from tests.oracle import Answer, Settings, recognise
 from wayeb_py import dsl
 
+pytestmark = pytest.mark.xdist_group("corpus")  # the engines share what the oracle says, and the compiled patterns
 CASES = dict(corpus())
 IN_ORDER = {name: case for name, case in CASES.items() if not case.arrival}
 
@@ -39,6 +41,12 @@ def job_of(case: Case) -> Job:
     return Job(case.source, case.table(), case.longest, case.arrival, dsl.read(case.source).stream.order)
 
 
+@cache
+def prepared(name: str) -> tuple[Job, Answer]:
+    """The job of a case and what the oracle says, once for all engines."""
+    return job_of(CASES[name]), answer_of(CASES[name])
+
+
 def check_expectations(case: Case, found: Found | Answer) -> None:
     """What was found is what the case says."""
     rows = [(row.pattern, row.entity, row.seq, row.start_seq) for row in found.detections]
@@ -50,8 +58,7 @@ def check_expectations(case: Case, found: Found | Answer) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_oracle_detects_what_the_case_says(name: str) -> None:
-    case = CASES[name]
-    answer = answer_of(case)
+    case, (_, answer) = CASES[name], prepared(name)
     check_expectations(case, answer)
     for expected, counted in (
         (case.n_late, answer.n_late),
@@ -63,17 +70,18 @@ def test_the_oracle_detects_what_the_case_says(name: str) -> None:
 
 @pytest.mark.parametrize("name", IN_ORDER)
 def test_a_whole_table_gives_what_the_case_says(name: str) -> None:
-    compare(CASES[name], in_one_call)
+    compare(name, in_one_call)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("name", CASES)
 def test_every_engine_detects_what_the_case_says(name: str, engine: str) -> None:
-    compare(CASES[name], ENGINES[engine])
+    compare(name, ENGINES[engine])
 
 
-def compare(case: Case, engine: Callable[[Job], Found]) -> None:
+def compare(name: str, engine: Callable[[Job], Found]) -> None:
     """The engine finds what the case says, and in every column what the oracle finds."""
-    found, answer = engine(job_of(case)), answer_of(case)
-    check_expectations(case, found)
+    job, answer = prepared(name)
+    found = engine(job)
+    check_expectations(CASES[name], found)
     assert_equal(found, answer)

@@ -15,7 +15,7 @@ from tests.cases import KEY, TIME, Case, Typed, stream_block
 from tests.engine.test_corpus import job_of
 from tests.engines import fed
 from tests.oracle import Settings, nearest_float, recognise
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.dsl import meaning as m
 from wayeb_py.errors import SourceText
 
@@ -72,7 +72,7 @@ def check_columns(columns: dict[str, Typed], predicates: dict[str, tuple[str, m.
     assert fed(job_of(case), []).detections == sorted(answer.detections, key=repr)
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(150))
 @given(st.sampled_from((*FLOATS, *INTEGERS, *DECIMALS)), literals())
 def test_a_number_is_compared_exactly_with_a_literal(type_name: str, literal: str) -> None:
     value = Fraction(literal)
@@ -85,7 +85,7 @@ def test_a_number_is_compared_exactly_with_a_literal(type_name: str, literal: st
     )
 
 
-@settings(max_examples=80 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(80))
 @given(st.sampled_from((*FLOATS, *INTEGERS, *DECIMALS)), st.data(), st.sampled_from(LANDMARKS))
 def test_literals_close_to_each_other_do_not_disturb_each_other(
     type_name: str, data: st.DataObject, landmark: int
@@ -105,7 +105,7 @@ def test_literals_close_to_each_other_do_not_disturb_each_other(
     )
 
 
-@settings(max_examples=100 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(100))
 @given(*(st.sampled_from((*FLOATS, *INTEGERS, *DECIMALS)) for _ in range(2)), literals(), literals())
 def test_two_columns_are_compared_as_they_are_or_as_floats(left: str, right: str, near: str, also: str) -> None:
     x, y = m.Attribute("x", "number"), m.Attribute("y", "number")
@@ -124,7 +124,7 @@ def test_two_columns_are_compared_as_they_are_or_as_floats(left: str, right: str
 TEXTS = st.text(alphabet=("a", "b", '"', "\\", "\n", " ", "é", "\ufffd", "\U0001f6a2", "\x00"), max_size=3)
 
 
-@settings(max_examples=100 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(100))
 @given(
     st.sampled_from(("text", "large_text", "dictionary")),
     st.lists(TEXTS, min_size=1, max_size=3, unique=True),

@@ -23,10 +23,10 @@ from tests.oracle import Answer, Cell, Column, Detection, Settings, recognise
 from tests.strategies import (
     ALL_ATOMS,
     HELD_ATOMS,
-    N_EXAMPLES_FACTOR,
     PLAIN_ATOMS,
     WORDS,
     event_lists,
+    examples,
     regexes,
     windows,
     write_pattern,
@@ -150,13 +150,13 @@ def cuts(scene: Scene, draw: Any) -> list[int]:
     return sorted(draw(st.lists(st.integers(0, len(scene.events)), max_size=5)))
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(150))
 @given(scenes(arrival=False))
 def test_a_whole_table_gives_what_the_definitions_say(scene: Scene) -> None:
     assert_equal(in_one_call(scene.job()), scene.answer())
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(150))
 @given(scenes(), st.data())
 def test_batches_of_any_cuts_give_what_the_definitions_say(scene: Scene, data: st.DataObject) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw)), scene.answer())
@@ -173,7 +173,7 @@ LIMITS = st.builds(
 )
 
 
-@settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(150))
 @given(scenes(), st.data(), LIMITS)
 def test_limits_change_how_a_pattern_runs_and_not_what_it_detects(
     scene: Scene, data: st.DataObject, limits: Limits
@@ -181,26 +181,26 @@ def test_limits_change_how_a_pattern_runs_and_not_what_it_detects(
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits), scene.answer())
 
 
-@settings(max_examples=250 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(250))
 @given(scenes(min_patterns=2, plain=False, max_events=60), st.sampled_from((32, 64)))
 def test_patterns_that_mention_more_than_cells_allow_do_not_disturb_each_other(scene: Scene, cells: int) -> None:
     # Letters that are evaluated as a whole, three to a pattern: two such patterns still fit into one group.
     assert_equal(fed(scene.job(), [], limits=Limits(cells=cells)), scene.answer())
 
 
-@settings(max_examples=100 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(100))
 @given(scenes(), st.data(), LIMITS)
 def test_a_restored_recogniser_continues_as_if_never_stopped(scene: Scene, data: st.DataObject, limits: Limits) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
-@settings(max_examples=80 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(80))
 @given(scenes(atoms=(PLAIN_ATOMS[0], HELD_ATOMS)), st.data(), LIMITS)
 def test_how_long_a_predicate_has_held_is_known_across_cuts(scene: Scene, data: st.DataObject, limits: Limits) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), limits=limits, restored=True), scene.answer())
 
 
-@settings(max_examples=80 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(80))
 @given(scenes(), st.data(), st.integers(1, 4), st.booleans())
 def test_chunks_of_any_size_give_what_the_definitions_say(
     scene: Scene, data: st.DataObject, chunk_rows: int, simulated: bool
@@ -209,13 +209,13 @@ def test_chunks_of_any_size_give_what_the_definitions_say(
     assert_equal(in_chunks(scene.job(), cuts(scene, data.draw), chunk_rows, limits), scene.answer())
 
 
-@settings(max_examples=40 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(40))
 @given(scenes(), st.data())
 def test_two_workers_give_what_one_gives(scene: Scene, data: st.DataObject) -> None:
     assert_equal(fed(scene.job(), cuts(scene, data.draw), workers=2), scene.answer())
 
 
-@settings(max_examples=60 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(60))
 @given(scenes(arrival=True))
 def test_a_detection_is_known_as_soon_as_its_entity_has_reached_the_lateness(scene: Scene) -> None:
     scene = replace(scene, order=None)  # with an order column, ties wait for each other
@@ -231,7 +231,7 @@ def test_a_detection_is_known_as_soon_as_its_entity_has_reached_the_lateness(sce
         assert sorted(zip(found["pattern"].to_pylist(), found["seq"].to_pylist(), strict=True)) == sorted(expected)
 
 
-@settings(max_examples=60 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(60))
 @given(scenes(), scenes(), st.data())
 def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
     scene: Scene, other: Scene, data: st.DataObject
@@ -264,7 +264,7 @@ def test_a_pattern_that_is_added_later_starts_fresh_and_disturbs_no_other(
 NEIGHBOURS = (0, 1, -1, 2**31, 2**32, -(2**63), 2**63 - 1, 10**15)
 
 
-@settings(max_examples=20 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(20))
 @given(
     st.integers(0, 2**32),
     st.integers(1, 3_000),
@@ -314,7 +314,7 @@ def rewritten(regex: m.Regex, dice: random.Random, mildly: bool) -> m.Regex:
     return m.Complement(m.Complement(other)) if dice.randrange(2) else m.Union((other, m.Intersection((other, other))))
 
 
-@settings(max_examples=200 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(200))
 @given(
     scenes(),
     st.data(),

@@ -13,12 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
+from tests.strategies import examples
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import UsageError
 from wayeb_py.explained.costs import RuleCost, cost_lines, costs_of
 from wayeb_py.explained.planned import planned_rules
+from wayeb_py.explained.rates import Rate, read_rates
 from wayeb_py.explained.step_cost import StepCost, measure_step
-from wayeb_py.explained.supply import Rate, read_rates
 from wayeb_py.patterns import Patterns
 
 STREAM = """
@@ -107,7 +108,7 @@ class Fed:
 
 
 @pytest.mark.parametrize("rules", RULES)
-@settings(deadline=None, max_examples=12)
+@settings(deadline=None, max_examples=examples(12))
 @given(seed=st.integers(0, 2**32), n_at_once=st.integers(1, 3), of_key=st.booleans())
 def test_no_order_of_arrival_takes_more_than_the_bounds(
     tmp_path_factory: pytest.TempPathFactory, rules: str, seed: int, n_at_once: int, of_key: bool

@@ -142,8 +142,8 @@ digraph rules {
   n6 [label="antijoin with i on 0 s <= i.ts - v.ts <= 59 min 59 s and v.entity = i.entity, once the clock has passed\\n\
 about 90"];
   rule_Handover [label="rule Handover", shape=ellipse];
-  n8 [label="h: matches of Handover\\nabout 1,000"];
-  n9 [label="join on x.entity = h.entity and 0 s <= h.ts - x.ts <= 59 min 59 s\\nabout 100"];
+  n8 [label="h: matches of Handover\\nabout 90"];
+  n9 [label="join on x.entity = h.entity and 0 s <= h.ts - x.ts <= 59 min 59 s\\nabout 9"];
   rule_Again [label="rule Again", shape=ellipse];
   n0 -> n2;
   n1 -> n2;

@@ -70,8 +70,10 @@ def test_analyze_says_what_each_part_did(ships: Wayeb) -> None:
     assert ended.out.endswith("""
 dead rows
   dropped          3  kept until the clock had passed all that they waited for
+  dropped early    0  a later join had no partner for what they become
   dead on arrival  7  not stored: nothing to come could use them
   skipped          1  dead, and nothing to meet: no condition was evaluated
+  spared           0  events of entities that no fact joins: for rules no pattern saw them
   not taken        5  rows of which no column was made beyond those that conditions asked for
 """)
 

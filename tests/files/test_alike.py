@@ -14,6 +14,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from tests.poison import POISON_ROWS
+from tests.strategies import examples
 from wayeb_py.files.discover import EventFile
 from wayeb_py.files.formats.arrow_types import TEXT
 from wayeb_py.files.formats.block import Block, Selection, TimeRange
@@ -82,7 +83,7 @@ def told(blocks: list[Block]) -> tuple[list[str], int]:
     return found, sum(block.n_rows for block in blocks)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
+@settings(max_examples=examples(400), deadline=None, derandomize=True)
 @given(st.lists(JSON_LINES, min_size=1, max_size=8), st.sampled_from([*TIMES]), st.sampled_from([*KEYS]))
 @example([b"", b'{"id": "x", "ts": 1}{"id": "x", "ts": 2}'], "a number", "text")  # as many lines as objects
 @example([b'{"ts": 1111111111111111111}', b'{"id": "x", "ts": [1]}'], "a number", "text")  # of nineteen digits
@@ -96,7 +97,7 @@ def test_a_line_is_judged_by_itself(lines: list[bytes], time: str, key: str) -> 
     assert together[1] == len(kept)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.lists(JSON_LINES, min_size=1, max_size=8), st.sampled_from([*TIMES]), st.sampled_from([*KEYS]))
 def test_a_message_is_judged_by_itself(lines: list[bytes], time: str, key: str) -> None:
     chosen = selection(time, key)
@@ -120,7 +121,7 @@ CSV_LINES = st.one_of(
 )
 
 
-@settings(max_examples=500, deadline=None, derandomize=True)
+@settings(max_examples=examples(500), deadline=None, derandomize=True)
 @given(st.lists(CSV_LINES, min_size=1, max_size=9), st.sampled_from([*KEYS]), st.booleans())
 @example([b'a"b,1,1,a,true', b'x,1,1,a"b,true', b'"7,1,2,a,true', b"7,1,2,a,true"], "text", True)
 def test_a_row_of_csv_is_judged_by_itself(lines: list[bytes], key: str, ends: bool) -> None:

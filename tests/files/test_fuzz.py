@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.strategies import examples
 from wayeb_py.errors import DataError, EventsError
 from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.files.read import open_events
@@ -61,26 +62,28 @@ def read_all(name: str, content: bytes) -> tuple[int, int, int]:
     return n_rows, n_events, n_aside
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.lists(CSV_LINES, max_size=12), st.sampled_from(["\n", "\r\n"]), st.booleans())
 def test_every_row_of_a_csv_file_is_accounted_for(lines: list[str], end: str, ends_with_newline: bool) -> None:
     good = "a,2016-01-01,1,on,true,2016-01-01"
-    text = end.join([",".join(WANTED.names), good, *lines]) + (end if ends_with_newline else "")
+    most = [good] * (1 + len(lines))  # they decide that the times are dates and no numbers without a unit
+    text = end.join([",".join(WANTED.names), *most, *lines]) + (end if ends_with_newline else "")
     n_rows, n_events, n_aside = read_all("e.csv", text.encode())
     assert n_rows == n_events + n_aside
-    assert n_rows >= 1
+    assert n_rows >= len(most)
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=examples(300), deadline=None, derandomize=True)
 @given(st.lists(JSON_LINES, max_size=12))
 def test_every_line_of_an_ndjson_file_is_accounted_for(lines: list[str]) -> None:
     good = '{"id": "a", "ts": "2016-01-01", "speed": 1, "engine": "on", "on": true, "seen": "2016-01-01T00:00:00"}'
-    text = "\n".join([good, *lines])
+    most = [good] * (1 + len(lines))  # they decide that the times are dates and no numbers without a unit
+    text = "\n".join([*most, *lines])
     n_rows, n_events, n_aside = read_all("e.ndjson", text.encode())
     assert n_rows == n_events + n_aside == sum(bool(line.strip()) for line in text.split("\n"))
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=examples(200), deadline=None, derandomize=True)
 @given(st.binary(max_size=200), st.sampled_from(["e.csv", "e.ndjson", "e.parquet", "e.arrow", "e.arrows", "e.csv.gz"]))
 def test_any_bytes_are_read_or_refused_in_a_sentence(content: bytes, name: str) -> None:
     refusal = None

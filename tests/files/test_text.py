@@ -212,7 +212,6 @@ def test_standard_input_may_end_before_it_begins() -> None:
 
 def _reader_over(events: NdjsonEvents) -> EventReader:
     from wayeb_py.files.formats.block import Selection, TimeRange
-    from wayeb_py.files.read import _joined
+    from wayeb_py.files.read import joined_schema
 
-    fields = [pa.field(column.name, _joined(column, [events], pa.null())) for column in WANTED.columns]
-    return EventReader([events], Selection(WANTED, pa.schema(fields), TimeRange(), 1000), 1)
+    return EventReader([events], Selection(WANTED, joined_schema([events], WANTED), TimeRange(), 1000), 1)

@@ -23,7 +23,10 @@ from tests.library.test_on_real_data import F64, I64, KN_IN_M_S, SHARED, Bool, W
 from tools.library_table import COAST, ROOT, SETS, DataSet, events_of, ports_around
 from wayeb_py.run.skipped_patterns import leave_out_missing
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data")
+pytestmark = [
+    pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data"),
+    pytest.mark.xdist_group("encounters"),  # whose meetings are found once
+]
 
 EARTH_RADIUS_M = 6_371_008.8
 Formula = Callable[["Meetings"], Bool]

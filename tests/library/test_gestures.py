@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
@@ -16,12 +17,19 @@ from tools import gesture_points, gestures_table
 from tools.gesture_events import N_POINTS, RECORDINGS, ROOT, Stroke, read_strokes, sample, touch_events
 
 needs_data = pytest.mark.skipif(not RECORDINGS.exists(), reason="the recordings are not at ../shared/data")
+pytestmark = pytest.mark.xdist_group("gestures")  # which are compiled once
+F64 = npt.NDArray[np.float64]
 Drawing = list[tuple[float, float]]
 
 
 @cache
+def all_patterns() -> wayeb_py.Patterns:
+    return wayeb_py.compile(ROOT / "patterns/gestures/gestures.sre")
+
+
+@cache
 def patterns_of(*names: str) -> wayeb_py.Patterns:
-    return wayeb_py.compile(ROOT / "patterns/gestures/gestures.sre").select(names)
+    return all_patterns().select(names)
 
 
 # Recordings.
@@ -37,11 +45,8 @@ def test_the_page_has_the_table_of_the_tool() -> None:
     assert gestures_table.PAGE.read_text() == gestures_table.make_page()
 
 
-def goes_through(stroke: Stroke, learnt: list[Stroke]) -> bool:
+def goes_through(xy: F64, at: npt.NDArray[np.int64], points: F64, reach: F64) -> bool:
     """Whether a stroke has the control points in their order: a search over all choices of its points, by length."""
-    at, points, reach = gesture_points.control_points(learnt)
-    drawn = sample(stroke)
-    xy = np.stack([drawn["x"], drawn["y"]], axis=1)
     chosen = {-1}  # the last of the points chosen so far
     for k, n in enumerate(at):
         around = [n] if k in (0, len(at) - 1) else range(n - 2, n + 3)
@@ -56,11 +61,14 @@ def test_control_points_are_found_where_a_plain_search_finds_them() -> None:
     strokes = read_strokes()
     names = gesture_points.NAMES
     table = patterns_of(*names.values()).recognise(touch_events(strokes)).to_arrow()
+    samples = [(one.recording, sample(one)) for one in strokes]
+    drawn = {recording: np.stack([points["x"], points["y"]], axis=1) for recording, points in samples}
     for gesture, name in names.items():
         learnt = [one for one in strokes if one.gesture == gesture and one.subject in gesture_points.LEARNT_FROM]
         own = table.filter(pc.equal(table["pattern"].cast(pa.string()), name))
         found = set(own["entity"].to_pylist())
-        assert found == {one.recording for one in strokes if goes_through(one, learnt)}, name
+        control = gesture_points.control_points(learnt)
+        assert found == {recording for recording, xy in drawn.items() if goes_through(xy, *control)}, name
         assert found, name
 
 

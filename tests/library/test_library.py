@@ -10,26 +10,21 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
+from tests.library.library_files import FILES, LIBRARY, WHOLE_FILES, WITH_RULES, name_of
 from wayeb_py import dsl
 from wayeb_py.cli.pattern_files import find_files, find_whole_files
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.reader import read_text
 from wayeb_py.run.examples import run_examples
-from wayeb_py.simulate.occurrences import read_occurrences
+from wayeb_py.simulate.generated_files import read_occurrences
 
-LIBRARY = Path(__file__).parents[2] / "patterns"
+pytestmark = pytest.mark.xdist_group("library")  # which compiles each file once
 DATA = LIBRARY.parent / "data"
-FILES = find_files([LIBRARY])
-WHOLE_FILES = find_whole_files([LIBRARY])
 
 
 @cache
 def patterns_of(path: Path) -> wayeb_py.Patterns:
     return wayeb_py.compile(path)
-
-
-def name_of(path: Path) -> str:
-    return str(path.relative_to(LIBRARY))
 
 
 def declared() -> list[tuple[m.Pattern | m.Rule, Path]]:
@@ -51,6 +46,12 @@ def explanation(pattern: m.Pattern | m.Rule) -> str:
     while lines and lines[-1].startswith("//"):
         comment.insert(0, lines.pop().removeprefix("//").strip())
     return " ".join(comment)
+
+
+def test_the_files_that_tests_go_through_are_those_of_the_command() -> None:
+    assert find_files([LIBRARY]) == FILES
+    assert find_whole_files([LIBRARY]) == WHOLE_FILES
+    assert [path for path in WHOLE_FILES if any(not r.kept for r in patterns_of(path).meaning.rules)] == WITH_RULES
 
 
 @pytest.mark.parametrize("path", WHOLE_FILES, ids=name_of)

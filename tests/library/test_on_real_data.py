@@ -30,7 +30,10 @@ AUSTIN = SHARED / "austin_buses/positions_all_days.parquet"
 PORTS = SHARED / "ports/WorldPortIndex_UpdatedPub150.csv"
 COAST = SHARED / "coast/ne_50m_coastline.geojson"
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data")
+pytestmark = [
+    pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data"),
+    pytest.mark.xdist_group("real data"),  # which is read once
+]
 
 F64 = npt.NDArray[np.float64]
 Bool = npt.NDArray[np.bool_]

@@ -14,7 +14,7 @@ import wayeb_py
 from tests.library import test_fleet_rules as road
 from tests.library import test_maritime_rules as sea
 from tests.library.scenes import BEGIN, Event, vehicles, vessels
-from wayeb_py.simulate.occurrences import read_occurrences
+from wayeb_py.simulate.generated_files import read_occurrences
 
 ROOT = Path(__file__).parents[2]
 KEYS = 1000  # apart, from scene to scene

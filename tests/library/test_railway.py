@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import tempfile
 from collections import Counter
+from functools import cache
 from itertools import zip_longest
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 import wayeb_py
 from tests.library.railway_constraints import FILES, Change, Railway, Row, apply, broken, read_railway, repair
 
+pytestmark = pytest.mark.xdist_group("railway")  # whose repairs are found once
 LIBRARY = Path(__file__).parents[2] / "patterns"
 MODEL = LIBRARY / "railway/model"
 FOLDERS = [path / "shared/data/train_benchmark" for path in Path(__file__).parents]
@@ -80,15 +83,19 @@ def test_what_is_broken_is_what_the_definitions_say(model: int, tmp_path: Path) 
     assert published or set(counts) == set(EMITTED)  # the sample has one of each at least
 
 
-def all_repairs(railway: Railway) -> tuple[list[list[Change]], list[dict[str, set[Row]]]]:
-    """One repair after another until nothing is broken; and what is broken before the first and after each."""
+@cache
+def all_repairs(model: int) -> tuple[Railway, list[list[Change]], list[dict[str, set[Row]]]]:
+    """The rows of a model; one repair after another until nothing is broken; what is broken before and after each."""
+    with tempfile.TemporaryDirectory() as folder:
+        _, railway = library(model, Path(folder))
+    at_first = {facts: set(rows) for facts, rows in railway.items()}
     rounds, states = [], [broken(railway)]
     while any(states[-1].values()):
         constraint = next(name for name, matches in states[-1].items() if matches)
         rounds.append(repair(railway, constraint, min(states[-1][constraint])))
         apply(railway, rounds[-1])
         states.append(broken(railway))
-    return rounds, states
+    return at_first, rounds, states
 
 
 def streams_of(railway: Railway, rounds: list[list[Change]]) -> dict[str, pa.Table]:
@@ -109,9 +116,8 @@ def streams_of(railway: Railway, rounds: list[list[Change]]) -> dict[str, pa.Tab
 def test_after_each_repair_the_matches_are_those_of_an_evaluation_from_scratch_and_at_last_none(
     model: int, batch: int, tmp_path: Path
 ) -> None:
-    folder, railway = library(model, tmp_path)
-    at_first = {facts: set(rows) for facts, rows in railway.items()}
-    rounds, states = all_repairs(railway)
+    folder, _ = library(model, tmp_path)
+    at_first, rounds, states = all_repairs(model)
     assert len(rounds) > 40
     recogniser = wayeb_py.Recogniser(wayeb_py.compile(folder / "railway/repairs.sre"))
     found: list[tuple[str, str, int | None, Row]] = []

@@ -11,17 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.library.library_files import WITH_RULES, name_of
 from tests.oracle import Cell
 from tests.rules.oracle_matches import Recogniser
 from tests.rules.oracle_rows import Input, Row
 from tests.rules.oracle_times import note_times
 from wayeb_py import dsl
-from wayeb_py.cli.pattern_files import find_whole_files
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.rules import GivenRow, RuleExample
 
-LIBRARY = Path(__file__).parents[2] / "patterns"
-FILES = [path for path in find_whole_files([LIBRARY]) if any(not rule.kept for rule in dsl.read(path).rules)]
 LONG_AFTER_S = Fraction(10**6)
 TICKS_PER_S = 1_000_000
 
@@ -73,7 +71,7 @@ def matches_of(example: RuleExample, rules: Sequence[m.Rule]) -> list[tuple[tupl
     return found
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(LIBRARY)))
+@pytest.mark.parametrize("path", WITH_RULES, ids=name_of)
 def test_every_example_of_a_rule_holds_by_the_definitions(path: Path) -> None:
     meaning = dsl.read(path)
     for example in meaning.rule_examples:

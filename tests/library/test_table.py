@@ -7,17 +7,20 @@ a formula are listed, so that a new pattern is not forgotten.
 from __future__ import annotations
 
 import itertools
+import shutil
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
 import pytest
 import shapely
 
+import wayeb_py
 from tests.library.test_on_real_data import (
     F64,
     KN_IN_M_S,
@@ -38,6 +41,7 @@ from tools.library_table import (
     DataSet,
     compile_for,
     count,
+    count_of_library,
     events_of,
     placed,
     ports_around,
@@ -46,7 +50,10 @@ from tools.library_table import (
 from wayeb_py.errors import EventsError
 from wayeb_py.run.skipped_patterns import leave_out_missing
 
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data")
+pytestmark = [
+    pytest.mark.skipif(not SHARED.is_dir(), reason="the real data is not at ../shared/data"),
+    pytest.mark.xdist_group("library over real data"),  # which compiles each file, and runs each library, once
+]
 
 Found = dict[str, set[tuple[int, int]]]
 WITHOUT_PATTERNS = {"vehicles.sre", "vessels.sre", "geography.sre"}
@@ -60,8 +67,8 @@ FILES = [
 
 
 @cache
-def counted(data_set: DataSet, folder: Path) -> dict[str, int | None]:
-    return count(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
+def compiled(data_set: DataSet, path: Path, folder: Path) -> wayeb_py.Patterns:
+    return compile_for(data_set, path, folder)
 
 
 @pytest.fixture(scope="module")
@@ -87,19 +94,19 @@ def pairs(of_one_library: bool) -> list[Any]:
 @pytest.mark.parametrize(("path", "data_set"), pairs(of_one_library=False))
 def test_a_file_of_the_other_library_is_refused(path: Path, data_set: DataSet, folder: Path) -> None:
     """Buses have no mmsi, and vessels no vehicle_id."""
-    patterns = compile_for(SETS[0] if path.parent.name == "maritime" else SETS[-1], path, folder)
+    patterns = compiled(SETS[0] if path.parent.name == "maritime" else SETS[-1], path, folder)
     with pytest.raises(EventsError):
         leave_out_missing(patterns, events_of(data_set).column_names)[0].recognise(events_of(data_set))
 
 
 @pytest.mark.parametrize(("path", "data_set"), pairs(of_one_library=True))
 def test_every_file_alone_finds_what_it_finds_with_the_others(path: Path, data_set: DataSet, folder: Path) -> None:
-    whole, names = counted(data_set, folder), compile_for(data_set, path, folder).names
-    if all(whole[name] is None for name in names):
+    whole, alone = count_of_library(data_set), compiled(data_set, path, folder)
+    if all(whole[name] is None for name in alone.names):
         with pytest.raises(EventsError, match="no pattern is left to run"):
-            count(data_set, path, folder)
+            count(data_set, alone)
     else:
-        assert count(data_set, path, folder) == {name: whole[name] for name in names}
+        assert count(data_set, alone) == {name: whole[name] for name in alone.names}
 
 
 def test_data_of_other_things_leaves_no_pattern_to_run(folder: Path) -> None:
@@ -107,7 +114,7 @@ def test_data_of_other_things_leaves_no_pattern_to_run(folder: Path) -> None:
     railway = pcsv.read_csv(SHARED / "train_benchmark/railway-repair-1-Segment.csv")
     for table in (gestures, railway):
         for data_set in (SETS[0], SETS[-1]):
-            whole = compile_for(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
+            whole = compiled(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
             with pytest.raises(EventsError):
                 leave_out_missing(whole, table.column_names)[0].recognise(table)
 
@@ -115,11 +122,12 @@ def test_data_of_other_things_leaves_no_pattern_to_run(folder: Path) -> None:
 # ---- formulas
 
 
+@cache
 def found_in(data_set: DataSet, folder: Path) -> tuple[Found, Words]:
     """By pattern of one entity where it was detected, and the events in order; of pairs see test_encounters."""
     table = events_of(data_set)
     key = str(table.column_names[0])
-    whole = compile_for(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
+    whole = compiled(data_set, ROOT / f"patterns/{data_set.library}.sre", folder)
     whole = whole.select([pattern.name for pattern in whole.meaning.patterns if pattern.pair is None])
     patterns, _ = leave_out_missing(whole, table.column_names)
     keys = np.unique(table[key].to_numpy(zero_copy_only=False))
@@ -378,12 +386,6 @@ def twice(words: Words, stop: Bool, within_s: float) -> Bool:
 
 def test_a_library_in_another_unit_finds_the_same(tmp_path: Path) -> None:
     """The patterns say their units: a box that reports metres a second needs one word changed in the stream block."""
-    import shutil
-
-    import pyarrow as pa
-
-    import wayeb_py
-
     table = pq.read_table(ROOT / "data/fleet_sample.parquet")
     at = table.schema.get_field_index("speed")
     speed = table["speed"].to_numpy()

@@ -15,9 +15,9 @@ from hypothesis import settings as h_settings
 from tests import geodesy
 from tests.oracle_several import PairEvent, bearing, move_on, pairs_of, words_of_pair
 from tests.pairs.scenes import Scene, arrays_of, scenes
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.meetings import points_of
+from wayeb_py.pairs.layout import points_of
 
 F64 = npt.NDArray[np.float64]
 Two = tuple[float, float]
@@ -67,7 +67,7 @@ def same(found: float, wanted: float | None, tolerance: float) -> bool:
 
 
 @given(scenes(max_events=40))
-@h_settings(max_examples=60 * N_EXAMPLES_FACTOR)
+@h_settings(max_examples=examples(60))
 def test_all_that_is_measured_of_a_pair(scene: Scene) -> None:
     for one in events_of_pairs(scene):
         places, moves = [], []

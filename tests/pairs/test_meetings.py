@@ -14,7 +14,7 @@ from hypothesis import settings as h_settings
 
 from tests.oracle_several import Pairing, Sent, pairs_of, words_of_pair
 from tests.pairs.scenes import STREAM, Arrays, Scene, arrays_of, make_scene, scenes
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.pairs.meetings import Meetings
 
 Found = dict[tuple[Any, ...], float]
@@ -89,7 +89,7 @@ def met(scene: Scene, arrays: Arrays, cuts: list[int], keep: bool = True) -> Fou
 
 
 @given(scenes())
-@h_settings(max_examples=150 * N_EXAMPLES_FACTOR)
+@h_settings(max_examples=examples(150))
 def test_the_grid_finds_the_events_of_all_pairs(scene: Scene) -> None:
     arrays = arrays_of(scene)
     wanted = expected(scene, arrays)

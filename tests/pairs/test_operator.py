@@ -18,7 +18,7 @@ from tests.oracle import Answer
 from tests.oracle_several import Sent, recognise_pairs
 from tests.pairs.forms import as_attributes
 from tests.pairs.scenes import STREAM, Scene, make_scene, scenes
-from tests.strategies import N_EXAMPLES_FACTOR, K, number_atoms, predicates, regexes, windows
+from tests.strategies import K, examples, number_atoms, predicates, regexes, windows
 from wayeb_py.compiler.limits import DEFAULT_LIMITS
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import transform
@@ -169,7 +169,7 @@ def cut(scene: Scene, sent: list[Any]) -> list[pa.RecordBatch]:
 
 
 @given(scenes(two_streams=False), st.data())
-@h_settings(max_examples=25 * N_EXAMPLES_FACTOR)
+@h_settings(max_examples=examples(25))
 def test_patterns_over_pairs_are_those_of_the_definitions(scene: Scene, data: st.DataObject) -> None:
     drawn = data.draw(patterns_of(scene.pairing.reach_m))
     patterns = compiled(scene, drawn)
@@ -183,7 +183,7 @@ def test_patterns_over_pairs_are_those_of_the_definitions(scene: Scene, data: st
 
 
 @given(scenes(two_streams=False), st.data(), st.sampled_from((0, 5, 60)))
-@h_settings(max_examples=20 * N_EXAMPLES_FACTOR)
+@h_settings(max_examples=examples(20))
 def test_late_events_are_set_aside_by_the_clock(scene: Scene, data: st.DataObject, lateness_s: int) -> None:
     dice = random.Random(scene.seed)
     shuffled = sorted(scene.sent, key=lambda one: time_of(one) + dice.choice((0, 0, 3, 40)))

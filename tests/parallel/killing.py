@@ -23,11 +23,11 @@ import pyarrow as pa
 
 import wayeb_py
 from tests.parallel.car_events import PATTERNS
+from tests.parallel.spark_cluster import QUICK
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import Totals, load_totals
-from wayeb_py.parallel.spark import class_archive
 from wayeb_py.parallel.wire.detection_id import with_ids
 
 ROOT = Path(__file__).parents[2]
@@ -95,9 +95,13 @@ class Traps:
         failpoints.lay(self.folder, name, failpoints.HOLD)
 
     def caught(self, name: str) -> int | None:
-        """The process that fell into the trap."""
+        """A process that fell into the trap."""
+        return next(iter(self.all_caught(name)), None)
+
+    def all_caught(self, name: str) -> list[int]:
+        """The processes that fell into a trap at the place, one after the other."""
         found = [path.name for path in self.folder.iterdir() if path.name.startswith(f"{name}@")]
-        return int(found[0].rpartition("@")[2]) if found else None
+        return [int(name.rpartition("@")[2]) for name in found]
 
     def release(self) -> None:
         """Takes up every trap; held processes continue."""
@@ -122,7 +126,8 @@ class Streaming:
         command += ["--out", out or str(folder / "out"), "--log", "json", *options]
         scratch = folder / "scratch"  # left behind by a killed Spark
         scratch.mkdir(exist_ok=True)
-        more = {"PYTHONPATH": str(ROOT), "TMPDIR": str(scratch), "WAYEB_SPARK_QUICK": "1"}
+        path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+        more = {"PYTHONPATH": path, "TMPDIR": str(scratch), "WAYEB_SPARK_QUICK": "1"}
         with open(folder / "found.ndjson", "ab") as found, open(self.log, "ab") as said:
             self.process = subprocess.Popen(
                 command, stdout=found, stderr=said, cwd=ROOT, env={**os.environ, **more, **environment}
@@ -161,11 +166,10 @@ class Streaming:
 def write_settings(folder: Path) -> dict[str, str]:
     """Settings for a cluster on loopback that starts soon; the environment that names them."""
     folder.mkdir()
-    quick = " ".join(["-XX:TieredStopAtLevel=1", "-Xlog:disable", *class_archive.options()])
     settings = {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "512m",
-        "spark.executor.extraJavaOptions": quick,
+        "spark.executor.extraJavaOptions": " ".join(QUICK),
         "spark.python.daemon.module": "wayeb_py.parallel.spark.worker_daemon",
         "spark.shuffle.io.retryWait": "200ms",  # no killed process comes back
         "spark.locality.wait": "0s",

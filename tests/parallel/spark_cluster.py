@@ -15,8 +15,10 @@ from pathlib import Path
 import pyspark
 
 from tests.polling import DEADLINE_S, poll
+from wayeb_py.parallel.spark import class_archive
 
 HOME = Path(pyspark.__file__).parent
+QUICK = ["-XX:TieredStopAtLevel=1", "-Xlog:disable", *class_archive.options()]  # of a JVM that lives for a short time
 
 
 @dataclass(slots=True)
@@ -51,7 +53,7 @@ def _started(folder: Path, name: str, words: list[str], host: str) -> Iterator[s
     command = [str(HOME / "bin" / "spark-class"), f"org.apache.spark.{role}"]
     command += ["--host", host, "--port", "0", "--webui-port", "0", *options]
     environment = os.environ | {"SPARK_HOME": str(HOME), "SPARK_LOCAL_IP": host, "SPARK_LOG_DIR": str(folder)}
-    environment["SPARK_DAEMON_JAVA_OPTS"] = "-XX:TieredStopAtLevel=1"
+    environment["SPARK_DAEMON_JAVA_OPTS"] = " ".join(QUICK)
     with open(folder / f"{name}.log", "wb") as log:
         process = subprocess.Popen(command, cwd=folder, env=environment, stdout=log, stderr=log)
     try:

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import wayeb_py
+from tests.strategies import examples
 from wayeb_py.cli import app
 from wayeb_py.errors import DataError
 from wayeb_py.providers.convert import convert, partition_of
@@ -209,7 +210,7 @@ def test_a_survey_counts_what_is_in_the_sample() -> None:
     assert (heading.missing > 0, heading.least, heading.greatest) == (True, 0, 511)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(
     st.lists(st.tuples(st.integers(1, 3), st.integers(0, 10_000)), min_size=1, max_size=40),
     st.integers(1, 7),
@@ -337,6 +338,11 @@ def test_generated_traffic_is_a_folder_that_can_be_run(tmp_path: Path) -> None:
     assert made.exit_code == 0, made.output
     assert {path.name for path in out.iterdir()} == {"events.parquet", "_occurrences.csv", "_geo"}
     assert survey([out]).events == 5000
+    staged = CliRunner().invoke(
+        app, ["data", "generate", "maritime", "--events", "5000", "--seed", "3", "--scenes", "--out", str(out)]
+    )
+    assert staged.exit_code == 0, staged.output
+    assert survey([out]).events > 5000
 
 
 def test_a_mapping_that_says_nothing_is_refused(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from tests.rules.test_railway import FOLDER, LABELS
-from wayeb_py.cli.app import app
+from wayeb_py.cli import app
 
 RAILWAY = """
 rule RouteSensor :=
@@ -111,3 +111,43 @@ def test_the_tests_of_rules_are_run(tmp_path: Path) -> None:
     assert "detected 0 1 at 3 s from 0 s decided 3 s" in told
     (tmp_path / "file.sre").write_text(SHIPS.replace("detects 0 1 at 3 from 0", "detects nothing"))
     assert "expected nothing" in wayeb("test", tmp_path / "file.sre", fails=True)
+
+
+OWNED = """
+stream vessels { key mmsi  time ts in s  lateness 1 s  attr speed number  ATTRIBUTES }
+facts owner(mmsi, company) from "owners.csv"
+pattern Slow on vessels := (speed < 1){2,}
+rule Owned := g: Slow, o: owner where o.mmsi = g.entity emit g.entity, o.company
+"""
+
+
+@pytest.mark.parametrize("attributes", ["", "attr mmsi number"])
+@pytest.mark.parametrize("content", ["", "mmsi,ts,speed\n"], ids=["no byte", "a header alone"])
+def test_rules_that_join_numbers_to_the_key_run_over_no_events(attributes: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / "owned.sre").write_text(OWNED.replace("ATTRIBUTES", attributes))
+    (tmp_path / "owners.csv").write_text("mmsi,company\n1,A\n")
+    (tmp_path / "e.csv").write_text(content)
+    wayeb("run", tmp_path / "owned.sre", "--data", tmp_path / "e.csv", "--out", tmp_path / "out.csv")
+    assert rows_of(tmp_path / "out.csv") == []
+
+
+def test_a_night_without_events_leaves_the_types_to_the_next(tmp_path: Path) -> None:
+    (tmp_path / "owned.sre").write_text(OWNED.replace("ATTRIBUTES", ""))
+    (tmp_path / "owners.csv").write_text("mmsi,company\n1,A\n")
+    for night, rows in enumerate(["", "1,0,0\n1,1,0\n2,2,0\n", ""]):
+        (tmp_path / "e.csv").write_text("mmsi,ts,speed\n" + rows)
+        out = tmp_path / f"{night}.csv"
+        wayeb("run", tmp_path / "owned.sre", "--data", tmp_path / "e.csv", "--out", out, "--state", tmp_path / "state",
+              "--final")  # fmt: skip
+        expected = [("Owned", "1", "A")] if night == 1 else []
+        found = [(row["pattern"], row["entity"], row["company"]) for row in rows_of(out) if row["pattern"] != "Slow"]
+        assert found == expected, night
+
+
+def test_a_run_over_facts_alone_does_not_call_its_input_empty(tmp_path: Path) -> None:
+    (tmp_path / "owners.csv").write_text("mmsi,company\n1,A\n")
+    text = 'facts owner(mmsi, company) from "owners.csv"\nrule R := o: owner where o.mmsi > 0 emit o.company'
+    (tmp_path / "facts.sre").write_text(text)
+    told = wayeb("run", tmp_path / "facts.sre", "--out", tmp_path / "out.csv").splitlines()[0]
+    assert told.startswith("events      0  the rules read facts alone; ")
+    assert wayeb("run", tmp_path / "facts.sre", "--out", tmp_path / "out.csv", "--quiet") == ""

@@ -21,12 +21,13 @@ from hypothesis import strategies as st
 from tests.rules.oracle_matches import Recogniser
 from tests.rules.oracle_rows import Row, happened
 from tests.rules.oracle_times import Times, note_times
+from tests.strategies import examples
 from wayeb_py import dsl
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import Moment
-from wayeb_py.dsl.semantics.rules.distances import contradiction
-from wayeb_py.dsl.semantics.rules.explained import times_text
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, differences_of, times_of, times_of_all
+from wayeb_py.dsl.semantics.rules.times.differences import Moment
+from wayeb_py.dsl.semantics.rules.times.distances import contradiction
+from wayeb_py.dsl.semantics.rules.times.explained import times_text
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, differences_of, times_of, times_of_all
 from wayeb_py.errors import SourceText
 
 Grid = dict[tuple[str, str], npt.NDArray[np.int16]]
@@ -195,7 +196,7 @@ def rows_of(member: m.Member) -> Iterator[tuple[int, int]]:
     yield from ((-length, 0) for length in range(longest + 1))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases(consistent=False))
 def test_conditions_contradict_iff_no_times_satisfy_them(case: Case) -> None:
     anchor = case.rule.members[0]
@@ -208,7 +209,7 @@ def test_conditions_contradict_iff_no_times_satisfy_them(case: Case) -> None:
     assert (contradiction(differences_of(case.rule, None, {}, 1), 1) is None) == found
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(cases() | cases(unless=True))
 def test_a_row_is_kept_exactly_as_long_as_a_match_can_use_it(case: Case) -> None:
     times = times_in_case(case)
@@ -233,7 +234,7 @@ def test_a_row_is_kept_exactly_as_long_as_a_match_can_use_it(case: Case) -> None
                 assert (until == last) or (until < start and last < start), (member.name, start, end)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(cases(unless=True, bounded=True), st.data())
 def test_a_match_is_decided_when_the_last_row_of_an_unless_could_have_come(case: Case, data: st.DataObject) -> None:
     times = times_in_case(case)
@@ -261,7 +262,7 @@ def test_a_match_is_decided_when_the_last_row_of_an_unless_could_have_come(case:
     assert max([known, *waits]) == last
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(cases() | cases(unless=True))
 def test_how_long_a_match_lasts_and_when_it_is_decided_at_the_latest(case: Case) -> None:
     times = times_in_case(case)

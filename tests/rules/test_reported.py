@@ -9,7 +9,7 @@ import pytest
 
 import wayeb_py
 from wayeb_py.engine.arrival.tie_order import Disorder
-from wayeb_py.engine.rules.reported import reported_patterns
+from wayeb_py.engine.rules.spared_events import reported_patterns
 
 STREAM = "stream made { key id time t in s lateness 5 s attr v number attr w number }\n"
 PATTERNS = """pattern Low  := (v < 3) ; (v < 5) emit w

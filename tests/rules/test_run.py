@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from wayeb_py.errors import DataError, EventsError, PatternError
+from wayeb_py.errors import DataError, EventsError
 from wayeb_py.patterns import Patterns
 
 HEAD = """
@@ -162,10 +162,33 @@ def test_an_episode_of_a_pair_is_over_by_the_clock_though_no_event_comes(tmp_pat
     assert [row["a"] for table in tables for row in table if row["pattern"] == "R"] == []
 
 
-def test_where_an_episode_of_a_pair_was_is_not_known(tmp_path: Path) -> None:
-    text = "rule R := x: episode of Meet, y: ships where distance(x, y) < 1 km within 9 s"
-    with pytest.raises(PatternError, match="where an episode of `Meet` was is not known yet"):
-        compiled(text, tmp_path)
+NEXT: dict[str, Callable[[Patterns, wayeb_py.Recogniser], wayeb_py.Recogniser]] = {
+    "go on": lambda _, recogniser: recogniser,
+    "from a state": lambda patterns, recogniser: wayeb_py.Recogniser(patterns, saved=recogniser.save()),
+}
+
+
+@pytest.mark.parametrize("cut", [1, 3, 100])
+@pytest.mark.parametrize("after", ["go on", "from a state"])
+def test_an_episode_of_a_pair_is_where_the_first_of_the_two_was_at_its_last_detection(
+    cut: int, after: str, tmp_path: Path
+) -> None:
+    text = """rule R := e: episode of Meet, y: ships
+        where distance(e, y) < 100 m and y.id = 9 and y.ts - e.ts in 0..60 s
+        emit e.ts as met, y.id as at, y.lat"""
+    patterns = compiled(text, tmp_path)
+    # Two meet twice, going north by 0.001 degrees a second, and part in between; 9 lies where the first was in the end.
+    first = [ship(t, key, lat=0.001 * t) for t in (0, 1, 2, 3) for key in (1, 2)]
+    second = [ship(t, key, lat=0.001 * t) for t in (20, 21, 22) for key in (1, 2)]
+    apart = [ship(10, 2, lat=1.0)]
+    ninth = [ship(30, 9, lat=0.003), ship(31, 9, lat=0.022), ship(32, 9, lat=0.020), ship(90, 9, lat=5.0)]
+    ships = [*first, *apart, *second, *ninth]
+    recogniser, rows = wayeb_py.Recogniser(patterns), []
+    for at in range(0, len(ships), cut):
+        rows += list(recogniser.feed(pa.Table.from_pylist(ships[at : at + cut], SHIPS)))
+        recogniser = NEXT[after](patterns, recogniser)
+    rows += list(recogniser.finish())
+    assert [(row["met"], row["lat"]) for row in rows if row["pattern"] == "R"] == [(3, 0.003), (22, 0.022)]
 
 
 # Absence and `once for`.
@@ -357,3 +380,10 @@ def test_the_rule_of_the_reference_finds_a_transshipment(tmp_path: Path) -> None
     rows += [(60 * minute, 2, 0.2) for minute in range(50, 70)]  # stopped for an inspection on the way
     rows.sort()
     assert found_with(0.0) == []
+
+
+def test_a_rule_may_ask_for_nothing_that_is_in_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "owners.csv").write_text(OWNERS)
+    text = 'facts owner(mmsi, company) from "owners.csv"\nrule R := every combination of o: owner, p: owner'
+    (tmp_path / "file.sre").write_text(text)
+    assert len(wayeb_py.Recogniser(wayeb_py.compile(tmp_path / "file.sre")).finish()) == 9

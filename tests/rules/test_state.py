@@ -10,6 +10,7 @@ import pytest
 
 import wayeb_py
 from tests.rules.test_run import SCHEMAS, change, compiled, seconds, ship, track
+from wayeb_py.engine.rules import operator
 from wayeb_py.errors import DataError
 
 STEADY = "rule Steady := x: ships, y: ships where y.id = x.id and y.ts - x.ts in 1..9 s emit x.id as a\n"
@@ -132,3 +133,14 @@ rule R := f: f unless g: g where g.x = f.x emit f.x, f.y
         [("-", 1, "a"), ("-", 2, "b"), ("+", 3, "c"), ("+", 4, "d"), ("+", 1, "z")],
         [("-", 3, "c"), ("-", 1, "z"), ("+", 1, "a")],
     ]
+
+
+def test_texts_that_no_row_has_any_more_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(operator, "MOST_WORDS", 20)
+    text = "rule R := x: ships, y: ships where y.kind = x.kind and y.ts - x.ts in 1..9 s emit x.kind as kind, y.id"
+    events = [("ships", ship(t, 1 + t % 2, kind=f"kind {t // 2}")) for t in range(400)]
+    rows, recogniser = run(text, tmp_path, None, *events)
+    assert [(row["kind"], row["id"]) for row in rows[:3]] == [("kind 0", 2), ("kind 1", 2), ("kind 2", 2)]
+    assert [row["kind"] for row in rows] == [f"kind {nth}" for nth in range(199)]
+    assert recogniser.rules is not None
+    assert len(recogniser.rules.running.words.words) <= 41

@@ -21,6 +21,7 @@ from wayeb_py.engine.saved.packing import pack_state, unpack_state
 from wayeb_py.errors import DataError, WayebError
 from wayeb_py.run.runner import run
 
+pytestmark = pytest.mark.xdist_group("damaged states")  # which damage one state
 SOURCE = """
 stream vessels {
     key      id

@@ -21,7 +21,7 @@ from tests.several.files import (
     rows_of,
     run,
 )
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 
 QUIETLY = [HealthCheck.function_scoped_fixture]
 KINDS = {
@@ -36,7 +36,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@settings(max_examples=12 * N_EXAMPLES_FACTOR, suppress_health_check=QUIETLY)
+@settings(max_examples=examples(12), suppress_health_check=QUIETLY)
 @given(seed=st.integers(0, 2**32))
 def test_a_file_finds_what_its_definition_says(tmp_path: Path, kind: str, seed: int) -> None:
     world = make_world(seed, KINDS[kind])

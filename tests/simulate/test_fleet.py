@@ -19,6 +19,7 @@ from benchmarks.references.boundary_sets import EntityRows
 from benchmarks.references.fleet_in_polars import FORMULATIONS, in_one_order
 from data.fleet import generate_fleet, read_injected, write_fleet
 
+pytestmark = pytest.mark.xdist_group("fleet")  # whose events are generated once
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data/fleet_sample.parquet"
 

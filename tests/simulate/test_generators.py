@@ -1,8 +1,12 @@
-"""The generators: as many events as asked for, in order, the same for the same seed, and what they say occurs does."""
+"""The generators: as many events as asked for, in order, the same for the same seed, and what they say occurs does.
+
+Most tests look at the same two days, one at sea and one on the road, which one process makes once.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import cache
@@ -20,13 +24,14 @@ from wayeb_py.patterns import compile_patterns
 from wayeb_py.simulate import fleet as fleet_traffic
 from wayeb_py.simulate import maritime as maritime_traffic
 from wayeb_py.simulate.fleet_scenes import ANYWHERE, SCENES
+from wayeb_py.simulate.generated_files import Generated, read_injected, read_occurrences, write_generated
 from wayeb_py.simulate.invented_roads import ROADS, road_point, write_roads
 from wayeb_py.simulate.invented_sea import coast_lat, write_sea
 from wayeb_py.simulate.maritime import LIE_RATES
-from wayeb_py.simulate.occurrences import Generated, read_injected, read_occurrences, write_generated
 from wayeb_py.simulate.sea.scenes import coast_lats
 from wayeb_py.simulate.sea.transits import A_TRANSIT_FOR, EAST_END, WEST_END
 
+pytestmark = pytest.mark.xdist_group("generators")  # which share what is generated and what is found in it
 ROOT = Path(__file__).parents[2]
 SAMPLE = ROOT / "data/maritime_sample.parquet"
 FLEET_SAMPLE = ROOT / "data/fleet_sample.parquet"
@@ -104,6 +109,16 @@ def joined(generated: Iterator[Generated]) -> tuple[pa.Table, pa.Table]:
     )
 
 
+@cache
+def fleet_once() -> tuple[pa.Table, pa.Table]:
+    return fleet(60_000, n_vehicles=100, seed=3)
+
+
+@cache
+def maritime_once() -> tuple[pa.Table, pa.Table]:
+    return maritime(80_000, n_vessels=100, seed=3)
+
+
 def missed(detections: pa.Table, occurrences: pa.Table) -> list[dict[str, object]]:
     """The occurrences in whose time the pattern is not detected for the entity, and the place or the other, if any."""
     found: dict[tuple[object, ...], list[object]] = {}
@@ -132,12 +147,12 @@ def test_vessels_are_the_same_however_their_messages_are_cut() -> None:
 
 
 def test_a_vessel_never_sends_twice_at_one_time() -> None:
-    events, _ = maritime(20_000, n_vessels=40, seed=5)
+    events, _ = maritime_once()
     assert events.group_by(["mmsi", "ts"]).aggregate([]).num_rows == len(events)
 
 
 def test_vessels_stay_on_the_water_and_move_no_faster_than_vessels() -> None:
-    events, _ = maritime(40_000, n_vessels=60, seed=5)
+    events, _ = maritime_once()
     honest = events.filter(pa.array(np.abs(events["lat"].to_numpy() - 48.6) < 0.42))
     lon, lat = honest["lon"].to_numpy(), honest["lat"].to_numpy()
     assert bool((lat > coast_lats(lon)[0]).all())
@@ -151,7 +166,7 @@ def test_vessels_stay_on_the_water_and_move_no_faster_than_vessels() -> None:
 
 
 def test_tracks_of_vessels_bend_and_follow_no_grid() -> None:
-    events, _ = maritime(60_000, n_vessels=60, seed=5)
+    events, _ = maritime_once()
     under_way = events.filter(
         pc.and_(
             pc.equal(events["status"], "under way"),
@@ -170,7 +185,7 @@ def test_tracks_of_vessels_bend_and_follow_no_grid() -> None:
 
 
 def test_ships_bound_east_and_west_keep_to_lanes_of_their_own() -> None:
-    events, _ = maritime(60_000, n_vessels=60, seed=5)
+    events, _ = maritime_once()
     rows = events.to_pandas()
     ships = rows[rows.type.isin(["cargo", "tanker", "passenger"]) & rows.lon.between(-4.6, -4.4) & (rows.speed > 6)]
     on_lane = ships[ships.lat.between(48.47, 48.56)]
@@ -193,16 +208,6 @@ def test_vehicles_drive_on_roads() -> None:
     assert nearest_deg.max() < 0.06
 
 
-@cache
-def fleet_once() -> tuple[pa.Table, pa.Table]:
-    return fleet(60_000, n_vehicles=100, seed=3)
-
-
-@cache
-def maritime_once() -> tuple[pa.Table, pa.Table]:
-    return maritime(80_000, n_vessels=100, seed=3)
-
-
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_every_recorded_occurrence_among_vessels_is_detected(pattern: str) -> None:
     check_recall(*maritime_once(), pattern, VESSELS + f"pattern {pattern} := {PATTERNS[pattern]}")
@@ -222,6 +227,11 @@ def library(name: str) -> Path:
 
 
 @cache
+def compiled(name: str) -> wayeb_py.Patterns:
+    return wayeb_py.compile(library(name))
+
+
+@cache
 def found_by(name: str, run: str) -> tuple[pa.Table, pa.Table]:
     """What a library detects in its traffic, and what is recorded to occur there."""
     events, occurrences = fleet_once() if name == "fleet" else maritime_once()
@@ -229,7 +239,13 @@ def found_by(name: str, run: str) -> tuple[pa.Table, pa.Table]:
     return patterns.recognise(events).to_arrow(), occurrences
 
 
-EVERY_PATTERN = [(name, pattern) for name in CLEAN for pattern in wayeb_py.compile(library(name)).names]
+def declared(path: Path) -> list[str]:
+    """The names of a file's patterns and of those that it includes, in order: compiling takes too long to collect."""
+    lines = re.findall(r'^(?:include "(.+)"|pattern (\w+))', path.read_text(), re.MULTILINE)
+    return [name for file, own in lines for name in ([own] if own else declared(path.parent / file))]
+
+
+EVERY_PATTERN = [(name, pattern) for name in CLEAN for pattern in declared(library(name))]
 
 
 @pytest.mark.parametrize("run", RUNS)
@@ -243,13 +259,18 @@ def test_every_pattern_of_the_libraries_occurs_and_each_occurrence_is_detected(
     assert missed(detections.filter(pc.equal(detections["pattern"].cast(pa.string()), pattern)), recorded) == []
 
 
+@pytest.mark.parametrize("name", CLEAN)
+def test_no_pattern_of_the_libraries_is_left_out(name: str) -> None:
+    assert [pattern for library, pattern in EVERY_PATTERN if library == name] == list(compiled(name).names)
+
+
 @pytest.mark.parametrize(
     ("name", "with_roles"), [("maritime", maritime_traffic.WITH_ROLES), ("fleet", fleet_traffic.WITH_ROLES)]
 )
 def test_pairs_are_recorded_in_the_order_of_their_patterns(name: str, with_roles: tuple[str, ...]) -> None:
     """Where the two have roles, first who plays the first; elsewhere the smaller number first."""
     _, occurrences = fleet_once() if name == "fleet" else maritime_once()
-    of_two = [pattern for pattern in wayeb_py.compile(library(name)).meaning.patterns if pattern.pair is not None]
+    of_two = [pattern for pattern in compiled(name).meaning.patterns if pattern.pair is not None]
     ordered = {pattern.name for pattern in of_two if pattern.pair is not None and pattern.pair.ordered}
     assert ordered == set(with_roles)
     recorded = [row for row in occurrences.to_pylist() if row["other"] is not None]

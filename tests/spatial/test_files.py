@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wayeb_py
+from tests.strategies import examples
 from wayeb_py.errors import DataError
 from wayeb_py.run.progress import render_summary
 from wayeb_py.run.runner import run
@@ -334,7 +335,7 @@ geometry = st.one_of(
 )
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.lists(geometry, min_size=1, max_size=6), st.sampled_from(["points", "lines", "areas"]))
 def test_what_is_not_looked_at_one_by_one_has_nothing_wrong(geometries: list[Any], shape: Shape) -> None:
     """Whatever `_accept` would refuse, repair or note is among what `_to_look_at` finds for all at once."""

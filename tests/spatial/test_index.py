@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests import geodesy
+from tests.strategies import examples
 from wayeb_py.spatial import reach
 from wayeb_py.spatial.index import PlaceIndex
 from wayeb_py.spatial.kernels import reach as reach_kernels
@@ -58,7 +59,7 @@ def areas(draw: st.DrawFn) -> Any:
     return shapely.MultiPolygon(polygons) if polygons else shapely.box(0, 0, 1, 1)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(areas(), min_size=1, max_size=4), st.lists(anywhere, min_size=1, max_size=40))
 def test_inside_is_what_shapely_covers(geometries: list[Any], points: list[tuple[float, float]]) -> None:
     index = index_of(*geometries)
@@ -251,7 +252,7 @@ beside = st.lists(
 )
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=examples(12), deadline=None)
 @given(st.lists(lines(), min_size=1, max_size=3), st.lists(place, min_size=1, max_size=3), beside)
 def test_distances_to_lines_are_those_of_their_points(
     geometries: list[Any], points: list[tuple[float, float]], offsets: list[tuple[float, float]]
@@ -259,7 +260,14 @@ def test_distances_to_lines_are_those_of_their_points(
     check_distances(index_of(*geometries), geometries, points + around(geometries, offsets))
 
 
-@settings(max_examples=25, deadline=None)
+def test_a_piece_that_the_centre_of_a_cell_lies_beside_is_listed() -> None:
+    """Nearer to its arc than it is bent, and not on it."""
+    ways = [[(0, 0), (0, 0)], [(0, -90), (0, -90), (0, -90), (0.2, -89.988)]]
+    geometries = [shapely.LineString(way) for way in ways]
+    check_distances(index_of(*geometries), geometries, around(geometries, []))
+
+
+@settings(max_examples=examples(25), deadline=None)
 @given(st.lists(place.map(shapely.Point), min_size=1, max_size=30), st.lists(place, min_size=1, max_size=5), beside)
 def test_distances_to_points_are_haversines(
     geometries: list[Any], points: list[tuple[float, float]], offsets: list[tuple[float, float]]
@@ -267,7 +275,7 @@ def test_distances_to_points_are_haversines(
     check_distances(index_of(*geometries), geometries, points + around(geometries, offsets))
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=examples(10), deadline=None)
 @given(st.lists(areas(), min_size=1, max_size=2), st.lists(anywhere, min_size=1, max_size=5), beside)
 def test_distances_to_areas_are_0_inside_and_those_of_the_border_outside(
     geometries: list[Any], points: list[tuple[float, float]], offsets: list[tuple[float, float]]

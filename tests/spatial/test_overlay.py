@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 import wayeb_py
 from tests.spatial.test_index import F64, areas, columns, index_of, lines, place
+from tests.strategies import examples
 from wayeb_py.spatial import overlay
 from wayeb_py.spatial.overlay import Overlay, Question, Questions
 
@@ -54,7 +55,9 @@ def coarsely(monkeypatch: pytest.MonkeyPatch) -> None:
 
 NOWHERE = [(float("nan"), 0.0), (0.0, float("nan")), (181.0, 91.0), (400.0, 10.0), (0.0, -90.1)]
 settled = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=examples(20),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 

@@ -13,9 +13,11 @@ from hypothesis import strategies as st
 
 import wayeb_py
 from tests.spatial import ways_by_hand
+from tests.strategies import examples
 from wayeb_py.compiler.explain import explain
 from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
 
+pytestmark = pytest.mark.xdist_group("patterns about ways")  # which share their places
 FORGET_S = 60
 STREAM = f"stream ships {{\n key id\n time ts in s\n position lon, lat\n forget after {FORGET_S} s\n}}\n"
 DECLARED = 'areas zone from "zone.wkt"\nlines coast from "coast.wkt"\npoints port from "ports.csv"\n'
@@ -105,7 +107,7 @@ def rows_in(table: pa.Table) -> list[tuple[str, int, int, int]]:
     return [(row["pattern"], row["entity"], row["ts"], row["seq"]) for row in table.to_pylist()]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(events=rows, cuts=st.lists(st.integers(0, 14), max_size=4).map(sorted))
 def test_the_way_is_what_the_definition_says_however_the_events_are_cut(
     patterns: wayeb_py.Patterns, events: list[Row], cuts: list[int]

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.spatial import ways_by_hand as by_hand
 from tests.spatial.test_index import areas, columns, index_of
+from tests.strategies import examples
 from wayeb_py.spatial import index as of_index
 from wayeb_py.spatial.index import PlaceIndex
 
@@ -46,7 +47,7 @@ def _often(request: pytest.FixtureRequest) -> Any:
     patch.undo()
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(areas(), min_size=1, max_size=3), ways)
 def test_an_area_is_crossed_where_shapely_finds_a_point_in_common(geometries: list[Any], all_ways: list[Way]) -> None:
     index = index_of(*geometries)
@@ -55,7 +56,7 @@ def test_an_area_is_crossed_where_shapely_finds_a_point_in_common(geometries: li
     assert crossed(index, all_ways) == [by_hand.crossed_area(*way, geometries) for way in all_ways]
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=examples(80), deadline=None)
 @given(st.lists(lines, min_size=1, max_size=3), ways)
 def test_a_line_is_crossed_where_fractions_find_a_point_after_the_begin(
     geometries: list[Any], all_ways: list[Way]
@@ -68,7 +69,7 @@ far_lon = st.one_of(st.floats(-180, 180), st.sampled_from([-180.0, 180.0, 179.5,
 far_fix = st.tuples(far_lon, st.one_of(st.floats(-90, 90), st.sampled_from([-90.0, 90.0, 0.0])))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=examples(60), deadline=None)
 @given(st.lists(st.tuples(far_fix, far_fix), min_size=1, max_size=20), st.integers(0, 3))
 def test_ways_around_the_earth_cross_what_they_cross(all_ways: list[Way], nth: int) -> None:
     place = [shapely.box(170, -10, 190, 10), shapely.box(-190, 40, -170, 60), shapely.box(-5, 80, 5, 90)][nth % 3]
@@ -116,7 +117,7 @@ def test_the_oracle_measures_nothing_between_a_way_and_a_line_that_meet(way: Way
     assert by_hand.nearest_m(*way, [line]) == pytest.approx(least_m, abs=0.01)
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25), deadline=None)
 @given(near_each_other(), st.sampled_from([0.5, 1.0, 2.0]))
 def test_a_place_is_passed_where_a_point_of_the_way_is_so_near(case: tuple[list[Any], list[Way]], share: float) -> None:
     geometries, all_ways = case
@@ -130,7 +131,7 @@ def test_a_place_is_passed_where_a_point_of_the_way_is_so_near(case: tuple[list[
                 assert answer == (least_m <= reach_m)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=examples(40), deadline=None)
 @given(near_each_other(), st.sampled_from([0.0, 10.0, 300.0, 50_000.0]))
 def test_who_is_near_at_a_fix_passes(case: tuple[list[Any], list[Way]], reach_m: float) -> None:
     geometries, all_ways = case

@@ -19,7 +19,7 @@ from tests.cli.ended_command import Wayeb
 from tests.oracle_several import PairEvent, Timed, pairs_of, position_of, put_in_order, words_of_pair
 from tests.pairs.scenes import Scene, scenes
 from tests.pairs.test_operator import batch_of, compiled, patterns_of, wanted
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.errors import DataError
 from wayeb_py.patterns import Patterns
 from wayeb_py.why.explain import Explainer
@@ -40,7 +40,7 @@ def tables_of(scene: Scene) -> dict[str, pa.Table]:
 
 
 @given(scenes(max_events=40), st.data(), st.booleans())
-@h_settings(max_examples=25 * N_EXAMPLES_FACTOR)
+@h_settings(max_examples=examples(25))
 def test_every_event_of_a_pair_is_explained_as_the_oracle_has_it(
     scene: Scene, data: st.DataObject, ordered: bool
 ) -> None:
@@ -88,7 +88,7 @@ def all_events(scene: Scene, events: list[Timed], x: Any, y: Any) -> list[PairEv
 
 
 @given(scenes(max_events=40), st.data())
-@h_settings(max_examples=25 * N_EXAMPLES_FACTOR)
+@h_settings(max_examples=examples(25))
 def test_the_explanation_of_two_that_are_no_pair_is_what_the_definition_says(scene: Scene, data: st.DataObject) -> None:
     drawn = data.draw(patterns_of(scene.pairing.reach_m))[:1]
     patterns = compiled(scene, drawn)

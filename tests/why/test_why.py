@@ -17,7 +17,7 @@ from hypothesis import given, settings
 import wayeb_py
 from tests.cli.ended_command import Wayeb
 from tests.engine.test_properties import Scene, scenes
-from tests.strategies import N_EXAMPLES_FACTOR
+from tests.strategies import examples
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.values import Chunk
 from wayeb_py.errors import DataError
@@ -293,7 +293,7 @@ def test_a_place_of_a_pattern_for_each_is_explained_by_its_name(tmp_path: Path) 
 
 
 @given(scenes(arrival=False))
-@settings(max_examples=60 * N_EXAMPLES_FACTOR)
+@settings(max_examples=examples(60))
 def test_the_explanation_agrees_with_the_engine_at_every_event(scene: Scene) -> None:
     job = replace(scene, longest=False, order=None).job()
     patterns = wayeb_py.compile(job.source)

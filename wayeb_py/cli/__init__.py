@@ -1,5 +1,23 @@
-"""The command line: `app` puts the commands together, `commands/` has one file each, the rest is what they share."""
+"""The command line: `program` puts the commands together, `commands/` has one each, the rest is what they share."""
 
-from wayeb_py.cli.app import app, main
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from wayeb_py.cli.program import main
+
+if TYPE_CHECKING:
+    import typer
+
+    app: typer.Typer
 
 __all__ = ["app", "main"]
+
+
+def __getattr__(name: str) -> Any:
+    """`app`, all commands together, for those who look at them; a start has no need of it."""
+    if name != "app":
+        raise AttributeError(f"module 'wayeb_py.cli' has no attribute {name!r}")
+    from wayeb_py.cli.program import make_app
+
+    return make_app()

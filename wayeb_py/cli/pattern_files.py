@@ -33,7 +33,7 @@ def find_whole_files(paths: Iterable[Path]) -> list[Path]:
             found.append(path)
             continue
         below = _below(path)
-        included = {target for file in below for target in _includes(file)}
+        included = {target for file in below for target in _targets(file, _declarations(file))}
         # Files that include each other in a ring would all go: then each counts by itself.
         found += [file for file in below if file.resolve() not in included] or below
     return found
@@ -56,14 +56,15 @@ def declared_places(path: Path) -> set[str]:
         if file.resolve() in seen:
             continue
         seen.add(file.resolve())
-        waiting += _includes(file)
-        names |= {one.name for one in _declarations(file) if isinstance(one, t.Knowledge | t.Lookup)}
+        declarations = _declarations(file)
+        waiting += _targets(file, declarations)
+        names |= {one.name for one in declarations if isinstance(one, t.Knowledge | t.Lookup)}
     return names
 
 
-def _includes(file: Path) -> Iterable[Path]:
-    """The other files that a file includes; nothing where it cannot be read, which compiling it reports."""
-    for declaration in _declarations(file):
+def _targets(file: Path, declarations: Iterable[t.Declaration]) -> Iterable[Path]:
+    """The other files that the declarations of a file include."""
+    for declaration in declarations:
         if isinstance(declaration, t.Include):
             target = (file.parent / declaration.path).resolve()
             if target != file.resolve():
@@ -71,6 +72,7 @@ def _includes(file: Path) -> Iterable[Path]:
 
 
 def _declarations(file: Path) -> Sequence[t.Declaration]:
+    """What a file declares; nothing where it cannot be read, which compiling it reports."""
     try:
         text = read_text(file)
     except DataError:

@@ -19,11 +19,10 @@ from wayeb_py.compiler.for_each import Runnable, list_runnables
 from wayeb_py.compiler.limits import DEFAULT_LIMITS, Limits
 from wayeb_py.compiler.needs import needs_of, reads
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
-from wayeb_py.compiler.review import Sense, refuse_unsatisfiable_letters, review, sense_of
+from wayeb_py.compiler.review.patterns import Sense, refuse_unsatisfiable_letters, review, sense_of
 from wayeb_py.compiler.rule_inputs import (
     emitted_for_rules,
     patterns_read,
-    refuse_what_is_not_run_yet,
     rule_reads,
     rules_read,
 )
@@ -100,7 +99,6 @@ class CompiledPatterns:
         meaning = dsl.read(source, functions=signatures, key=key, time=time, time_unit=time_unit, outside=outside)
         meaning = with_given_settings(meaning, lateness_s, forget_after_s, clean)
         meaning = with_given_places(meaning, places or {})
-        refuse_what_is_not_run_yet(meaning)
         refuse_unsatisfiable_letters(meaning, limits)
         compiled = compile_all(meaning.patterns, longest, limits)
         warnings = (*meaning.warnings, *review(meaning, compiled))

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
-from wayeb_py.errors import Diagnostic, PatternError
+from wayeb_py.errors import Diagnostic
 from wayeb_py.files.projection import Need
 
 # The columns of a detection or an episode that are none of its events.
@@ -20,25 +20,6 @@ OWN_COLUMNS = frozenset(
     ("entity", "other", "place", "ts", "start_ts", "seq", "start_seq", "end_seq", "n_detections", "decided_ts")
 )
 _FOR_RULES = "\x1f"  # stands before the name of a column that is emitted for rules alone
-
-
-def refuse_what_is_not_run_yet(meaning: m.Meaning) -> None:
-    """Raises PatternError where a rule asks where an episode of a pair was: no operator keeps it."""
-    found = [
-        Diagnostic(
-            "error",
-            f"where an episode of `{member.of}` was is not known yet",
-            rule.source,
-            member.span,
-            f"the rule `{rule.name}` asks where `{member.name}` is",
-            f"take the detections of the pair, which have a place: `{member.name}: {member.of}`",
-        )
-        for rule in meaning.rules
-        for member in members_of(rule)
-        if member.over == "episodes" and member.position is not None and _pattern(meaning, member.of).pair is not None
-    ]
-    if found:
-        raise PatternError(found)
 
 
 def members_of(rule: m.Rule) -> tuple[m.Member, ...]:
@@ -134,7 +115,8 @@ def emitted_for_rules(pattern: m.Pattern, rules: tuple[m.Rule, ...]) -> m.Patter
     asked = {
         column.name: None
         for rule in rules for member in members_of(rule)
-        if member.over == "detections" and member.of == pattern.name
+        if member.of == pattern.name
+        and (member.over == "detections" or (member.over == "episodes" and pattern.pair is not None))
         for column in member.columns if column.name not in OWN_COLUMNS and column.name not in pattern.emit
     }  # fmt: skip
     if not asked:

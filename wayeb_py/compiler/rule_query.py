@@ -6,8 +6,8 @@
     x.speed + y.speed > 30      Expression whatever else there is, evaluated over arrays
     l: listed                   Within     what stands is valid at the `ts` of what it is joined to
 
-What follows from the conditions on time (`dsl/semantics/rules/lifetimes.py`) is what the query says of how long rows
-are needed, until when a match waits for an absence, and when it is decided.
+What follows from the conditions on time (`dsl/semantics/rules/times/lifetimes.py`) is what the query says of how long
+rows are needed, until when a match waits for an absence, and when it is decided.
 
 A table calls its columns as follows: `ts`, `start_ts`, `@known` (when a row is known) and, of what stands, `@since` and
 `@until` are ticks; `speed` is the attribute of that name; `=speed` and `~speed` its codes by which it is joined, as it
@@ -26,10 +26,10 @@ from typing import Any
 import numpy as np
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import ORIGIN, Difference, Moment, differences_in, joined_to
-from wayeb_py.dsl.semantics.rules.distances import Distances
-from wayeb_py.dsl.semantics.rules.lifetimes import Deadline, RuleTimes, differences_of
 from wayeb_py.dsl.semantics.rules.links import Key, links_of
+from wayeb_py.dsl.semantics.rules.times.differences import ORIGIN, Difference, Moment, differences_in, joined_to
+from wayeb_py.dsl.semantics.rules.times.distances import Distances
+from wayeb_py.dsl.semantics.rules.times.lifetimes import Deadline, RuleTimes, differences_of
 from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.walk import walk
 from wayeb_py.kernels.ticks import FOREVER, NEVER

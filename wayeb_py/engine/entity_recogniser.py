@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 from wayeb_py.arrays import I32, Bool
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.arrival.entities import wrong_key
 from wayeb_py.engine.arrival.reorder import ARRIVED, Arrived, Rows
 from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
@@ -198,6 +199,8 @@ class EntityRecogniser(OrderedRecogniser):
         binding = self._binding
         assert binding is not None
         key, time = batch.column(binding.key), batch.column(binding.time)
+        if pa.types.is_null(key.type) and batch.num_rows:
+            raise wrong_key(binding.key, key.type)
         if key.null_count or has_null_word(key):
             batch = self._set_aside(batch, pc.is_null(plain(key)), NO_KEY)
             key, time = batch.column(binding.key), batch.column(binding.time)

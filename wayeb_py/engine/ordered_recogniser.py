@@ -125,9 +125,11 @@ class OrderedRecogniser:
         return self._binding
 
     def save(self) -> bytes:
-        """The state: small, versioned, with a fingerprint for each pattern."""
+        """The state: small, versioned, with a fingerprint for each pattern; nothing where no event has told types."""
         remembered = self._remembered()
-        return self._saved or b"" if remembered is None else state.save(remembered)
+        if remembered is None or (not len(remembered.binding.entities) and _has_unknown(remembered.binding.schema)):
+            return self._saved or b""
+        return state.save(remembered)
 
     def _remembered(self) -> RecogniserState | None:
         return None if self._binding is None else RecogniserState(self._binding, self._joiner, self.repeats)
@@ -230,3 +232,7 @@ class OrderedRecogniser:
         )
         last_row = binding.last_row[present]
         binding.closed_episodes += self._joiner.take(detected, chunk.link, chunk.fresh, present, last_row)
+
+
+def _has_unknown(schema: pa.Schema) -> bool:
+    return any(pa.types.is_null(field.type) for field in schema)

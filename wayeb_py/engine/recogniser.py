@@ -392,7 +392,7 @@ def _watched(
 
 
 def _taken(patterns: CompiledPatterns, orders: Mapping[str, str]) -> dict[str, str]:
-    from wayeb_py.engine.rules.reported import reported_patterns  # for start-up time: most have no rules
+    from wayeb_py.engine.rules.spared_events import reported_patterns  # for start-up time: most have no rules
 
     return reported_patterns(patterns, orders)
 

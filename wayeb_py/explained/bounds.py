@@ -1,12 +1,13 @@
-"""Rates of rows and the plan of a rule become upper bounds: on the rows that it needs at a time, and on its work.
+"""Rates of rows and the plan of a rule become upper bounds: on the rows that the rule needs at a time, and on its work.
 
-A tuple that awaits a row is needed while the clock has not passed the last moment of that row: its own time then lies
-in the ticks just before the clock, and the rate says how many rows have their time there. A row joins no more rows of
-another member than have their time in the range that the conditions of the plan leave, and no more facts than share a
-value in their file. What a row of a member costs is what the joins above it look at, and the tuples that they make.
+A tuple that awaits a row is needed until the clock has passed the last moment at which that row can come. So its own
+time lies at most so many ticks before the clock, and the rate says how many rows have their time there. A row joins at
+most as many rows of another member as have their time in the range that the conditions of the plan leave, and at most
+as many facts as share a value in their file. The cost of a row is the number of combinations that the joins above it
+look at, and of tuples that they make.
 
 These are bounds for the worst order of arrival that the rates allow. Where nothing says how many rows of one key come,
-all may be of one: that two rows share their key then bounds nothing.
+all of them may have the same key; a condition that two rows share their key then bounds nothing.
 """
 
 from __future__ import annotations
@@ -16,9 +17,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from math import inf
 
-from wayeb_py.dsl.semantics.rules.lifetimes import lasts_of
+from wayeb_py.dsl.semantics.rules.times.lifetimes import lasts_of
 from wayeb_py.explained.planned import PlannedRule
-from wayeb_py.explained.supply import Rate
+from wayeb_py.explained.rates import Rate
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.antijoin import Waiting
 from wayeb_py.rules.conditions import Column, Equal, Within
@@ -32,8 +33,8 @@ Number = int | float  # infinite where nothing bounds it
 
 @dataclass
 class Sources:
-    """What bounds are worked out from: the rates of members' rows by table, how much later than the clock of the file
-    a table's clock is, and how many rows of a file of facts share their values of some columns at most."""
+    """The inputs of the bounds: the rate of rows of each table, how many ticks each table's clock is behind the clock
+    of the file, and the most rows of a file of facts that share their values in some columns."""
 
     rates: dict[str, Rate]
     delays: Mapping[str, int]
@@ -43,7 +44,7 @@ class Sources:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Upper bounds of one rule: what each part keeps that is needed, and what a row of each member costs and makes."""
+    """Upper bounds of one rule: how many needed rows each part keeps, and what a row of each member costs and makes."""
 
     stored: tuple[tuple[PlanPart, Number], ...]
     had: Number  # rows that are remembered for `once for`
@@ -74,7 +75,7 @@ class _Bounded:
             n: Number = 0
             if part.node.memory is not None:
                 n += self._needed(part, part.members, part.node.memory.lifetime)
-            if part.absences:  # it holds those that wait, or stand
+            if part.absences:  # it holds tuples that wait, or stand
                 awaits = part.node.awaits if isinstance(part.node, Waiting) else None
                 n += self._needed(part.parts[0], part.members, awaits)
             before = stored.get(part.node.number, (part, inf))
@@ -91,7 +92,7 @@ class _Bounded:
     # Times.
 
     def _range(self, part: PlanPart) -> dict[tuple[int, int], Number]:
-        """[b, a]: how much later than a row of a the `ts` of a row of b can be, in the tuples of a part."""
+        """[b, a]: in the tuples of a part, by how many ticks the `ts` of b's row can be later than that of a's row."""
         key = id(part)
         if key not in self._ranges:
             conditions = [
@@ -154,21 +155,21 @@ class _Bounded:
         return self.one.members[member].stands
 
     def _partners(self, part: PlanPart, one: int, other: int) -> Number:
-        """How many rows of another member a row can be with in the tuples of a part."""
+        """How many rows of another member a row can meet in the tuples of a part."""
         if self._stands(other):
             return self._sharing(part, {one}, other)
         later, earlier = self._range(part)[other, one], self._range(part)[one, other]
         return self._in_range(other, max(0, later + earlier + 1), self._tells_key(one, other))
 
     def _tells_key(self, one: int, other: int) -> bool:
-        """Whether a row tells the key of another member's rows."""
+        """Whether a row determines the key of another member's rows."""
         return any(
             any(column.member == one for column in columns) and any(_is_key(column, other) for column in columns)
             for columns in self.query.equal_columns
         )
 
     def _sharing(self, part: PlanPart, some: Iterable[int], other: int) -> Number:
-        """How many facts a tuple can be with, by the values that they share with it."""
+        """How many facts a tuple can meet, by the values that they share with it."""
         rate, member = self.rates[other], self.one.members[other]
         if rate is None:
             return inf
@@ -222,7 +223,7 @@ class _Bounded:
         return min(found)
 
     def _kept(self, part: PlanPart, members: tuple[int, ...], anchor: int, lifetime: Lifetime) -> Number:
-        """How many ticks before the clock the time of an anchor's row can be while its tuple is needed."""
+        """How many ticks the anchor's row can be older than the clock while its tuple is still needed."""
         kept: Number = 0
         for awaits in lifetime or ():
             last: Number = inf
@@ -283,7 +284,7 @@ class _Bounded:
 
 
 def _joined_parts(part: PlanPart) -> Iterable[PlanPart]:
-    """The parts whose conditions hold of the tuples of a part: not what an antijoin looks for in vain."""
+    """The parts whose conditions the tuples of a part satisfy; not the right side of an antijoin."""
     if not part.absences:
         yield part
         for inner in part.parts:
@@ -300,16 +301,8 @@ def _product(one: Number, other: Number) -> Number:
     return 0 if 0 in (one, other) else one * other
 
 
-def kept_ticks(one: PlannedRule, part: PlanPart, sources: Sources) -> Number:
-    """How many ticks before the clock the time of a selected row can be while it is needed."""
-    memory = part.node.memory
-    if memory is None or memory.lifetime is None:
-        return 0 if memory is None else inf
-    return _Bounded(one, sources)._kept(part, part.members, part.members[0], memory.lifetime)
-
-
 def rate_of_matches(one: PlannedRule, bounds: Bounds, rates: Mapping[str, Rate]) -> Rate | None:
-    """How many matches of a rule have their time in any while: each has the time of its last row."""
+    """The rate of a rule's matches, each of which has the time of its last row."""
     happening = [
         (rates.get(member.table), bounds.made[number])
         for number, member in enumerate(one.plan.query.members[: one.plan.query.n_own])

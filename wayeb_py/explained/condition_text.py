@@ -9,14 +9,14 @@ from collections.abc import Sequence
 
 from wayeb_py.compiler.describe import amount_text
 from wayeb_py.compiler.rule_query import AS_FLOATS, EXACT, KNOWN, SINCE, UNTIL
-from wayeb_py.dsl.semantics.rules.explained import span_text
+from wayeb_py.dsl.semantics.rules.times.explained import span_text
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Near, Within
 from wayeb_py.rules.planning.query import Query
 
 
 def conditions_text(conditions: Sequence[AnyCondition], query: Query, ticks_per_s: int) -> str:
-    """Conditions by the query's members, joined by `and`; each that a reader has seen is left out."""
+    """Conditions by the query's members, joined by `and`; conditions with the same text appear once."""
     texts = (condition_text(condition, query, ticks_per_s) for condition in conditions)
     return " and ".join(dict.fromkeys(texts))
 

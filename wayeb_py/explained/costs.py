@@ -1,4 +1,4 @@
-"""The bounds of a file's rules become text: rows that are needed, work for an event, and how long that takes here."""
+"""The bounds of a file's rules become text: rows that are needed, work for an event, and its time on this machine."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from wayeb_py.compiler.rule_query import table_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.explained.bounds import Bounds, Number, Sources, bounds_of, rate_of_matches
 from wayeb_py.explained.planned import PlannedRule, planned_rules
+from wayeb_py.explained.rates import Rate, supply_of
 from wayeb_py.explained.step_cost import StepCost
-from wayeb_py.explained.supply import Rate, supply_of
 from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
-    from wayeb_py.engine.rules.running import Running
+    from wayeb_py.engine.rules.bound_rules import Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def cost_lines(cost: RuleCost, step: StepCost | None) -> Iterator[str]:
 
 
 def names_of(part: PlanPart, one: PlannedRule) -> str:
-    """The members of a part; of an antijoin, that they wait or stand there."""
+    """The names of a part's members; an antijoin of a rule in time adds that they wait there."""
     names = " ".join(one.plan.query.members[member].name for member in part.members)
     return f"{names}, waiting" if part.absences and not one.rule.kept else names
 

@@ -1,21 +1,19 @@
 """Rules run over events without an output, and say what they did: rows in and out, state, time, by node.
 
-A look at the first events of a file tells the planner how many rows there are and how often conditions hold; all of
-them tell what the rules really cost (`--analyze`). Every sweep then looks at all that is kept, so that what is said of
-state is exact.
+A run over the first events of a file tells the planner how many rows there are and how often conditions hold; a run
+over all events tells what the rules really cost (`--analyze`). Every sweep then looks at everything that is kept, so
+that the reported state is exact.
 """
 
 from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from math import inf
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from wayeb_py.explained.bounds import Sources as BoundSources
-from wayeb_py.explained.bounds import kept_ticks
 from wayeb_py.explained.plan_text import tree_lines
 from wayeb_py.explained.planned import PlannedRule, planned_rules, running_of
 from wayeb_py.explained.step_cost import measure_step
@@ -26,22 +24,23 @@ from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.engine.rules.bound_rules import Running
     from wayeb_py.engine.rules.plans import Samples
     from wayeb_py.engine.rules.row_batches import RowBatch
-    from wayeb_py.engine.rules.running import Running
 
 MOST_EVENTS = 100_000  # of a sample
 
 
 @dataclass
 class Measured:
-    """Rules after a run, with what came to their tables where that was watched."""
+    """Rules after a run; `seen` holds the rows that came to their tables, if the run watched them."""
 
     running: Running
     n_events: int = 0
     seconds: float = 0.0
     matches: Counter[str] = field(default_factory=Counter)
     seen: dict[str, list[RowBatch]] = field(default_factory=dict)
+    n_spared: int = 0
 
     @property
     def rules(self) -> list[PlannedRule]:
@@ -55,10 +54,10 @@ def measure(
     *,
     most_events: int | None = None,
 ) -> Measured:
-    """Runs rules over events; over no more than the first `most_events`, whose rows are then seen."""
+    """Runs rules over events. With `most_events`, it stops after so many and records the tables' rows."""
     from wayeb_py.engine.arrival.tie_order import Disorder  # for start-up time
 
-    measure_step()  # which loads the kernels of joins, so that no node is charged with that
+    measure_step()  # loads the kernels of joins, so that no node is charged for it
     by_stream = paths_by_stream(patterns, paths)
     sources = Sources(
         patterns, by_stream, since_s=None, until_s=None, threads=1, before=lambda _: None, on_progress=None
@@ -82,6 +81,8 @@ def _attempt(
     for name, reader in sources.readers.items():
         recogniser.bind(reader.schema, name)
     measured = Measured(running_of(recogniser))
+    assert recogniser.rules is not None
+    recogniser.rules.most_words = inf  # what is measured stays the same network to the end
     measured.running.in_time.network.is_exact = True
     if most_events is not None:
         measured.running.in_time.watch = lambda name, batch: measured.seen.setdefault(name, []).append(batch)
@@ -96,6 +97,7 @@ def _attempt(
     finally:
         events.close()  # type: ignore[attr-defined]
     measured.matches.update(recogniser.finish().counts())
+    measured.n_spared = recogniser.rules.n_spared
     measured.seconds = time.perf_counter() - began
     return measured
 
@@ -105,7 +107,7 @@ def _attempt(
 
 @dataclass(frozen=True, slots=True)
 class SampledPlans:
-    """The plans of rules with sizes by a sample, and the orders that it makes cheapest."""
+    """The plans of rules with sizes estimated from a sample, and the orders that are cheapest by that sample."""
 
     rules: list[PlannedRule]
     cheapest: Mapping[str, str]
@@ -115,15 +117,10 @@ class SampledPlans:
 def plan_by_sample(
     patterns: CompiledPatterns, paths: Mapping[str, Paths], forced: Mapping[str, str] | None = None
 ) -> SampledPlans:
-    """The plans that a run would use, with sizes by the first events; and the orders that these make cheapest."""
+    """The plans that a run would use, with sizes estimated from the first events; and the orders cheapest by these."""
     measured = measure(patterns, paths, forced, most_events=MOST_EVENTS)
     running = measured.running
-    happening = [name for name in running.in_time.layouts if name not in running.samples[False]]
-    samples: dict[str, Any] = {**running.samples[False], **dict.fromkeys(happening, ({}, 1))}  # of which none came
-    for name, batches in measured.seen.items():
-        n_rows = sum(batch.n for batch in batches)
-        if n_rows:
-            samples[name] = running.sampled(name, batches), _at_a_time(name, batches, n_rows, measured)
+    samples = running.sampled(measured.seen)
     cheapest = _trees(running, samples, forced or {})
     running.in_time = running.in_time_by(samples, running.in_time.trees)
     return SampledPlans(planned_rules(running), cheapest, measured.n_events)
@@ -131,25 +128,6 @@ def plan_by_sample(
 
 def _trees(running: Running, samples: Samples, forced: Mapping[str, str]) -> dict[str, str]:
     return dict(running.in_time_by(samples, forced).trees)
-
-
-def _at_a_time(name: str, batches: Sequence[RowBatch], n_rows: int, measured: Measured) -> int:
-    """How many of the rows that came are needed at a time, if they come as evenly as in the sample."""
-    times = [batch.times["ts"] for batch in batches if "ts" in batch.times and batch.n]
-    if not times:
-        return n_rows
-    span = int(max(one.max() for one in times)) - int(min(one.min() for one in times)) + 1
-    sources = BoundSources({}, measured.running.delays, lambda *_: 0, measured.running.plans.times)
-    kept = max(
-        (
-            kept_ticks(one, part, sources)
-            for one in measured.rules
-            for part in one.plan.root.every()
-            if not part.parts and one.plan.query.members[part.members[0]].table == name
-        ),
-        default=0,
-    )
-    return n_rows if kept == inf else max(1, round(n_rows * min(1.0, kept / span)))
 
 
 # What a run did.
@@ -161,7 +139,7 @@ def analysis_lines(measured: Measured) -> Iterator[str]:
     """What each node of each rule did, and what was neither kept nor computed."""
     yield f"{measured.n_events:,} events in {measured.seconds:.3g} s"
     for network in {id(one.network): one.network for one in measured.rules}.values():
-        network.report()  # sweeps: what is alive is then exact
+        network.report()  # sweeps, so that the counts of live tuples are exact
     for one in measured.rules:
         yield ""
         yield f"rule {one.rule.name}: {_counted(measured.matches[one.rule.name])}"
@@ -205,9 +183,11 @@ def _totals(measured: Measured) -> Iterator[str]:
             sum(one.n_expired for one in counters),
             "kept until the clock had passed all that they waited for",
         ),
+        ("  dropped early", sum(one.n_useless for one in counters), "a later join had no partner for what they become"),
         ("  dead on arrival", sum(one.n_dead for one in counters), "not stored: nothing to come could use them"),
         ("  skipped", sum(one.n_skipped for one in counters), "dead, and nothing to meet: no condition was evaluated"),
     ]
     unwanted = sum(one.n_arrived - one.n_taken for network in networks for one in network.tables.values())
+    rows.append(("  spared", measured.n_spared, "events of entities that no fact joins: for rules no pattern saw them"))
     rows.append(("  not taken", unwanted, "rows of which no column was made beyond those that conditions asked for"))
     yield from table([(name, f"{n:,}", told) for name, n, told in rows], right=(1,)).splitlines()

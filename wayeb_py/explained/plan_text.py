@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.explained import times_text
+from wayeb_py.dsl.semantics.rules.times.explained import times_text
 from wayeb_py.dsl.wording import counted
 from wayeb_py.explained.condition_text import conditions_text
 from wayeb_py.explained.planned import PlannedRule
@@ -27,8 +27,8 @@ AtNode = Callable[[PlanPart], str]
 
 
 def rule_lines(one: PlannedRule, others: Sequence[PlannedRule], n_sampled: int | None = None) -> Iterator[str]:
-    """All that is known of a rule before it runs; `others` are the rules of its file, `n_sampled` the events by which
-    sizes were estimated."""
+    """Everything that is known of a rule before it runs. `others` are the rules of its file; `n_sampled` is the number
+    of events from which sizes were estimated."""
     yield f"rule {one.rule.name}"
     yield ""
     yield f"  {tier_text(one.rule)}"

@@ -1,9 +1,9 @@
 """The rules of a file become plans to look at: the engine plans them as it does for a run, and nothing is run.
 
-So what is shown is what runs. Without events nothing is known of types and of the unit of times: a stream then counts
+So `explain` shows what `run` runs. Without events neither types nor the unit of times are known: a stream then counts
 in the unit that it declares, or in seconds.
 
-*Not taken*: planning by the queries alone. The engine knows the files of facts, by whose sizes it chooses.
+*Not taken*: planning from the queries alone. The engine chooses by the sizes of the files of facts, which it has read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from wayeb_py.compiler.placement import Placement, place_rule
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.errors import UsageError
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.plan import Plan, PlanPart
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from wayeb_py.compiler.patterns import CompiledPatterns
     from wayeb_py.engine.recogniser import Recogniser
-    from wayeb_py.engine.rules.running import Running
+    from wayeb_py.engine.rules.bound_rules import Running
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ def plan_rules(
     forced: Mapping[str, str] | None = None,
     schemas: Mapping[str, pa.Schema] | None = None,
 ) -> list[PlannedRule]:
-    """The plans of a file's rules; `schemas` are those of the events, by stream, where there are some."""
+    """The plans of a file's rules; `schemas` are those of the events, by stream, if there are events."""
     from wayeb_py.engine.recogniser import Recogniser  # for start-up time
 
     if not patterns.meaning.rules:

@@ -1,7 +1,7 @@
 """What a step of a network costs on this machine: measured on a join of invented rows, in a fraction of a second.
 
-A step costs so much for each node that runs, and so much for each combination that a join looks at. Of the single steps
-the slowest of twenty counts, since a bound is built on it.
+A step has a cost for each node that runs, and one for each combination that a join looks at. For single steps the
+slowest of twenty counts, since the result is a bound.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ class KnownColumns(Protocol):
 class OpenedFile(KnownColumns, Protocol):
     """A file whose columns are known and whose rows can be asked for."""
 
-    n_rows: int | None
+    n_rows: int | None  # None where only reading the file tells
 
     def calls(self, selection: Selection, constants: dict[str, pa.Scalar]) -> Iterator[Callable[[], Block]]: ...
 
@@ -95,16 +95,27 @@ def open_events(
     opened = [open_file(file, wanted) for file in files]
     with_rows = [events for events in opened if not getattr(events, "is_empty", False)]
     time_range = TimeRange(since_s, until_s, wanted.time_unit)
-    selection = Selection(wanted, joined_schema(with_rows, wanted, before), time_range, batch_rows)
+    has_rows = any(events.n_rows != 0 for events in with_rows)
+    schema = joined_schema(with_rows, wanted, before, has_rows=has_rows)
+    selection = Selection(wanted, schema, time_range, batch_rows)
     return EventReader(with_rows, selection, max(1, threads))
 
 
-def joined_schema(files: Sequence[KnownColumns], wanted: Wanted, before: pa.Schema | None = None) -> pa.Schema:
-    """The types in which the values of the wanted columns leave all files."""
+def joined_schema(
+    files: Sequence[KnownColumns], wanted: Wanted, before: pa.Schema | None = None, *, has_rows: bool = True
+) -> pa.Schema:
+    """The types in which the values of the wanted columns leave all files.
+
+    A column whose type neither a file, its rows nor a pattern tells is one of texts; where there are no rows it is
+    null, which fits whatever it is compared with.
+    """
     fields = []
     for column in wanted.columns:
         known = before.field(column.name).type if before is not None and column.name in before.names else pa.null()
-        fields.append(pa.field(column.name, _joined(column, files, TEXT if is_text(known) else known)))
+        found = _joined(column, files, TEXT if is_text(known) else known)
+        if pa.types.is_null(found):
+            found = _default_type(column, TEXT if has_rows else pa.null())
+        fields.append(pa.field(column.name, found))
     return pa.schema(fields)
 
 
@@ -135,7 +146,8 @@ def open_file(file: EventFile, wanted: Wanted) -> OpenedFile:
 
 
 def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataType) -> pa.DataType:
-    """The one type in which a column leaves all files: the known one, if it can hold the values."""
+    """The one type in which a column leaves all files: the known one, if it can hold the values; null where nothing
+    tells it."""
     having = [opened for opened in files if column.name in opened.types]
     partitioned = [opened for opened in files if opened not in having and column.name in dict(opened.file.partitions)]
     lacking = [opened for opened in files if opened not in having and opened not in partitioned]
@@ -163,7 +175,7 @@ def _joined(column: WantedColumn, files: Sequence[KnownColumns], known: pa.DataT
             result = _joined_guess(result, opened.types[column.name])
     if pa.types.is_null(result) and partitioned:
         result = _partition_type(column, partitioned)
-    return _default_type(column) if pa.types.is_null(result) else result
+    return result
 
 
 def _joined_guess(one: pa.DataType, other: pa.DataType) -> pa.DataType:
@@ -181,10 +193,12 @@ def _partition_type(column: WantedColumn, files: Sequence[KnownColumns]) -> pa.D
     return guess_type(column, pa.array(values, pa.string()), None, files[0].file.path)
 
 
-def _default_type(column: WantedColumn) -> pa.DataType:
+def _default_type(column: WantedColumn, unknown: pa.DataType) -> pa.DataType:
     if column.role == "time" or column.kind == "time":
         return pa.timestamp("us")
-    return {"number": pa.float64(), "bool": pa.bool_()}.get(column.kind or "text", TEXT)
+    if column.role == "key" and column.kind == "number":
+        return pa.int64()
+    return {"number": pa.float64(), "bool": pa.bool_(), "text": TEXT}.get(column.kind or "", unknown)
 
 
 def _mismatch(

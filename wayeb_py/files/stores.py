@@ -1,12 +1,12 @@
 """Addresses become files in a store: `s3://`, `gs://`, `abfs://`, `hdfs://` and `webhdfs://`, through Arrow's clients.
 
-A store has no folders to make, no locks and, except for HDFS, no rename. What reading and writing need of a path is
-little, so `StorePath` offers that much of `pathlib.Path` and nothing else: the same code handles both. An object
-appears when its upload is complete, whole or not at all; on HDFS a file is renamed into place. `webhdfs://` is HDFS by
-its HTTP interface, which needs nothing of Hadoop on this machine; `hdfs://` needs Hadoop's own client.
+A store has no folders to make, no locks and, except for HDFS, no rename. Reading and writing need little of a path, so
+`StorePath` offers that part of `pathlib.Path` and nothing else, and the same code handles both. An object appears when
+its upload is complete, whole or not at all; on HDFS a file is renamed into place. `webhdfs://` is HDFS by its HTTP
+interface, which needs nothing of Hadoop on this machine; `hdfs://` needs Hadoop's own client.
 
 Credentials come from where each store's own tools look for them: the environment, or the machine's configuration. An
-address that holds a password is refused without being repeated.
+address that holds a password raises an error that does not repeat it.
 
 *Not taken*: fsspec, whose clients are a second set of dependencies with other names for the same settings; mounting a
 store as a folder, which promises renames that the store does not have.
@@ -77,7 +77,7 @@ def located(text: str | os.PathLike[str]) -> Location:
 
 
 def absolute(text: str) -> str:
-    """The path from the root, so that it means the same in every folder; an address does as it is."""
+    """The path from the root, so that it means the same in every working folder; an address stays as it is."""
     return text if is_address(text) else os.path.abspath(text)
 
 
@@ -167,7 +167,7 @@ class StorePath:
         yield from ((self / name, size) for name, size in sorted(files))
 
     def matching(self) -> Iterator[tuple[StorePath, StorePath, int]]:
-        """(what matches, file, bytes) for this address taken as a glob: a file, or every file below a folder.
+        """(what matches, file, bytes) for every match of this address as a glob: a file, or each file below a folder.
 
         `**` is any depth, as in a path, and leads to files alone.
         """
@@ -238,7 +238,7 @@ class StorePath:
             return self._system().get_file_info(self._inside())
 
     def _inside(self) -> str:
-        """What Arrow's client calls this file: for a bucket its name comes first, HDFS begins at its root."""
+        """The name of this file for Arrow's client: it begins with the bucket's name, on HDFS at the root."""
         _, _, authority = self.root.partition("://")
         if self.scheme in _HDFS:
             return str(PurePosixPath("/") / self.key)
@@ -249,15 +249,15 @@ class StorePath:
             return _system(self.root, os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"))
 
     def telling(self, what: str) -> _Telling:
-        """Makes what a store's client raises an error of one line, with a remedy."""
+        """Turns what a store's client raises into an error of one line, with a remedy."""
         return _Telling(self, what)
 
 
-MANIFEST = "_wayeb.json"  # in a folder of parts: which they are
+MANIFEST = "_wayeb.json"  # in a folder of parts: names them
 
 
 def manifest_parts(folder: StorePath) -> set[str] | None:
-    """The parts that an output of ours has, by their paths below it; None where nothing says that it is one."""
+    """The parts of an output of ours, by their paths below it; None where there is no manifest."""
     manifest = folder / MANIFEST
     if not manifest.is_file():
         return None
@@ -332,7 +332,7 @@ def _web_hdfs(scheme: str, authority: str) -> Any:
 
     class Handler(fs.FSSpecHandler):  # type: ignore[misc]
         def move(self, src: str, dest: str) -> None:
-            """Renames; by default HDFS leaves a file that is in the way as it is, and reports no error."""
+            """Renames, replacing the target; by default HDFS keeps an existing target and reports no error."""
             self.fs._call("RENAME", method="put", path=src, destination=dest, renameoptions="OVERWRITE")
 
     host, _, port = authority.partition(":")
@@ -363,7 +363,7 @@ def _matches(parts: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
         return _matches(parts, wanted[1:]) or (bool(parts) and _matches(parts[1:], wanted))
     if not parts:
         return False
-    # A name that begins with a dot is only meant where the glob begins with one, as in a shell.
+    # As in a shell, a glob matches a name that begins with a dot only if it begins with one itself.
     hidden = parts[0].startswith(".") and not wanted[0].startswith(".")
     return not hidden and fnmatch.fnmatchcase(parts[0], wanted[0]) and _matches(parts[1:], wanted[1:])
 

@@ -11,9 +11,13 @@ from typing import NamedTuple
 import numba as nb
 import numpy as np
 
-from wayeb_py.kernels.compiled import i32, i64, kernel, read_only, two_i64
+from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only, two_i64
+from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.kernels.structs import I32, I64, U8, struct
 from wayeb_py.kernels.ticks import NEVER, span
+
+MANY = 1 << 15  # so many entities are not in the cache when an event comes
+AHEAD = 16  # so many rows are looked ahead for them
 
 
 class WordArrays(NamedTuple):
@@ -36,6 +40,14 @@ class ArrivedRows(NamedTuple):
     present: I32  # the entities of the chunk, as many as it has
 
 
+@inlined
+def _ask_for(entity, words):  # type: ignore[no-untyped-def]
+    """Asks for what is kept of an entity whose event comes soon."""
+    prefetch(words.last_row, entity)
+    prefetch(words.length, entity)
+    prefetch(words.last_ts, entity)
+
+
 @kernel(two_i64(i32[::1], read_only(i64), i64, struct(WordArrays), struct(ArrivedRows)))
 def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
     """Links each event to its entity's event before, numbers it in its word, and says when a new word begins.
@@ -46,7 +58,10 @@ def arrive(entity, ts, forget, words, arrived):  # type: ignore[no-untyped-def]
     words, arrived = WordArrays(*words), ArrivedRows(*arrived)
     n_present = 0
     n = entity.shape[0]
+    looks_ahead = words.length.shape[0] > MANY
     for row in range(n):
+        if looks_ahead and row + AHEAD < n:
+            _ask_for(np.int64(entity[row + AHEAD]), words)
         e = np.uint64(entity[row])  # without a sign, which would have to be checked
         t = ts[row]
         before = words.last_row[e]
@@ -80,7 +95,11 @@ def settle(present, ts, seq, link, words):  # type: ignore[no-untyped-def]
     """At the end of a chunk keeps of each entity the length of its word and its last times."""
     words = WordArrays(*words)
     tail = words.tail
+    looks_ahead = words.length.shape[0] > MANY
     for at in range(present.shape[0]):
+        if looks_ahead and at + AHEAD < present.shape[0]:
+            _ask_for(np.int64(present[at + AHEAD]), words)
+            prefetch(words.tail_ts, np.int64(present[at + AHEAD]) * tail)
         e = present[at]
         row = words.last_row[e]
         words.last_row[e] = np.int32(-1)

@@ -1,10 +1,10 @@
 """The compiled loops that measure a pair: where both are by now, bearing, and how they approach each other.
 
-Approach is computed in a plane that is laid along the great circle between the two: each one's course is taken against
-the circle's own direction at its end, so that meridians which run together toward the poles turn nothing. `closing` is
-exact that way; of `cpa` and `tcpa` the curvature is missing, under 0.1 % of the distance for two that are 50 km apart
-and meet within 50 km. *Not taken*: one north for both (at 60 degrees north and 50 km it is off by 0.8 degrees);
-the nearest point of two great circles, which exists for two that sail side by side as well, a quarter of the earth on.
+The kernels compute approach in a plane along the great circle between the two: they measure each course against the
+direction that the circle has at that end, so that converging meridians cause no error. This makes `closing` exact;
+`cpa` and `tcpa` ignore the curvature, an error under 0.1 % of the distance for two that are 50 km apart and meet within
+50 km. *Not taken*: one north for both (at 60 degrees north and 50 km it is off by 0.8 degrees); the nearest point of
+two great circles, which even two that sail side by side have, a quarter of the earth ahead.
 """
 
 from __future__ import annotations
@@ -17,10 +17,13 @@ import numpy as np
 from wayeb_py.kernels.compiled import f64, i32, i64
 from wayeb_py.kernels.compiled import kernel as _kernel
 from wayeb_py.kernels.compiled import read_only as _read_only
+from wayeb_py.kernels.prefetch import prefetch
 from wayeb_py.pairs.grid_kernels import _direction
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 
 _READ = _read_only(f64)
+MANY = 1 << 15  # so many entities are not in the cache when an event comes
+AHEAD = 12  # so many rows are looked ahead for them
 
 
 @nb.njit(nogil=True, inline="always")
@@ -40,7 +43,7 @@ def _toward(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
     x, y, z = vector(other_lon, other_lat)
     a, b = math.radians(lon), math.radians(lat)
     sin_a, cos_a, sin_b, cos_b = math.sin(a), math.cos(a), math.sin(b), math.cos(b)
-    # The difference to here is taken first: of two that are near each other little is left, and it should be exact.
+    # Subtract first: the difference of two near positions is small, and must be exact.
     ox, oy, oz = vector(lon, lat)
     dx, dy, dz = x - ox, y - oy, z - oz
     north = -sin_b * cos_a * dx - sin_b * sin_a * dy + cos_b * dz
@@ -53,7 +56,7 @@ def _toward(lon, lat, other_lon, other_lat):  # type: ignore[no-untyped-def]
 
 @_kernel(nb.void(_READ, _READ, _READ, _READ, _READ, f64[::1], f64[::1]))
 def project(lon, lat, speed, course, age_s, there_lon, there_lat):  # type: ignore[no-untyped-def]
-    """Where one is that went on by its course for so long, by the great circle; as it was if its motion is unknown."""
+    """Where an entity is after so long on its course, along the great circle; where it was if its motion is unknown."""
     for row in range(lon.shape[0]):
         there_lon[row], there_lat[row] = lon[row], lat[row]
         angle = speed[row] * age_s[row] / EARTH_RADIUS_M
@@ -127,6 +130,17 @@ def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
+def _ask_for(here, kept, at):  # type: ignore[no-untyped-def]
+    """Asks for what `_steered` will read; a row may lie on two lines of the cache."""
+    if at >= 0:
+        prefetch(here, at * 6)
+        prefetch(here, at * 6 + 5)
+    else:
+        prefetch(kept, (-1 - at) * 6)
+        prefetch(kept, (-1 - at) * 6 + 5)
+
+
+@nb.njit(nogil=True, inline="always")
 def _steered(here, kept, at):  # type: ignore[no-untyped-def]
     """What `steer` made of a row, or kept of an entity where `at` is -1 - entity."""
     if at >= 0:
@@ -143,8 +157,12 @@ def _steered(here, kept, at):  # type: ignore[no-untyped-def]
     )
 )  # fmt: skip
 def approach_steered(a_at, b_at, a_here, a_kept, b_here, b_kept, distance_m, closing, cpa_m, tcpa_s):  # type: ignore[no-untyped-def]
-    """As `approach`, by what `steer` made of the rows of a and b, or kept of entities; without any trigonometry."""
+    """As `approach`, from what `steer` computed for the rows of a and b, or kept by entity; without trigonometry."""
+    looks_ahead = a_kept.shape[0] > MANY or b_kept.shape[0] > MANY
     for row in range(a_at.shape[0]):
+        if looks_ahead and row + AHEAD < a_at.shape[0]:
+            _ask_for(a_here, a_kept, a_at[row + AHEAD])
+            _ask_for(b_here, b_kept, b_at[row + AHEAD])
         a = _steered(a_here, a_kept, a_at[row])
         b = _steered(b_here, b_kept, b_at[row])
         dx, dy, dz = b[0] - a[0], b[1] - a[1], b[2] - a[2]

@@ -5,17 +5,17 @@ is a list of the entities whose newest position lies in it; cells share buckets 
 remembers its cell, so that a bucket shared by chance costs a comparison and no wrong answer. Distances are chords of
 the unit sphere, as for places: poles and the antimeridian are positions like any other.
 
-An entity that is projected may be somewhere else than where it reported, by the way that it makes while it is fresh.
-So there are levels of ever larger cells, and an entity lies in the first whose cells cover reach and way together; a
-level without entities costs nothing. *Not taken*: one grid for the greatest speed seen, which a single wrong report
-ruins; the cells of the whole way ahead, of which a wrong speed makes thousands.
+A projected entity may have moved away from where it reported, by as much as it sails while it is fresh. So there are
+levels of ever larger cells, and an entity lies in the first level whose cells cover the reach plus that way; a level
+without entities costs nothing. *Not taken*: one grid for the greatest speed seen, which a single wrong report ruins;
+entering an entity in all cells of the way ahead, which a wrong speed turns into thousands.
 
-body[entity] is one line of the cache, seen in three ways: x, y, z; as `lines` time, cell, mark; as `links`, of half the
-size, next, before, first edge, newest row. pairs[slot] is a pair's word, half a line: a, b, the next edge of a and of
-b, the edge before of a and of b. Edge 2 * slot is in the list of a, 2 * slot + 1 in that of b.
+body[entity] is one cache line with three views: as floats x, y, z; as `lines` (64-bit integers) time, cell, mark; as
+`links` (32-bit integers) next, before, first edge, newest row. pairs[slot] is a pair's word, half a line: a, b, the
+next edge of a and of b, the edge before of a and of b. Edge 2 * slot is in the list of a, 2 * slot + 1 in that of b.
 
-Of a million vessels nothing is in the cache when an event comes, so the lines of those that come next are asked for in
-time (`_look_ahead`). *Not taken*: entities in the order of their cells, which every event would change.
+With a million vessels, the lines that an event needs are not in the cache, so the kernel prefetches those of the next
+events (`_look_ahead`). *Not taken*: keeping entities in the order of their cells, which every event would change.
 """
 
 from __future__ import annotations
@@ -34,9 +34,10 @@ from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, chords, is_position, 
 
 TIME, CELL, MARK = 3, 4, 5  # of body, as lines
 NEXT, BEFORE, EDGE, ROW = 12, 13, 14, 15  # of body, as links
-PAIR_FIELDS = 8  # of which six are used: so no pair lies on two lines
+PAIR_FIELDS = 8  # six are used; eight, so that no pair lies on two cache lines
 FREE, ENDED, NEEDED, EPOCH = 0, 1, 2, 3  # of counters
 MOST_BANDS = 1 << 20
+SHORT = 0.01  # of a chord: 64 km
 SMALL = 1024  # so many entities are in the cache anyway
 FAR, NEAR = 16, 8  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
@@ -46,7 +47,7 @@ floats, longs, ints = f64[::1], i64[::1], i32[::1]
 
 @nb.njit(nogil=True, inline="always")
 def _of(entity, field):  # type: ignore[no-untyped-def]
-    """Where a field of body, or of lines, is; without a sign, which every use of an index would look at."""
+    """The index of a field of body, or of lines; unsigned, so that indexing need not check for negative numbers."""
     return np.uint64(entity * 8 + field)
 
 
@@ -161,12 +162,11 @@ def _end(slot, links, pairs, ended, counters):  # type: ignore[no-untyped-def]
 
 
 @nb.njit(nogil=True, inline="always")
-def _metres(chord):  # type: ignore[no-untyped-def]
-    """As `metres`; below 60 km by the first terms of the arc sine, which are all that 64 bits can hold."""
-    if chord > 0.01:
-        return metres(chord)
-    square = 0.25 * chord * chord
-    return EARTH_RADIUS_M * chord * (1.0 + square * (1.0 / 6.0 + square * (3.0 / 40.0 + square * (15.0 / 336.0))))
+def short_metres(square):  # type: ignore[no-untyped-def]
+    """As `metres` of a chord up to SHORT, by its square: the first terms of the arc sine are all that 64 bits hold."""
+    quarter = 0.25 * square
+    arc = 1.0 + quarter * (1.0 / 6.0 + quarter * (3.0 / 40.0 + quarter * (15.0 / 336.0)))
+    return EARTH_RADIUS_M * math.sqrt(square) * arc
 
 
 @nb.njit(nogil=True, inline="always")
@@ -186,7 +186,7 @@ def _first_bucket(level, band, mask):  # type: ignore[no-untyped-def]
 
 @nb.njit(nogil=True, inline="always")
 def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band, head, body, links, pairs, ahead):  # type: ignore[no-untyped-def]
-    """Asks for what the events after this one will look at: their own lines, then those of the entities around."""
+    """Prefetches what the next events will read: their own lines, then those of the entities around."""
     mask = head.shape[0] - 1
     far = row + FAR
     if far < entity.shape[0] and is_position(lon[far], lat[far]):
@@ -232,7 +232,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
 @_kernel(
     two_i64(
         i64, i32[::1], _read_only(i64), _read_only(f64), _read_only(f64), floats, _read_only(f64), _read_only(f64),
-        i64[::1], u8[::1], nb.boolean, nb.boolean,
+        i64[::1], u8[::1], nb.boolean,
         i64, f64, f64, f64[::1], i64[::1], i64[::1], f64[::1], f64[::1],
         i32[::1], floats, longs, ints, floats, ints, i32[::1], i32[::1], i64[::1],
         i64[:, ::1], i32[::1], f64[::1], i32[::1],
@@ -241,7 +241,7 @@ def _look_ahead(row, entity, lon, lat, height, n_bands, per_degree, wide_of_band
 )  # fmt: skip
 def meet(  # type: ignore[no-untyped-def]
     begin, entity, ts, lon, lat, points, speed, course,
-    rank, side, two_streams, projected,
+    rank, side, two_streams,
     fresh, ticks_per_s, reach_m, height, n_bands, band_first, per_degree, wide_of_band,
     head, body, lines, links, steering, pairs, free, ended, counters,
     ahead, hit, hit_square, hit_edge,
@@ -257,8 +257,8 @@ def meet(  # type: ignore[no-untyped-def]
     keys, `side` says whose stream it is where there are two. Of a band, `per_degree` is how many cells a degree has,
     and `wide_of_band` by how many degrees the search reaches east and west.
 
-    Returns (row to go on from, number written): it stops where `out_row` is full, or, with counters[NEEDED] set to how
-    many, where it is too small or slots are too few.
+    Returns (row to continue from, number written). It stops where `out_row` is full; where `out_row` is too small for
+    one event, or slots are too few, it sets counters[NEEDED] to how many it needs.
     """
     n_out = 0
     room = out_row.shape[0]
@@ -317,7 +317,7 @@ def meet(  # type: ignore[no-untyped-def]
                         if lines[_of(j, CELL)] == cell and j != e:
                             age = _span(now, lines[_of(j, TIME)])
                             if age > fresh:
-                                # Time only grows: it comes back by reporting.
+                                # Time only grows: the entity comes back when it reports again.
                                 _unlink(j, lines, links, head, level_count)
                             elif not (two_streams and side[j] == side[e]):
                                 dx, dy, dz = body[_of(j, 0)] - x, body[_of(j, 1)] - y, body[_of(j, 2)] - z
@@ -330,7 +330,7 @@ def meet(  # type: ignore[no-untyped-def]
                                         dy = body[_of(j, 1)] * cosine + steering[_steer_of(j, 1)] * sined - y
                                         dz = body[_of(j, 2)] * cosine + steering[_steer_of(j, 2)] * sined - z
                                         square = dx * dx + dy * dy + dz * dz
-                                # Written in any case, and counted if near: which one is cannot be foretold.
+                                # Always written, counted only if near: a branch could not be predicted.
                                 hit[np.uint64(n_hits)] = j
                                 hit_square[np.uint64(n_hits)] = square
                                 n_hits += np.int64(square <= enough)
@@ -360,7 +360,7 @@ def meet(  # type: ignore[no-untyped-def]
             if n_hits > room or n_new > counters[FREE]:
                 counters[NEEDED] = n_hits
             return row, n_out
-        # From here on the event has come.
+        # There is room: from here on the event changes the state.
         edge = np.int64(links[_link_of(e, EDGE)])
         while n_over > 0:
             slot, own = edge >> 1, edge & 1
@@ -373,17 +373,16 @@ def meet(  # type: ignore[no-untyped-def]
         lines[_of(e, TIME)] = now
         links[_link_of(e, ROW)] = row
         level = 0
-        if projected:
-            steering[_steer_of(e, 3)] = 0.0
-            pace = speed[row]
-            if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
-                ux, uy, uz = _direction(lon[row], lat[row], course[row])
-                steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
-                steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
-                way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
-                level = n_levels - 1
-                while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
-                    level -= 1
+        steering[_steer_of(e, 3)] = 0.0
+        pace = speed[row]
+        if math.isfinite(pace) and math.isfinite(course[row]) and pace != 0.0:
+            ux, uy, uz = _direction(lon[row], lat[row], course[row])
+            steering[_steer_of(e, 0)], steering[_steer_of(e, 1)], steering[_steer_of(e, 2)] = ux, uy, uz
+            steering[_steer_of(e, 3)] = pace / EARTH_RADIUS_M / ticks_per_s
+            way = math.degrees(abs(steering[_steer_of(e, 3)]) * fresh)
+            level = n_levels - 1
+            while level > 0 and height[level - 1] >= height[0] + way * (1.0 + 1e-9):
+                level -= 1
         band = _band(here_lat, height[level], n_bands[level])
         scale = per_degree[band_first[level] + band]
         nth_cell = min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)
@@ -409,7 +408,8 @@ def meet(  # type: ignore[no-untyped-def]
             out_row[n_out] = row
             out_slot[n_out] = slot
             out_a[n_out], out_b[n_out] = (row, other) if e_is_a else (other, row)
-            out_m[n_out] = _metres(math.sqrt(hit_square[nth]))
+            square = hit_square[nth]
+            out_m[n_out] = short_metres(square) if square <= SHORT * SHORT else metres(math.sqrt(square))
             out_begins[n_out] = begins
             n_out += 1
     return entity.shape[0], n_out
@@ -417,7 +417,7 @@ def meet(  # type: ignore[no-untyped-def]
 
 @_kernel(nb.void(i64, i64, i32[::1], longs, ints, ints, i32[::1], i64[::1], i64))
 def sweep(now, fresh, head, lines, links, pairs, ended, counters, n_entities):  # type: ignore[no-untyped-def]
-    """Ends the words of which no event can be one any more, and takes entities that are not fresh out of the grid."""
+    """Ends the words to which no further event can belong, and takes entities that are not fresh out of the grid."""
     for slot in range(pairs.shape[0] // PAIR_FIELDS):
         if pairs[_pair_of(slot, 0)] >= 0:
             newest = max(lines[_of(pairs[_pair_of(slot, 0)], TIME)], lines[_of(pairs[_pair_of(slot, 1)], TIME)])

@@ -1,12 +1,13 @@
 """Absence: left tuples that match nothing of any right node.
 
-Where all rows stand until they are removed, matches are counted: a left tuple is there while its count is 0, and what
-comes and goes in one step shows only as its sum (`Counting`).
+Where all rows stand until they are removed, the node counts (`Counting`): it passes a left tuple on while that matches
+no right tuple, and of what comes and goes in one step only the net change shows.
 
-Where rows happen, a left tuple waits until the clocks have passed all that could match it (`Waiting`). It is dropped at
-once when it matches something that is there, or that comes: so only tuples wait that may still come out, and right
-tuples are needed for left ones to come alone. One node has all the absences of a rule: one after the other, a tuple
-would come to the second only after its wait at the first, when the rows that it should have met have gone.
+Where rows happen, a left tuple waits until the clocks have passed everything that could match it (`Waiting`). The node
+drops it at once when it matches a right tuple, whether that is there already or comes later. So only tuples that may
+still come out wait, and the node keeps right tuples only for left ones that are still to come. One node holds all the
+absences of a rule: in a chain of nodes, a tuple would reach the second only after its wait at the first, when the rows
+that it should have met are gone.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class _Antijoin(Node):
             self._held.use(side.in_left.entries, None)
 
     def keep(self, rights: Sequence[Lifetime]) -> None:
-        """Says how long the tuples of each right side are needed; of what several say the longest counts."""
+        """Sets how long the tuples of each right side are needed; where several nodes set it, the longest counts."""
         for side, lifetime in zip(self._sides, rights, strict=True):
             side.node.use(side.in_right.entries, lifetime)
             side.node.is_met_at_once = True
@@ -90,7 +91,7 @@ class _Antijoin(Node):
         return total
 
     def _matched(self, side: _Side, rows: I64, step: Step) -> list[I64]:
-        """The slots of held tuples that stayed and match right tuples, each as often as it matches one."""
+        """The slots of the held tuples that match these right tuples; a slot occurs once for each match."""
         if not rows.shape[1]:
             return []
         probing = Tuples(rows, side.node.tables)
@@ -99,7 +100,7 @@ class _Antijoin(Node):
 
 
 class Counting(_Antijoin):
-    """A left tuple is there while it matches no right one, and may come back; the memory notes how many it matches."""
+    """Passes a left tuple on while it matches no right one, and again later; its note is the number of matches."""
 
     def change(self, step: Step) -> Delta:
         left, held = self.inputs[0].delta, self._held
@@ -128,7 +129,8 @@ class Counting(_Antijoin):
 class Waiting(_Antijoin):
     """A left tuple comes out when the clocks have passed all that it awaits, if it has matched no right one.
 
-    Tuples queue by what they still await first, which the memory notes, and the time until when.
+    Tuples queue by the first input that they still await, which their note holds, and the time until which they await
+    it.
     """
 
     kind = "wait"
@@ -158,7 +160,7 @@ class Waiting(_Antijoin):
         return Delta(together(decided, len(self.tables)), self._nothing.removed)
 
     def _release(self, number: int, step: Step) -> I64:
-        """The tuples that await nothing any more, of those that had first to await this; others go on to the next."""
+        """The tuples that waited for this input and now await nothing; those that await another move to its queue."""
         clock = self.awaits[number].clock
         before, now = step.clocks_before.get(clock, int(NEVER)), step.clocks.get(clock, int(NEVER))
         if now <= before:
@@ -176,7 +178,7 @@ class Waiting(_Antijoin):
         return self._held.rows_of(done)
 
     def _next(self, rows: I64, first: I64, step: Step) -> I64:
-        """What each tuple awaits, from the given number on; the number after all where it is nothing."""
+        """The first input from the given number on that each tuple still awaits; `len(awaits)` where there is none."""
         tuples = Tuples(rows, self.tables)
         for number, awaits in enumerate(self.awaits):
             here = np.flatnonzero(first == number)

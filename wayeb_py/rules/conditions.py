@@ -1,8 +1,8 @@
 """What rows of several members must fulfil: equal values, times apart, places near, or whatever a function says.
 
-A condition names columns of members, and members are numbers: of a rule, or of the tuples of a node. It is evaluated
-over arrays, a value for each tuple. Two conditions are the same if their columns are and, of an `Expression`, its name:
-nodes that ask the same are shared by that.
+A condition names columns of members, and members are numbers: of a rule, or of the tuples of a node. It takes arrays
+and gives one value for each tuple. Two conditions are the same if their columns are the same and, for an `Expression`,
+its name; nodes with the same conditions are shared.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AnyCondition(Protocol):
         """The columns that it asks for."""
 
     def holds(self, values: Values) -> Bools:
-        """Whether it holds, of each tuple."""
+        """Whether it holds, for each tuple."""
 
     def moved(self: Condition, to: Callable[[int], int]) -> Condition:
         """The same condition where members have other numbers."""
@@ -77,7 +77,7 @@ class Expression:
 
 @dataclass(frozen=True, slots=True)
 class Equal:
-    """Some value of the first is equal to some of the second: columns of whole numbers, in which `MISSING` is none.
+    """Some column of the first side equals some column of the second: whole numbers, of which `MISSING` equals nothing.
 
     One of the two is a single column, so that a tuple has one key there.
     """
@@ -188,7 +188,7 @@ Link = Equal | Within | Near
 
 
 def shifted(times: Array, by: int) -> I64:
-    """The times, so many ticks later, held at the ends of what a whole number can be."""
+    """The times, moved by so many ticks and clamped to the range of 64-bit integers."""
     out: I64 = np.empty(len(times), dtype=np.int64)
     runs.shift(np.ascontiguousarray(times, dtype=np.int64), by, out)
     return out

@@ -1,15 +1,15 @@
 """A join: tuples of two nodes that match become tuples of all their members.
 
-Of what comes on both sides in one step, the tuples of one side look up those of the other, which must be in its memory
-by then. That side is the one whose tuples are needed later anyway, so that tuples which nothing to come can join are
-not stored at all.
+Where tuples come on both sides in one step, those of one side look up those of the other, which must be in the memory
+by then. The join stores the side whose tuples later steps need anyway, so that it never stores a tuple that nothing can
+join any more.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from wayeb_py.rules.lifetime import Lifetime, ends_at_once
+from wayeb_py.rules.lifetime import Lifetime, ends_at_once, longer
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Memory, Moment
 from wayeb_py.rules.node import Node, Step, together, too_many
@@ -27,9 +27,11 @@ class Join(Node):
         self._in_right = Lookup(on, left.tables, right.tables, stored_right=True)
         self._in_left = Lookup(on, left.tables, right.tables, stored_right=False)
         self._right_after = False  # of what comes together, the left looks up the right
+        self.kept: tuple[Lifetime, Lifetime] = (), ()  # what the tuples of each side await of the other
 
     def keep(self, left: Lifetime, right: Lifetime) -> None:
-        """Says how long the tuples of both sides are needed; of what several say the longest counts."""
+        """Sets how long the tuples of both sides are needed; where several nodes set it, the longest counts."""
+        self.kept = longer(self.kept[0], left), longer(self.kept[1], right)
         self.inputs[0].use(self._in_left.entries, left)
         self.inputs[1].use(self._in_right.entries, right)
         self._right_after = ends_at_once(left) and not ends_at_once(right)

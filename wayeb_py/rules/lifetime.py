@@ -1,8 +1,8 @@
 """How long a tuple is needed: until the clocks of what could still join it have passed all that it can meet.
 
-Every input has a clock: all its rows to come are at that time or later. A tuple *awaits* an input while a row of it
-that could belong with the tuple may still come: the latest such row is at the least of some columns, each so many ticks
-later. A tuple is dead once it awaits nothing; one that waits for an absence is decided then.
+Every input has a clock: all its rows to come are at that time or later. A tuple *awaits* an input while a row that
+could join the tuple may still come there: the latest time of such a row is the least of some columns, each plus a
+number of ticks. A tuple is dead once it awaits nothing; a tuple that waits for an absence is decided at that moment.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ class HasValues(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Awaits:
-    """The input of a clock, and until when a tuple can meet its rows: the least of (column + ticks), for all given.
+    """The input of a clock, and until when a tuple can meet its rows: the least (column + ticks) of those in `until`.
 
-    Without any, a tuple can always meet one. A tuple in which a `later` column is more than so many ticks after an
-    `earlier` one, for any of the `limits`, meets none.
+    With an empty `until`, a tuple can always meet one. A tuple that breaks any of the `limits`, its `later` column
+    being more than so many ticks after its `earlier` one, meets none.
     """
 
     clock: str
@@ -78,10 +78,10 @@ def is_dead(lifetime: Lifetime, tuples: HasValues, clocks: Clocks) -> Bools:
 
 
 def ends_at_once(lifetime: Lifetime) -> bool:
-    """Whether a tuple awaits nothing after its own times, as far as its bounds tell without a look at its rows."""
+    """Whether the bounds alone, whatever its rows, show that a tuple awaits nothing after its own times."""
     return lifetime is not None and all(any(ticks <= 0 for _, ticks in awaits.until) for awaits in lifetime)
 
 
 def longer(one: Lifetime, other: Lifetime) -> Lifetime:
-    """The lifetime of a tuple that two use: dead for both."""
+    """The lifetime of a tuple that two nodes use: it is dead once it is dead for both."""
     return None if one is None or other is None else tuple(dict.fromkeys(one + other))

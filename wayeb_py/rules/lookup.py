@@ -1,14 +1,14 @@
 """How a join finds the partners of a tuple: the conditions between two sides become keys, ranges of time and checks.
 
-`On` are the conditions between a left and a right side. For each direction they become a `Lookup`: `Entries`, by which
-the stored side is indexed, and what a tuple of the other side probes with. A probe finds candidates; what the index
-does not decide is checked on their columns.
+`On` holds the conditions between a left and a right side. For each direction they become a `Lookup`: `Entries` say how
+the stored side is indexed, and the rest what a tuple of the other side probes with. A probe finds candidates; the
+look-up then checks, on their columns, the conditions that the index does not decide.
 
-Equal values make the key: one column is its own key, several are mixed into 32 bits and compared again. Of equalities
-with a choice of columns (`p.entity in {r.entity, r.other}`) one takes part: a tuple has an entry, or a probe, for each
-of its values. Where nothing is equal, a distance makes the key: an entry lies in one cell of a grid, a probe asks the
-cells around. Where neither is there, all have one key. The time of the index is the column of the stored side that is
-bounded most narrowly, of those that do not change.
+Equal values make the key: one column is its own key, several are mixed into 32 bits and compared again. Of the
+equalities with a choice of columns (`p.entity in {r.entity, r.other}`) the key uses one: a tuple has an entry, or a
+probe, for each of its values. Where no condition is an equality, a distance makes the key: an entry lies in one cell of
+a grid, and a probe asks that cell and those around it. Where there is neither, all entries have the same key. As its
+time the index takes, of the columns of the stored side that never change, the one with the narrowest bounds.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Keys:
     reach_m: float = 0.0
 
     def of(self, tuples: Tuples, *, around: bool = False) -> tuple[I64 | None, I64]:
-        """The tuples that have a key, one as often as it has keys, and these; None if every tuple has one.
+        """The tuples that have a key, each once for every key, and the keys; no tuples (None) if each has one key.
 
         `around` asks for the cells within reach of a position; otherwise for the one that it lies in.
         """
@@ -140,7 +140,7 @@ class Lookup:
 
     @property
     def n_alternatives(self) -> int:
-        """How often a tuple probes at most, where it has a choice of values to be equal."""
+        """How many probes a tuple makes at most: more than one where an equality leaves it a choice of values."""
         return max(1, len(self._probe_keys.any_of))
 
     @property
@@ -158,9 +158,9 @@ class Lookup:
         return not self._checks
 
     def probes(self, tuples: Tuples) -> tuple[I64 | None, I64, I64, I64]:
-        """The tuples that probe, None if each does once; the key, and the earliest and latest time of each probe.
+        """The tuples that probe, None if each probes once; and of each probe its key, its earliest and its latest time.
 
-        Where no time is bounded there are none.
+        The times are empty where nothing bounds them.
         """
         at, key = self._probe_keys.of(tuples, around=True)
         if not self._times:

@@ -1,11 +1,12 @@
 """The tuples of a node that others look up, with the indexes that they ask for.
 
-A tuple has a slot, a number that grows; one that goes is marked with the step in which it went, and its slot is given
-away only when the memory is compacted, between steps. So a memory can be seen at three moments of a step: `BEFORE` it,
-with those that `STAYED` (without what went and what came), and `AFTER` it. With these a join derives every change once:
-what went is left⁻ ⋈ right BEFORE and left STAYED ⋈ right⁻, what came left⁺ ⋈ right STAYED and left AFTER ⋈ right⁺.
+Every tuple gets the next free slot. When a tuple goes, the memory marks its slot with the step, and reuses slots only
+when it is compacted, between steps. So a join can see a memory at three moments of a step: `BEFORE` it, with only the
+tuples that `STAYED` (neither those that went nor those that came), and `AFTER` it. With these it derives every change
+once: what went is left⁻ ⋈ right BEFORE and left STAYED ⋈ right⁻, what came left⁺ ⋈ right STAYED and left AFTER ⋈
+right⁺.
 
-*Not taken*: memories of each join by itself, as two joins of one input would then hold its tuples twice.
+*Not taken*: a memory for each join, since two joins of one input would then hold its tuples twice.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Memory:
         self.n_alive = 0
         self.lifetime: Lifetime = ()
         self._indexes: dict[Entries, SortedRuns] = {}
-        self._identities: SortedRuns | None = None  # made when a tuple is first asked for by its rows
+        self._identities: SortedRuns | None = None  # made at the first `find`
         self._step, self._n_before = -1, 0
 
     @property
@@ -67,7 +68,7 @@ class Memory:
         return np.flatnonzero(self.died[: self.n_slots] == ALIVE)
 
     def use(self, entries: Entries, lifetime: Lifetime) -> None:
-        """Prepares for look-ups by these entries, of tuples that are needed so long."""
+        """Prepares an index for look-ups by these entries, and keeps tuples at least as long as `lifetime` says."""
         self.lifetime = longer(self.lifetime, lifetime)
         if entries not in self._indexes:
             self._indexes[entries] = index = SortedRuns()
@@ -87,7 +88,7 @@ class Memory:
             self.add(delta.added, step)
 
     def add(self, rows: I64, step: int, note: I64 | int = 0) -> I64:
-        """The slots of tuples that come."""
+        """Adds tuples, and returns their slots."""
         self._begin(step)
         begin, end = self.n_slots, self.n_slots + rows.shape[1]
         if end > self._rows.shape[1]:
@@ -111,7 +112,7 @@ class Memory:
         return slots
 
     def remove(self, rows: I64, step: int) -> I64:
-        """The slots of tuples that go; those that are not there are passed over."""
+        """Removes tuples, and returns their slots; skips those that are not there."""
         _, slots = self.find(rows)
         self.kill(slots, step)
         return slots
@@ -125,7 +126,7 @@ class Memory:
     # Look-ups.
 
     def _seen(self, moment: Moment, step: int) -> tuple[int, int]:
-        """Slots below the first number whose tuple went after the second are there at that moment."""
+        """(limit, when): at that moment the memory holds slots below `limit` that died after step `when`."""
         if self._step != step:
             return self.n_slots, step
         limit = self.n_slots if moment is Moment.AFTER else self._n_before
@@ -164,7 +165,7 @@ class Memory:
         return np.concatenate(found), np.concatenate(slots)
 
     def _identity(self, tuples: Tuples) -> I64:
-        """A key by the numbers of arrival, which stay when rows move."""
+        """A key made of the rows' arrival numbers, which stay the same when rows move."""
         if len(self.tables) == 1:
             return tuples.values(Column(0, ID))
         key: I64 = np.zeros(len(tuples), dtype=np.int64)
@@ -175,14 +176,14 @@ class Memory:
     # What goes by itself.
 
     def dead_of(self, rows: I64, clocks: Clocks) -> Bools | None:
-        """Which of some tuples nothing to come can join; None where none is such."""
+        """Which of these tuples nothing to come can join; None where there are no such tuples."""
         if self.lifetime is None or not rows.shape[1]:
             return None
         dead = is_dead(self.lifetime, Tuples(rows, self.tables), clocks)
         return dead if dead.any() else None
 
     def end(self, slots: I64) -> None:
-        """Marks tuples that came in the last step as gone with it."""
+        """Marks tuples that came in the last step as gone in that same step."""
         self.kill(slots, self._step)
 
     def expire(self, clocks: Clocks, step: int) -> int:
@@ -195,7 +196,7 @@ class Memory:
         return int(dead.sum())
 
     def compact(self) -> None:
-        """Gives away the slots of dead tuples; those that are left stay in order."""
+        """Frees the slots of dead tuples; the others move up and keep their order."""
         alive = self.alive()
         if len(alive) < self.n_slots:
             slot_now: I64 = np.full(self.n_slots, -1, dtype=np.int64)
@@ -207,7 +208,7 @@ class Memory:
         self._step = -1
 
     def renumber(self, position: dict[str, I64]) -> None:
-        """Follows rows to the positions that they have from here on, by table."""
+        """Replaces the positions of rows by their new ones, by table."""
         for member, table in enumerate(self.tables):
             if table.name in position:
                 self._rows[member, : self.n_slots] = position[table.name][self._rows[member, : self.n_slots]]

@@ -1,8 +1,8 @@
 """A network of nodes: tables, selections, joins, antijoins and outputs, which runs what changed through them in steps.
 
 A step takes a batch of rows that come and rows that go, and the clocks of the inputs: it costs in proportion to what
-changes, not to what is kept. Nodes that ask the same of the same nodes are one node. What nothing can use any more is
-swept away once there is as much of it as of the rest.
+changes, not to what is kept. Nodes that ask the same of the same nodes are one node. The network sweeps away what
+nothing can use any more, once there is as much of it as of the rest.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from wayeb_py.rules.node import MOST_TUPLES, Counters, Node, Step
 from wayeb_py.rules.output import Matches, Output
 from wayeb_py.rules.select import Select
 from wayeb_py.rules.table import I64, Array, Table
+from wayeb_py.rules.upward import drop_useless
 
 if TYPE_CHECKING:
     from wayeb_py.rules.planning.plan import Plan
@@ -38,8 +39,8 @@ AnyNode = TypeVar("AnyNode", bound=Node)
 
 @dataclass(frozen=True, slots=True)
 class NodeReport:
-    """A node for those who look at a network: the nodes that it reads, how many tuples the planner expected, how many
-    are alive, and what it has done."""
+    """A node as a report shows it: the nodes that it reads, how many tuples the planner expected, how many are alive,
+    and what the node has done."""
 
     number: int
     kind: str
@@ -61,7 +62,7 @@ class Network:
         self.plans: dict[str, Plan] = {}  # of each query that was built, by its name
         self.clocks: dict[str, int] = {}
         self._known: dict[Hashable, Any] = {}
-        self.is_exact = False  # every sweep looks at all that is kept, so that counters of it are exact
+        self.is_exact = False  # every sweep looks at everything that is kept, so that its counters are exact
         self._number = 0
         self._n_swept = 0
         self._readers: dict[int, list[Node]] | None = None  # by the number of a node, those that read it
@@ -90,7 +91,7 @@ class Network:
     def without(
         self, left: Node, rights: Sequence[tuple[Node, On]], name: str = "", kept: Sequence[Lifetime] | None = None
     ) -> Counting:
-        """The tuples of the left that match none of the rights, while that is so."""
+        """The tuples of the left for as long as they match none of the rights."""
         name = name or " ".join((left.name, "without", *(node.name for node, _ in rights)))
         nodes = (left, *(node for node, _ in rights))
         node = self._add(("without", *(on for _, on in rights)), nodes, lambda: Counting(left, rights, name))
@@ -145,6 +146,11 @@ class Network:
             self.nodes.append(node)
         found: AnyNode = self._known[key]
         return found
+
+    @property
+    def has_run(self) -> bool:
+        """Whether there was a step, or a state was restored."""
+        return self._number > 0
 
     @property
     def fingerprint(self) -> str:
@@ -209,16 +215,19 @@ class Network:
         return positions
 
     def _is_idle(self, select: Select, given: Collection[str]) -> bool:
-        """Whether rows of a selection meet nothing in a step that gives rows to these tables: only rows are then
-        looked at that something to come can join."""
+        """Whether rows of a selection can meet nothing in a step that gives rows to these tables. The step then looks
+        only at rows that something to come can join."""
         if select.memory is None or select.memory.lifetime is None:  # whose rows are never dead
             return False
+        return all(_meets_nothing(node, select, given) for node in self._every_reader()[select.number])
+
+    def _every_reader(self) -> dict[int, list[Node]]:
         if self._readers is None:
             self._readers = {node.number: [] for node in self.nodes}
             for node in self.nodes:
                 for read in node.inputs:
                     self._readers[read.number].append(node)
-        return all(_meets_nothing(node, select, given) for node in self._readers[select.number])
+        return self._readers
 
     def take(self, name: str) -> Matches:
         """The matches of an output since they were last taken. Their positions hold until the next sweep."""
@@ -229,7 +238,7 @@ class Network:
     def sweep(self, *, at_once: bool = False) -> None:
         """Drops tuples and rows that nothing to come can use; costs little a row unless `at_once`.
 
-        Positions of rows change. Outputs have been taken.
+        Positions of rows change. Call `take` for all outputs first.
         """
         n_now = sum(table.n_rows for table in self.tables.values())
         n_now += sum(memory.n_slots for node in self.nodes for memory in node.memories())
@@ -241,6 +250,8 @@ class Network:
         for node in self.nodes:
             for memory in node.memories():
                 node.counters.n_expired += memory.expire(self.clocks, self._number)
+        drop_useless(self.nodes, self._every_reader(), self.clocks, self._number)
+        for node in self.nodes:
             node.compact()
             node.counters.n_needed = max(node.counters.n_needed, node.n_alive)
         memories = [memory for node in self.nodes for memory in node.memories()]
@@ -257,7 +268,7 @@ class Network:
     def report(self) -> list[NodeReport]:
         """What each node is, and what it has done, in the order in which they run.
 
-        What is alive is counted to the tick; outputs have been taken.
+        The counts of live tuples are exact to the tick. Call `take` for all outputs first.
         """
         self.sweep(at_once=True)
         return [
@@ -279,10 +290,10 @@ class Network:
         return saved
 
     def restore(self, saved: Mapping[str, Array], afresh: Collection[str] = ()) -> set[str]:
-        """Takes up what a network saved, table by table and node by node; this one has not run yet.
+        """Loads what a network saved, table by table and node by node, into this one, which has not run yet.
 
-        A table that has columns which the saved one had not, or is to begin `afresh`, begins without rows, and so does
-        every node that reads it, and one that was not there. Returns the names of such tables.
+        A table begins without rows if it has columns that the saved one lacked, or if `afresh` names it. So does every
+        node that reads such a table, and every node that the saved network lacked. Returns the names of these tables.
         """
         if self._number:
             raise ValueError("a state is restored before the first step")

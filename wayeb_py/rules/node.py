@@ -38,11 +38,12 @@ class Counters:
     n_in: int = 0  # tuples that came or went at the nodes that it reads
     n_candidates: int = 0  # pairs that an index found
     n_out: int = 0  # tuples that came or went at the node itself
-    n_most: int = 0  # the most tuples that it kept at once, dead ones that were not swept yet among them
+    n_most: int = 0  # the most tuples that it kept at once, including dead ones not swept yet
     n_needed: int = 0  # the most tuples that were left after a sweep
     n_dead: int = 0  # tuples that nothing to come could use when they came, and that were not kept
     n_expired: int = 0  # tuples that were kept, and dropped once nothing to come could use them
-    n_skipped: int = 0  # rows of a table that were dead and could meet nothing: their conditions were not evaluated
+    n_useless: int = 0  # tuples that were kept, and dropped since a later join has no partner for what they become
+    n_skipped: int = 0  # dead rows that could meet nothing: their conditions were not evaluated
     seconds: float = 0.0
 
 
@@ -54,18 +55,18 @@ class Node:
     def __init__(self, inputs: Sequence[Node], tables: Tables, name: str) -> None:
         self.inputs, self.tables, self.name = tuple(inputs), tables, name
         self.number = -1
-        self.digest = ""  # of all that the node is made of: a state fits a node with the same
+        self.digest = ""  # a digest of the node: a saved state fits a node with the same one
         self.estimate: float | None = None  # how many tuples the planner expects
         self.memory: Memory | None = None
         self.counters = Counters()
-        self.is_met_at_once = False  # whether others look up, in a step, the tuples that came in it
+        self.is_met_at_once = False  # whether others look up tuples in the step in which they came
         self._dead_slots: I64 | None = None  # tuples that are there for this step alone
         self._nothing = Delta(no_rows(len(tables)), no_rows(len(tables)))
         self.delta = self._nothing
         self.n_changed = 0  # tuples of the delta
 
     def use(self, entries: Entries, lifetime: Lifetime) -> Memory:
-        """The node's memory, prepared for look-ups by these entries, of tuples that are needed so long."""
+        """The node's memory, ready for look-ups by these entries; it keeps tuples at least for `lifetime`."""
         if self.memory is None:
             self.memory = Memory(self.tables)
         self.memory.use(entries, lifetime)
@@ -98,7 +99,7 @@ class Node:
         self.counters.n_most = max(self.counters.n_most, self.n_alive)
 
     def _remember(self, memory: Memory, step: Step) -> None:
-        """Takes what changed into the memory; what is dead already stays for this step at most."""
+        """Applies what changed to the memory; tuples that are dead already stay for this step at most."""
         dead = memory.dead_of(self.delta.added, step.clocks)
         if dead is None:
             memory.apply(self.delta, step.number)
@@ -141,7 +142,7 @@ class Node:
     def matches(
         self, memory: Memory, lookup: Lookup, probing: Tuples, moment: Moment, step: Step
     ) -> Iterator[Candidates]:
-        """The pairs of tuples that match, some at a time; what an index found is counted."""
+        """The pairs of tuples that match, some at a time; counts the candidates that the index found."""
         for n_candidates, found in memory.matches(lookup, probing, moment, step.number):
             self.counters.n_candidates += n_candidates
             yield found
@@ -154,7 +155,7 @@ def together(pieces: Iterable[I64], n_members: int) -> I64:
 
 
 def too_many(node: Node, needed: int | str, step: Step) -> LimitError:
-    """The error of a node that would make more tuples than the memory of a machine should be spent on."""
+    """The error of a node that would make more tuples than `most_tuples` allows."""
     return LimitError(
         f"{node.kind} {node.name}: too many combinations of rows",
         needed,

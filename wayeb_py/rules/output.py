@@ -1,9 +1,10 @@
 """What comes out of a network: the matches of a rule, in the order in which they are decided.
 
-`once for` keeps of the matches with the same rows of some members the first that is decided; matches of one step are
-compared when they are taken, and the rows that had their match are remembered until nothing to come can join them.
+Of the matches that share their rows of some members, `once for` keeps the one that is decided first. The output
+compares the matches of one step when they are taken, and remembers the rows that have had their match until nothing to
+come can join them.
 
-Matches of rows that stand until they are removed have numbers, by which they are known when they end.
+Matches of rows that stand until they are removed get numbers; when one ends, its number says which it was.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from wayeb_py.rules.tuples import Delta, Tuples
 class Matches:
     """Matches in the order of their decision: rows[member, match], as positions in the members' tables.
 
-    `decided` is when; of matches that are removed nothing decides an order but their rows. Where matches have numbers,
-    these count from 0 in the order in which matches come, and tell which of them go.
+    `decided` holds the time of each decision; removed matches have none and come in the order of their rows. Where
+    matches have numbers, these count from 0 in the order in which matches come, and say which match a removed one was.
     """
 
     added: Tuples
@@ -135,7 +136,7 @@ class Output(Node):
         return np.ascontiguousarray(rows[:, order]), order
 
     def _first(self, rows: I64, step: int) -> I64:
-        """The matches that are the first with their rows of `once_for`, which have had their match from here on."""
+        """The first matches with their rows of `once_for`; remembers that these rows have had their match."""
         assert self._had is not None
         asked = np.ascontiguousarray(rows[list(self.once_for)])
         _, first = np.unique(asked, axis=1, return_index=True)

@@ -41,8 +41,7 @@ class Select(Node):
         self._finders: dict[tuple[str, ...], Lookup] = {}
 
     def selected(self, columns: Mapping[str, Array], n_rows: int, clocks: Clocks | None = None) -> I64:
-        """Which rows of a batch belong here; where `clocks` are given, of those alone that something to come can
-        join."""
+        """Which rows of a batch belong here; with `clocks`, only those that something to come can join."""
         rows: I64 = np.arange(n_rows, dtype=np.int64)
         lifetime = () if self.memory is None else self.memory.lifetime
         if clocks is not None and lifetime is not None:
@@ -81,7 +80,7 @@ class Select(Node):
             self.use(lookup.entries, kept)
 
     def find(self, columns: Mapping[str, I64]) -> tuple[I64, I64]:
-        """Of rows that are given by some of their values, those that are there, and their positions.
+        """Looks up rows by some of their values: which of them are there, and at which positions.
 
         A row that is there twice is found twice.
         """

@@ -1,8 +1,8 @@
 """The rows of an input, in columns that grow; a row is its position, until the rows that nothing holds are dropped.
 
-A row also has an id, the number of its arrival, which never changes and orders rows that are equal in time. Tuples
-hold positions: a value is read without a search, and dropping rows renumbers the tuples, which it has to look through
-anyway to see what they hold. *Not taken*: ids in the tuples, with a search at every read once rows have gone.
+A row also has an id, the number of its arrival, which never changes and orders rows that are equal in time. Tuples hold
+positions, so that reading a value needs no search; dropping rows renumbers the tuples, which it has to go through
+anyway to see which rows they hold. *Not taken*: ids in the tuples, with a search at every read once rows have gone.
 
 Columns that rules are joined by are whole numbers: codes of 64 bits that are equal where the values are. `MISSING` is
 equal to nothing, itself included.
@@ -48,7 +48,7 @@ class Table:
         return self._columns[name][: self.n_rows]
 
     def append(self, columns: Mapping[str, Array], rows: I64 | None = None, n_arrived: int | None = None) -> I64:
-        """The positions of the rows of a batch, or of those that `rows` picks; all of the batch have arrived."""
+        """Appends the rows of a batch, or those that `rows` picks, and returns their positions; all rows get ids."""
         n_batch = len(next(iter(columns.values()))) if n_arrived is None else n_arrived
         picked = np.arange(n_batch, dtype=np.int64) if rows is None else rows
         begin, end = self.n_rows, self.n_rows + len(picked)
@@ -77,7 +77,7 @@ class Table:
         self._columns[name][rows] = values
 
     def keep(self, held: Bools) -> I64:
-        """Drops the rows that are not held; the position that each has from here on, -1 for those that are gone."""
+        """Drops the rows that are not held; returns the new position of every row, -1 for a dropped one."""
         kept = np.flatnonzero(held)
         position = np.full(self.n_rows, -1, dtype=np.int64)
         position[kept] = np.arange(len(kept))

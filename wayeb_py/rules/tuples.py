@@ -74,7 +74,7 @@ class Candidates:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What changed at a node in one step: tuples that came and tuples that went, none of them both."""
+    """What changed at a node in one step: tuples that came and tuples that went; no tuple is in both."""
 
     added: I64
     removed: I64

@@ -66,9 +66,13 @@ def why_nothing(is_selected: bool) -> str:
 
 def render_summary(summary: Summary, is_selected: bool = False) -> str:
     """The run in a few lines: events, entities, detections by pattern, rows set aside and why."""
-    pace = f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"
+    told = f"{summary.events_per_s:,.0f}/s in {summary.seconds:.2f} s"
+    if not summary.reads_events:
+        told = f"the rules read facts alone; {summary.seconds:.2f} s"
+    elif summary.read_nothing:
+        told = why_nothing(is_selected)
     lines = [
-        ("events", f"{summary.events:,}", why_nothing(is_selected) if summary.read_nothing else pace),
+        ("events", f"{summary.events:,}", told),
         *((f"  {name}", f"{own['events']:,}", "") for name, own in summary.streams.items()),
         ("entities", f"{summary.entities:,}", ""),
         *((f"  {name}", f"{own['entities']:,}", "") for name, own in summary.streams.items()),

@@ -16,7 +16,7 @@ from wayeb_py.files.formats.lenient_parse import NUMBER, convert, matches
 
 if TYPE_CHECKING:
     from wayeb_py.compiler.patterns import CompiledPatterns
-    from wayeb_py.engine.rules.given_rows import GivenMatch
+    from wayeb_py.engine.rules.example_rows import GivenMatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class _Reader:
 
 def fault_of(patterns: CompiledPatterns, example: m.RuleExample) -> Diagnostic | None:
     """What is wrong with a test of a rule; None if it holds."""
-    from wayeb_py.engine.rules.given_rows import recognise_given  # for start-up time: most files have no rules
+    from wayeb_py.engine.rules.example_rows import recognise_given  # for start-up time: most files have no rules
 
     rule = next(rule for rule in patterns.meaning.rules if rule.name == example.rule)
     found = recognise_given(patterns, example, _Reader(_all_are_numbers(rule, example)))

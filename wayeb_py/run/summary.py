@@ -33,6 +33,7 @@ class Summary:
 
     events: int = 0
     entities: int = 0
+    reads_events: bool = True  # not where all that runs is rules over facts
     streams: dict[str, dict[str, int]] = field(default_factory=dict)  # events and entities of each, of several
     detections: dict[str, int] = field(default_factory=dict)  # by pattern, in the order of the file
     episodes: int | None = None
@@ -53,8 +54,8 @@ class Summary:
 
     @property
     def read_nothing(self) -> bool:
-        """Whether there was no row at all to read: neither an event nor one to set aside."""
-        return self.events == 0 and not self.aside
+        """Whether there should have been events, and was no row at all: neither an event nor one to set aside."""
+        return self.reads_events and self.events == 0 and not self.aside
 
     @property
     def aside_rows(self) -> int:
@@ -88,6 +89,7 @@ def summarise(
     return Summary(
         events=tally.events,
         entities=tally.entities,
+        reads_events=bool(patterns.by_stream),
         streams={name: {"events": own.events, "entities": own.entities} for name, own in tallies.items()}
         if len(tallies) > 1
         else {},

@@ -22,6 +22,7 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 from wayeb_py.simulate.fleet_duos import COMPANION_AFTER_MS, ROUTES, VehicleDuos
 from wayeb_py.simulate.fleet_occurrences import WITNESSED, VehicleHistory
 from wayeb_py.simulate.fleet_roads import Roads
@@ -38,12 +39,11 @@ from wayeb_py.simulate.fleet_scenes import (
     STATUSES,
     SceneTables,
 )
+from wayeb_py.simulate.generated_files import Generated
 from wayeb_py.simulate.invented_roads import CITIES, DEPOTS, ROADS
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import Generated
-from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
-# Those of which benchmarks count on a good number.
+# The benchmarks rely on many occurrences of these.
 FAULTS = (
     "ParkedMovingSwing",
     "IdleParkedSwing",
@@ -55,7 +55,7 @@ FAULTS = (
 )
 OCCURRENCE_NAMES = tuple(dict.fromkeys([*(name for scene in SCENES for name in scene.patterns), *WITNESSED]))
 WITH_ROLES = ("Tailgating",)
-SCENE_RATE = 0.0003  # of a scene of weight 1, per message; where it does not fit it is not begun
+SCENE_RATE = 0.0003  # per message, of trying a scene of weight 1; one that does not fit does not begin
 SHORT_TRIP_RATE = 0.15  # of the times that a vehicle is switched on
 LONG_HAUL_RATE = 0.08  # of the times that a vehicle is switched on
 LONG_HAUL_TICKS = 290
@@ -68,7 +68,7 @@ GPS_NOISE_M = 6.0
 START_MS = 1_767_225_600_000  # 2026-01-01T00:00:00Z
 TICK_MS = 60_000
 LATE_MS = 4_000  # from a message to a second one in the same minute
-HEARTBEAT_TICKS = (33, 48)  # beyond half an hour, so that a heartbeat tells "off for more than 30 minutes"
+HEARTBEAT_TICKS = (33, 48)  # over half an hour, so that a heartbeat means "off for more than 30 minutes"
 TICKS_A_DAY = 24 * 60
 ICE_UNTIL_TICK = 9 * 60  # of the day
 CITY_LIMIT_KMH, ROAD_LIMIT_KMH = 50.0, 100.0
@@ -122,7 +122,7 @@ class Fleet:
         self.scene_began_ms = np.zeros(n_vehicles, np.int64)
         self.scene_kmh = np.full(n_vehicles, np.nan)  # how fast it really goes in a scene
         self.scene_place = np.full(n_vehicles, -1)  # number of a city, or of a depot after them
-        self.aim_lon, self.aim_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where its messages see it go
+        self.aim_lon, self.aim_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where its messages show it going
         self.from_lon, self.from_lat = np.zeros(n_vehicles), np.zeros(n_vehicles)  # where the scene began
         self.duos = VehicleDuos(n_vehicles, self.tables.gap_m)
         self.offset_ms[self.duos.leader] %= TICK_MS - 2 * COMPANION_AFTER_MS
@@ -198,7 +198,7 @@ class Fleet:
         return icy, limit_kmh
 
     def _drive(self, icy: Bool, limit_kmh: F64) -> F64:
-        """Moves the vehicles along their roads, to gas stations where they need one; metres that each has come."""
+        """Moves the vehicles along their roads, or to a gas station that they need; returns the metres driven."""
         random, n = self.random, len(self.status)
         drift = self.speed_kmh + random.normal(0, 12, n)
         highest = np.where(icy, 0.9 * limit_kmh, 1.3 * limit_kmh)
@@ -221,7 +221,7 @@ class Fleet:
         return step_m
 
     def _turn_off(self, who: I64) -> None:
-        """At the end of a road takes another one, or the same one back."""
+        """Vehicles at the end of a road take another one, or turn back."""
         city = np.where(self.share[who] >= 0.5, self.roads.ends[self.road[who], 1], self.roads.ends[self.road[who], 0])
         choice = self.random.integers(0, self.roads.leaving.shape[1], len(who))
         road = self.roads.leaving[city, choice]
@@ -275,14 +275,14 @@ class Fleet:
         self.scene_kmh[who] = least + (most - least) * self.random.random(len(who))
 
     def _begin_together(self, ts: I64) -> None:
-        """Where a leader begins a scene for two, its companion does."""
+        """Companions begin the scenes for two that their leaders begin."""
         scene = self.scene[self.duos.leader]
         begins = self.duos.plays(scene) & (self.step[self.duos.leader] == 0)
         who = self.duos.companion[begins]
         self.scene[who], self.step[who], self.scene_began_ms[who] = scene[begins], 0, ts[who]
 
     def _end_scenes(self, who: I64, message: Columns) -> None:
-        """Notes what the scenes that are over were; they all end with a message."""
+        """Records the scenes that have ended; each ends with a message."""
         rows = np.flatnonzero((self.scene[who] >= 0) & (self.step[who] + 1 >= self.tables.n_ticks[self.scene[who]]))
         # Of two messages in one minute the second one is the end.
         last = len(rows) - 1 - np.unique(who[rows][::-1], return_index=True)[1]
@@ -345,7 +345,7 @@ class Fleet:
         }
 
     def _act(self, who: I64, message: Columns, n_main: int) -> None:
-        """Lets the scenes that are on put their words into the messages."""
+        """Scenes in progress overwrite the messages of their vehicles."""
         tables, rows = self.tables, np.flatnonzero(self.scene[who] >= 0)
         scene, step = self.scene[who[rows]], self.step[who[rows]]
         message["no_speed"][rows] = message["no_satellites"][rows] = False

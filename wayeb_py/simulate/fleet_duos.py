@@ -1,7 +1,7 @@
-"""Vehicles in twos: a companion drives behind its leader on the same road, on the same route, all day.
+"""Duos of vehicles: a companion drives behind its leader on the same road, on the same route, all day.
 
-How far behind it is follows from the scene that both play; what happens to the leader alone does not concern the
-companion, which waits and drives on with it. To let any two vehicles meet was not taken, as at sea (`sea.duos`).
+The scene that both play determines the gap. A scene of the leader alone does not affect the companion, which waits and
+then drives on with it. *Not taken*: letting any two vehicles meet, for the same reason as at sea (`sea.duos`).
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class VehicleDuos:
     """All duos of a fleet, by number; `leader` and `companion` are numbers of vehicles."""
 
     def __init__(self, n_vehicles: int, gap_m: F64) -> None:
-        """`gap_m` says by scene how far behind the companion is; not a number where it plays no part."""
+        """`gap_m` says, scene by scene, how far behind the companion drives; NaN where the companion plays no part."""
         n = n_vehicles // A_DUO_FOR
         self.leader, self.companion = 2 * np.arange(n), 2 * np.arange(n) + 1
         self.follows = np.zeros(n_vehicles, np.bool_)
@@ -38,7 +38,7 @@ class VehicleDuos:
         return np.asarray((scene >= 0) & ~np.isnan(self._gap_m[scene]))
 
     def places(self, road: I64, share: F64, sense: F64, scene: I64, length_m: F64) -> F64:
-        """Where companions are on the roads of their leaders, whose places and scenes are given; a share of the road.
+        """The positions of companions on their leaders' roads, as shares of the road, by the leaders' scenes.
 
         A companion whose leader has just turned off waits at the corner.
         """

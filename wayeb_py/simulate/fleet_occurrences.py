@@ -1,7 +1,8 @@
 """Sees in the messages of the made-up fleet what no scene planted: trips, long days, nights, cities.
 
-It knows the vehicles' messages as they are sent, and the country; of cities it takes down only what is clear, from well
-outside to well inside, since it has no polygons. It shares no code with the recogniser, whose recall is checked by it.
+It knows the messages as vehicles send them, and the country. It has no polygons, so it records only clear entries into
+cities, from well outside to well inside. It shares no code with the recogniser, since tests check the recogniser's
+recall against it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,9 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import Columns, OccurrenceBuffer
 from wayeb_py.simulate.fleet_roads import Roads
 from wayeb_py.simulate.fleet_scenes import MOVING, PARKED
-from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer
 
 WITNESSED = ("Route", "CarefulRoute", "LongDriving", "NightDriving", "EnteringCity", "LeavingCity")
 HALF_HOUR_MS = 30 * 60_000
@@ -34,7 +35,7 @@ class VehicleHistory:
         self.last_ms = none.copy()  # of the last message; 0 before the first
         self.on = none - 1  # whether the ignition was on; -1 before the first
         self.since_ms = none.copy()  # when the ignition took its value
-        self.trip_began_ms = none.copy()  # of the heartbeat before a trip; 0 if it is no plain one
+        self.trip_began_ms = none.copy()  # of the heartbeat before a trip; 0 if the trip is not a plain one
         self.trip_length = none.copy()  # messages since that heartbeat
         self.rested_ms = none.copy()  # of the last message that was off for long
         self.drove = none.astype(np.bool_)  # since then
@@ -58,7 +59,7 @@ class VehicleHistory:
         self.last_ms[who] = ts
 
     def _see_trips(self, who: I64, rows: I64, ts: I64, status: I64, healthy: Bool) -> None:
-        """Heartbeats that end a trip which began with a heartbeat and was driving and nothing else."""
+        """Heartbeats that end a trip that began with a heartbeat and consisted of driving alone."""
         last_ms, began_ms = self.last_ms[who], self.trip_began_ms[who]
         heartbeat = healthy & (status == PARKED) & (last_ms > 0) & (ts - last_ms > HALF_HOUR_MS)
         driving = healthy & (status == MOVING)

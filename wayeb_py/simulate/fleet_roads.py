@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.fleet_scenes import CITY, COUNTRY, COUNTRY_LOW, DEPOT, EARLY, FULL, ICE, STORM, WILDS
 from wayeb_py.simulate.invented_roads import (
     BEND,
@@ -18,7 +19,6 @@ from wayeb_py.simulate.invented_roads import (
     wind_kmh,
 )
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.traffic import metres_between
 
 CITY_WIDTH = 1.4  # of a city in degrees of longitude, by its height in degrees of latitude
 JUMP_DEG = 4_600 / METRES_A_DEGREE  # in a minute: too fast for a car, and not too fast for `clean gps`
@@ -120,7 +120,7 @@ class Roads:
         return np.asarray((along > 0.15) & (along < 0.38) & lonely & outside)
 
     def _find_wilds(self, road: I64, share: F64) -> tuple[Bool, F64, F64]:
-        """Where half of the detour and more is over 2 km from every road, and outside cities."""
+        """Where at least half of the detour is over 2 km from every road, and outside cities."""
         lon, lat = self.position(road, share)
         ahead_lon, ahead_lat = self.position(road, share + 0.001)
         scale = np.cos(np.radians(lat))
@@ -135,7 +135,7 @@ class Roads:
         return fits, aim_lon, aim_lat
 
     def _has_weather(self, where: str, lon: F64, lat: F64, now: int) -> Bool:
-        """Whether the nearest station, nearest by far, reports it now and for some minutes."""
+        """Whether the nearest station, by far the nearest, reports this weather now and for some minutes."""
         hours = {now // 60, (now + SCENE_MINUTES) // 60}
         if max(hours) >= 24:
             return np.zeros(len(lon), np.bool_)

@@ -1,9 +1,9 @@
 """What can happen to a vehicle of the made-up fleet, as a table: each scene takes one over for some minutes.
 
 A scene says which patterns of `patterns/fleet` occur in it, where it can begin, what the vehicle really does meanwhile,
-and what its messages say, minute by minute; a value that is left out is what the box would have said anyway. The table
-becomes arrays by scene and step, so that a tick looks up all scenes at once. Functions for each scene would say the
-same in ten times the code.
+and what its messages say, minute by minute; a value that a scene leaves out is what the box would have sent anyway. The
+table becomes arrays by scene and step, so that a tick looks up all scenes at once. *Not taken*: a function for each
+scene, which would say the same in ten times the code.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FAR_M: Range = (31, 900)
 
 @dataclass(frozen=True, slots=True)
 class Scene:
-    """One row of the table; what goes by steps starts over when it ends."""
+    """One row of the table; a list of steps that is shorter than its scene begins again."""
 
     patterns: tuple[str, ...]
     n_ticks: int
@@ -42,7 +42,7 @@ class Scene:
     kmh: Range | None = None  # how fast it really goes
     then: int | None = None  # what it does afterwards
     frozen: bool = False  # positions without noise
-    silent: tuple[int, int] = (0, 0)  # the steps from, and until before, in which nothing is sent
+    silent: tuple[int, int] = (0, 0)  # (first, end): in these steps the vehicle sends nothing
     away: tuple[float, ...] = (0.0,)  # share of the way to the scene's aim
     status: tuple[int | None, ...] = (None,)
     ignition: bool | tuple[bool, ...] | None = None

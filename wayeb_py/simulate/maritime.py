@@ -5,8 +5,8 @@ of the scenes of `sea.scenes`, fall silent, or send positions that cannot be. Ev
 occurs at a known rate, and is recorded. A clock ticks once a minute; at each tick the vessels that are due send one
 message each, at their own second of the minute, so that the file is in order of time and the vessels interleave.
 Positions have the noise of a GPS receiver, messages drop out, and now and then one lies the way AIS does: a speed of
-102.3, a heading of 511, a latitude of 91, a jump. What is recorded as an occurrence is not disturbed by dropouts and
-lies, so that recall is 100 % with and without cleaning.
+102.3, a heading of 511, a latitude of 91, a jump. Dropouts and lies never disturb a recorded occurrence, so that recall
+is 100 % with and without cleaning.
 
 Vessels are entries of arrays, and a tick is a few dozen vector operations: simulating vessel by vessel would read
 better, but needs either all events in memory or a merge to put them in order of time.
@@ -20,8 +20,9 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
+from wayeb_py.simulate.generated_files import Generated
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import Generated
 from wayeb_py.simulate.sea.duos import (
     CROSSED_STEP,
     CROSSING,
@@ -74,7 +75,6 @@ from wayeb_py.simulate.sea.voyages import (
     TO_SITE,
     Voyages,
 )
-from wayeb_py.simulate.traffic import Columns, OccurrenceBuffer, in_batches, metres_between, to_events
 
 # False positions on a lane, step by step; nothing is false at the first.
 NO_TRICK, JUMPING, FROZEN = range(3)
@@ -138,7 +138,7 @@ class Sea(Voyages):
         self.silent_since_ms = np.zeros(n, np.int64)
         self.far = np.zeros(n, np.bool_)  # from ports when it fell silent
         duos = self.duos
-        self.plays = np.zeros(n, np.bool_)  # with another vessel: its messages all arrive, and are honest
+        self.plays = np.zeros(n, np.bool_)  # is with another vessel: all its messages arrive, and none lies
         self.plays[np.concatenate([duos.leader, duos.companion, self.pilots.vessel])] = True
         self.trick = np.full(n, NO_TRICK)
         self.trick_step = np.zeros(n, np.int64)
@@ -176,7 +176,7 @@ class Sea(Voyages):
         was_silent = self.silent_until > 0
         self._begin_tricks(np.flatnonzero(on_lane & ~was_silent & ~self.plays & (lot[2] < TRICK_RATE)), ts)
         tricks = self.trick != NO_TRICK
-        # A vessel that leaves the lane is heard again; only then it is known how long it was silent.
+        # A vessel that leaves the lane is heard again; only then is the length of its silence known.
         heard_again = was_silent & ((self.silent_until <= self.now) | ~(on_lane | self.plays))
         lying = (phase == IN_PORT) | ((phase == AT_SITE) & (scene == ANCHORED))
         due = ~lying | ((self.now + self.offset_ms) % LYING_TICKS == 0)
@@ -205,7 +205,7 @@ class Sea(Voyages):
         return metres_between(self.lon[who], self.lat[who], self.to_lon[who], self.to_lat[who])
 
     def _fall_silent(self, who: I64, hides: bool) -> None:
-        """Silences begin; the last message before one is honest, so that it is known what it follows."""
+        """Begins silences; the last message before one never lies, so that it is clear what the silence follows."""
         who = who[(self.silent_until[who] == 0) & (self.last_ms[who] > 0) & ~self.last_lied[who]]
         if hides:
             longest_m = (self.cruise_kn[who] + HIDDEN_KN) * 1.04 * KN_IN_M_S * TICK_S * HIDDEN_TICKS[1]
@@ -267,7 +267,7 @@ class Sea(Voyages):
         return message
 
     def _lie(self, message: Columns, lot: F64) -> None:
-        """Lets some messages say what cannot be; `lot` decides which, and 1 is always the truth."""
+        """Makes some messages say what cannot be; `lot` decides which, and a lot of 1 never lies."""
         lies = np.full(len(lot), -1, np.int8)
         low = 0.0
         for kind, rate in enumerate(LIE_RATES.values()):

@@ -1,14 +1,14 @@
-"""A railway network of any size becomes tables of its parts and of what ties them, some of them broken on purpose.
+"""A size and a seed become a railway network: tables of its parts and of their ties, some of them wrong on purpose.
 
-It is the model of the Train Benchmark (Szárnyas, Izsó, Ráth, Varró: SoSyM 2017), made anew from its description: a
-ring of routes, each with an entry and an exit semaphore; a route follows switch positions, each with its switch; a
-switch has sensors, each with five segments in a row; tracks are connected one after the other around the ring. A
-part of the ties is left out, or a value is wrong, at the rates of the benchmark's repair scenario, each of which breaks
-one of its six constraints.
+It is the model of the Train Benchmark (Szárnyas, Izsó, Ráth, Varró: SoSyM 2017), made anew from its description: a ring
+of routes, each with an entry and an exit semaphore; a route follows switch positions, each with its switch; a switch
+has sensors, each with five segments in a row; tracks are connected one after the other around the ring. The generator
+leaves out ties and sets wrong values at the rates of the benchmark's repair scenario; each fault breaks one of its six
+constraints.
 
-Parts are numbered in the order in which a train meets them. All is computed by columns, a number of parts at a time:
-size 1024 is 5,120 routes and 1.4 million segments, and takes a second. *Not taken*: objects that are made one after the
-other, which reads like the description and takes minutes.
+Parts are numbered in the order in which a train meets them. The generator computes whole columns at a time: size 1024
+has 5,120 routes and 1.4 million segments, and takes a second. *Not taken*: making one object after the other, which
+would read like the description and take minutes.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def make_railway(size: int, seed: int = 1, shares: Shares = REPAIR) -> dict[str,
     n_segments = SEGMENTS + (dice.random(len(switch_of)) < shares.connected_segments)
     sensor_of = np.repeat(np.arange(len(switch_of)), n_segments)
 
-    # The first semaphore is number 1, that of the ring's seam. Of a switch come first itself, then its sensors, each
+    # Number 1 is the semaphore at the seam of the ring. A switch comes first, then its sensors, each
     # followed by its segments, and last its position.
     of_switch = np.bincount(switch_of, weights=1 + n_segments).astype(np.int64) + 2
     n_semaphores = np.where(np.arange(n_routes) < n_routes - 1, 1, 0)  # the last route leaves by the seam's

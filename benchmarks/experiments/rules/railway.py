@@ -19,7 +19,7 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.harness.measure import Bound, Experiment, Figure, start, stay_on_one_core
-from benchmarks.inputs.railway import (
+from benchmarks.inputs.railway_constraints import (
     QUERIES,
     SEED,
     CheckedRailway,

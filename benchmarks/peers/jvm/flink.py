@@ -8,8 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from benchmarks.peers.form import MissingError, java_tool
 from benchmarks.peers.jvm.libraries import KEPT
+from benchmarks.peers.peer import MissingError, java_tool
 
 VERSION = "2.3.0"
 # Flink's own serialisers reach into the JVM's classes, which must be opened to them.

@@ -10,7 +10,7 @@ import subprocess
 from pathlib import Path
 
 from benchmarks.inputs.fleet_events import FOLDER
-from benchmarks.peers.form import HERE, MissingError, java_tool
+from benchmarks.peers.peer import HERE, MissingError, java_tool
 
 KEPT = FOLDER / "peers"
 JAVA_OPTIONS = ("-Xmx3g", "-XX:+UseParallelGC")  # the collector for throughput, from which all of them gain

@@ -1,4 +1,4 @@
-"""Calls in a rule: of a member's row, between two members, and Allen's relations of the times of two.
+"""Calls in a rule: about the row of one member, between two members, and Allen's relations between the times of two.
 
 Functions that look back (`prev`, `held`, `elapsed`, `crossed`, …) ask about one entity's past, which a row does not
 have: such questions belong in a pattern, whose detections a rule then takes.
@@ -22,7 +22,7 @@ from wayeb_py.dsl.units import METRES
 
 
 def call(c: RuleContext, node: t.Call, parts: Sequence[Result]) -> Result:
-    """The meaning of a call; `parts` are the results of its arguments without the members and the names of places."""
+    """The meaning of a call; `parts` are the results of those arguments that name neither members nor places."""
     ways = ways_to_call(node.function)
     if not ways:
         return call_of_user(c, node, parts)
@@ -133,7 +133,7 @@ def _of_row(c: RuleContext, node: t.Call, parts: Sequence[Result], way: Function
 
 
 def _has_position(c: RuleContext, node: t.Call, member: t.Name) -> bool:
-    """Whether a member's rows are somewhere; a report if not."""
+    """Whether a member's rows have a position; reports an error if not."""
     rows = c.members[member.name]
     position = rows.scope.stream.position
     if position is None:

@@ -1,6 +1,6 @@
-"""All rules of the files become their meaning: put in order, resolved, given their tiers, and their bounds checked.
+"""All rules of the files become their meaning: sorted, resolved, given tiers, and their bounds checked.
 
-Each comes after those that it reads; a circle of rules is an error that shows the way round.
+Each comes after those that it reads; rules that read each other in a circle are an error that lists the circle.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import replace
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.names import DeclaredNames
 from wayeb_py.dsl.semantics.patterns import clocks_of, warn_of_lateness
-from wayeb_py.dsl.semantics.rules.bounds import check_times, ticks_per_s
 from wayeb_py.dsl.semantics.rules.connections import check_connections
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
 from wayeb_py.dsl.semantics.rules.rows import Inputs
 from wayeb_py.dsl.semantics.rules.rule import Lets, resolve_rule
+from wayeb_py.dsl.semantics.rules.times.bounds import check_times, ticks_per_s
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes
 from wayeb_py.dsl.semantics.scope import Diagnostics, Scope
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.errors import Note, SourceText

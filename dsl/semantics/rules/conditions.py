@@ -1,8 +1,8 @@
 """The expression after `where` becomes conditions: one for each part that `and` joins, each with its own text.
 
 Nested `and`s are one list, `not (a or b)` is two conditions, and `not x.ts < y.ts` is `x.ts >= y.ts`: rows that happen
-have their times, so a comparison of them and its opposite are never both false. What joins can use thus stands on its
-own.
+have their times, so a comparison of them and its opposite are never both false. So each condition that a join can use
+stands by itself.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from collections.abc import Collection, Iterator
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.letters import as_predicate, written_text
-from wayeb_py.dsl.semantics.rules.differences import is_of_moments
 from wayeb_py.dsl.semantics.rules.resolve import RuleResolver
+from wayeb_py.dsl.semantics.rules.times.differences import is_of_moments
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.errors import SourceText
 

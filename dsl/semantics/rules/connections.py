@@ -1,7 +1,7 @@
 """Whether conditions connect all members of a rule: if not, its matches are every combination of rows.
 
-Any condition that mentions two members connects them, one on their times too. `within` does not: it bounds a product,
-and does not choose from it.
+Any condition that mentions two members connects them, even one on their times. `within` does not: it bounds the
+combinations, but does not choose among them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def groups(members: Sequence[m.Member], conditions: Sequence[m.Condition]) -> li
 
 
 def check_connections(rule: m.Rule, report: Diagnostics, sizes: Mapping[str, int]) -> None:
-    """Reports members that no condition connects; `sizes` are numbers of rows that are known, by what has them."""
+    """Reports members that no condition connects; `sizes` holds the known numbers of rows, by name."""
     separate = groups(rule.members, rule.conditions)
     if len(separate) > 1 and not rule.every_combination:
         _report_product(rule, separate, report, sizes)

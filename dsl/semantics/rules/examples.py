@@ -26,7 +26,7 @@ _OF, _START, _OP = "of", "start_ts", "op"
 
 @dataclass(slots=True)
 class _Test:
-    """A test, the rule that it is of, and where its errors go."""
+    """A test, its rule, and where its errors go."""
 
     test: t.Test
     rule: m.Rule

@@ -29,7 +29,7 @@ def read_facts(
 
 
 def with_kinds(facts: m.Facts, scope: Scope) -> m.Facts:
-    """The facts, with the kinds that uses reveal for their columns."""
+    """The facts, with the kinds of their columns as rules use them."""
     columns = tuple(
         replace(column, kind=column.kind or scope.kinds.known.get((column.name,))) for column in facts.columns
     )

@@ -1,4 +1,4 @@
-"""Conditions become what rows are joined by: equal values, nearness, and what has to be looked at pair by pair.
+"""Conditions become links between rows: equal values, nearness, and the rest, which must be checked pair by pair.
 
     p.speed > 3                          a selection: one member
     o.mmsi = p.entity                    a key
@@ -7,8 +7,8 @@
     p.ts - r.ts in 0..12 h               times: see `differences.py`
     x.speed + y.speed > 30               the rest
 
-An engine makes its plan from these. Every condition is in exactly one list. Conditions on times are among the others;
-`differences.py` says what joins can use of them.
+The planner works from these. Every condition is in exactly one list. Conditions on times are in the last one, with the
+rest; `differences.py` says which of them joins can use.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ def members_in(part: Any) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """Two members share a value, or one of several pairs of values is equal: the first of each pair belongs to
-    `first`."""
+    """Two members share a value, or at least one of several pairs of values is equal; the first value of each pair
+    belongs to `first`."""
 
     first: str
     second: str
@@ -46,7 +46,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Two rows that are at most so far apart, or nearer than that where it is `strict`."""
+    """Two rows that are at most so far apart; nearer than that if it is `strict`."""
 
     first: str
     second: str

@@ -1,7 +1,7 @@
-"""A condition of a rule becomes its meaning: as in a pattern, but every value says whose it is.
+"""A condition of a rule becomes its meaning: as in a pattern, except that every value names its member.
 
-A name with a column (`p.speed`) is a column of a member's row, and `Of` says whose; times can be moved (`r.ts + 1 h`),
-which no letter of a pattern needs. All else is the resolver of patterns.
+`p.speed` is a column of a member's row, and `Of` says which member's. Times can be moved (`r.ts + 1 h`), which no
+letter of a pattern needs. The resolver of patterns does everything else.
 """
 
 from __future__ import annotations

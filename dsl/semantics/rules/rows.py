@@ -44,7 +44,7 @@ class Inputs:
     scopes: Mapping[str | None, Scope]
     patterns: Mapping[str, m.Pattern]
     facts: Mapping[str, tuple[m.Facts, Scope]]
-    rules: dict[str, m.Rule]  # those before the rule that asks
+    rules: dict[str, m.Rule]  # the rules before the one that asks
     declared_patterns: Mapping[str, tuple[t.Pattern, SourceText]]
     declared_rules: Mapping[str, tuple[t.Rule, SourceText]]
     broken: frozenset[str]  # names of declarations that could not be read

@@ -11,8 +11,7 @@ from wayeb_py.dsl.syntax.errors import habits
 from wayeb_py.dsl.syntax.errors.expressions import foreign, looks_like_clause, reserved_word
 from wayeb_py.dsl.syntax.errors.numbers import duration_of_others, spaced_unit, unknown_unit
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
-from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Token
-from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Piece, Token
 from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, WrongQuantity, missing_unit, wrong_duration, wrong_length
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span

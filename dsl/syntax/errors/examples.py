@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from wayeb_py.dsl.syntax.errors.declarations import expected, foreign_sign, something
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
-from wayeb_py.dsl.syntax.lexicon import Token
-from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.syntax.lexicon import Piece, Token
 from wayeb_py.dsl.wording import did_you_mean
 from wayeb_py.errors import Span
 

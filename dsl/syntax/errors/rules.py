@@ -7,8 +7,7 @@ import re
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors.declarations import check_duration, expected, foreign_sign, hyphen, something
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
-from wayeb_py.dsl.syntax.lexicon import RESERVED, Token
-from wayeb_py.dsl.syntax.piece import Piece
+from wayeb_py.dsl.syntax.lexicon import RESERVED, Piece, Token
 from wayeb_py.dsl.wording import did_you_mean, shown
 
 CLAUSES = ("where", "unless", "once", "within", "emit")

@@ -25,7 +25,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.meetings import points_of
+from wayeb_py.pairs.layout import points_of
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
 MOST_ROWS = 1 << 19  # of a task

@@ -1,6 +1,10 @@
 """On Spark the detections are those of one process, whatever the scheme, the partitions and the files.
 
 The corpus and random cases are compared with the oracle, pooled into few jobs; whole runs are compared with the runner.
+Most cases of the corpus form one pool, which every run here takes. Each of the others, small pools of unusual types and
+settings, is shuffled by entity in one of two ways and spread in one of the three ways without a shuffle; the tests
+marked `soak` take every pool in every way. Of the data frames, each with a job of its own, every fourth small pool has
+its turn, and the others where `soak` is asked for.
 """
 
 from __future__ import annotations
@@ -37,13 +41,22 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Layout = Callable[[Pool, Path], list[Path]]
+Way = tuple[schemes.Scheme, Layout, int, bool]  # scheme, layout, workers, episodes
 
 
 # ---- pools: many cases in one job
 
 
+def written(table: pa.Table, folder: Path, name: str, group_rows: int) -> Path:
+    """A file with groups of so many rows, and at most some forty of them: a batch costs as much as it has patterns.
+
+    The groups of a large pool still part each case's events, since those of many cases lie between.
+    """
+    return write(table, folder, name, group_rows=max(group_rows, table.num_rows // 40))
+
+
 def one_file(own: Pool, folder: Path) -> list[Path]:
-    return [write(own.interleaved(random.Random(1)), folder, "all", group_rows=7)]
+    return [written(own.interleaved(random.Random(1)), folder, "all", group_rows=7)]
 
 
 def anyhow(own: Pool, folder: Path) -> list[Path]:
@@ -53,26 +66,25 @@ def anyhow(own: Pool, folder: Path) -> list[Path]:
     cuts = sorted(dice.randrange(table.num_rows + 1) for _ in range(3))
     bounds = zip([0, *cuts], [*cuts, table.num_rows], strict=True)
     return [
-        write(table.slice(begin, end - begin), folder, f"{number}", group_rows=dice.choice((1, 3, 50)))
+        written(table.slice(begin, end - begin), folder, f"{number}", group_rows=dice.choice((1, 3, 50)))
         for number, (begin, end) in enumerate(bounds)
     ]
 
 
 def by_entity(own: Pool, folder: Path) -> list[Path]:
     """Two files, each entity in one of them."""
-    table = own.table()
+    table = own.interleaved(random.Random(4))
     halves: list[list[int]] = [[], []]
     for row, key in enumerate(table[KEY].to_pylist()):
         halves[sum(map(ord, str(key))) % 2].append(row)
     # Arrow cannot take rows of every type.
     rows = [pa.concat_tables([table.slice(0, 0), *(table.slice(row, 1) for row in half)]) for half in halves]
-    return [write(half, folder, f"{number}", group_rows=5) for number, half in enumerate(rows)]
+    return [written(half, folder, f"{number}", group_rows=5) for number, half in enumerate(rows)]
 
 
-def run_pools(
-    spark: SparkSession, pools: list[Pool], scheme: Any, layout: Layout, folder: Path, workers: int, episodes: bool
-) -> None:
+def run_pools(spark: SparkSession, pools: list[Pool], folder: Path, way: Way) -> None:
     """All pools in one job of Spark's; each finds what the oracle says."""
+    scheme, layout, workers, episodes = way
     frames: list[DataFrame] = []
     patterns_of: list[wayeb_py.Patterns] = []
     errors = []
@@ -107,33 +119,69 @@ def corpus_pools() -> list[Pool]:
     return pool((name, job_of(case), answer_of(case)) for name, case in CASES.items())
 
 
-@pytest.mark.parametrize(
-    ("scheme", "layout", "workers", "episodes"),
-    [
-        ("source", by_entity, 2, False),
-        ("partition", anyhow, 1, False),
-        ("partition", by_entity, 2, True),
-        ("pattern", one_file, 2, True),
-        ("pattern", anyhow, 3, False),
-    ],
-)
-def test_every_case_of_the_corpus_is_detected_by_every_scheme(
-    spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
-) -> None:
-    run_pools(spark, corpus_pools(), scheme, layout, tmp_path, workers, episodes)
+SHUFFLED: list[Way] = [("partition", anyhow, 1, False), ("partition", by_entity, 2, True)]
+IN_PLACE: list[Way] = [("source", by_entity, 2, False), ("pattern", one_file, 2, True), ("pattern", anyhow, 3, False)]
+
+
+def named(way: Way) -> str:
+    scheme, layout, workers, _ = way
+    return f"{scheme} {layout.__name__} {workers}"
+
+
+def share_of(way: Way, pools: list[Pool]) -> list[Pool]:
+    """The largest pool, and every second or third of the others, so that each is in one share of either kind."""
+    ways = SHUFFLED if way in SHUFFLED else IN_PLACE
+    return share(pools, ways.index(way), len(ways))
+
+
+def share(pools: list[Pool], first: int, step: int) -> list[Pool]:
+    largest, *others = sorted(pools, key=lambda own: -len(own.cases))
+    return [largest, *others[first::step]]
+
+
+@pytest.mark.parametrize("way", [*SHUFFLED, *IN_PLACE], ids=named)
+def test_every_case_of_the_corpus_is_detected_by_some_schemes(spark: SparkSession, tmp_path: Path, way: Way) -> None:
+    run_pools(spark, share_of(way, corpus_pools()), tmp_path, way)
+
+
+def test_the_shares_hold_every_case_both_shuffled_and_in_place() -> None:
+    for ways in (SHUFFLED, IN_PLACE):
+        shared = [case.name for way in ways for own in share_of(way, corpus_pools()) for case in own.cases]
+        assert set(shared) == set(CASES)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("way", [*SHUFFLED, *IN_PLACE], ids=named)
+def test_every_case_of_the_corpus_is_detected_by_every_scheme(spark: SparkSession, tmp_path: Path, way: Way) -> None:
+    run_pools(spark, corpus_pools(), tmp_path, way)
 
 
 SPARKS = {"string", "bool", "int8", "int16", "int32", "int64", "float", "double", "timestamp[us, tz=UTC]"}
 
 
-def test_every_case_of_the_corpus_in_types_that_spark_has_is_detected_in_data_frames(spark: SparkSession) -> None:
+def pools_in_types_of_spark() -> list[Pool]:
     jobs = {name: job_of(case) for name, case in CASES.items()}
     own_types = {name: job for name, job in jobs.items() if {str(one) for one in job.table.schema.types} <= SPARKS}
     assert len(own_types) > 200
-    for own in pool((name, job, answer_of(CASES[name])) for name, job in own_types.items()):
+    return pool((name, job, answer_of(CASES[name])) for name, job in own_types.items())
+
+
+def find_in_data_frames(spark: SparkSession, pools: list[Pool]) -> None:
+    for own in pools:
         patterns = own.compile()
         frame = spark.createDataFrame(own.interleaved(random.Random(3))).coalesce(1)
         own.check([recognise(frame, patterns, shards=2).toArrow()], patterns, episodes=False)
+
+
+def test_most_cases_of_the_corpus_in_types_that_spark_has_are_detected_in_data_frames(spark: SparkSession) -> None:
+    pools = share(pools_in_types_of_spark(), 0, 4)
+    assert sum(len(own.cases) for own in pools) > 200
+    find_in_data_frames(spark, pools)
+
+
+@pytest.mark.soak
+def test_every_case_of_the_corpus_in_types_that_spark_has_is_detected_in_data_frames(spark: SparkSession) -> None:
+    find_in_data_frames(spark, pools_in_types_of_spark())
 
 
 # ---- random cases
@@ -165,14 +213,11 @@ def random_pools() -> list[Pool]:
 
 
 @pytest.mark.parametrize(
-    ("scheme", "layout", "workers", "episodes"),
-    [
-        ("source", by_entity, 3, True),
-        ("partition", anyhow, 3, False),
-        ("pattern", one_file, 3, True),
-    ],
+    "way",
+    [("source", by_entity, 3, True), ("partition", anyhow, 3, False), ("pattern", one_file, 3, True)],
+    ids=named,
 )
 def test_random_patterns_detect_on_spark_what_the_definitions_say(
-    spark: SparkSession, tmp_path: Path, scheme: str, layout: Layout, workers: int, episodes: bool
+    spark: SparkSession, tmp_path: Path, way: Way
 ) -> None:
-    run_pools(spark, random_pools(), scheme, layout, tmp_path, workers, episodes)
+    run_pools(spark, random_pools(), tmp_path, way)

@@ -7,17 +7,13 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow.parquet as pq
 import pytest
 
 import wayeb_py
-from tests.polling import DEADLINE_S, poll
-
-if TYPE_CHECKING:
-    pass
 from tests.parallel.batch.small_jobs import STREAM, events
+from tests.polling import DEADLINE_S, poll
 
 SLOW = """
 import time
@@ -48,10 +44,11 @@ def test_a_signal_ends_a_run_on_spark_soon_and_leaves_nothing(
     pq.write_table(events(300), here / "a.parquet")
     words = ["run", "x.sre", "--functions", "mine.py", "--data", "a.parquet", "--out", "found/", "--quiet"]
     words += ["--engine", "spark", "--master", "local[1]", "--scheme", "partition"]
+    root = str(Path(wayeb_py.__file__).parent.parent)
     process = subprocess.Popen(
         [sys.executable, "-c", "from wayeb_py.cli import main; main()", *words],
         cwd=here,
-        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(Path(wayeb_py.__file__).parent.parent)},
+        env=os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": os.pathsep.join([root, os.environ["PYTHONPATH"]])},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -17,6 +17,8 @@ pytest.importorskip("pyspark")
 from data.compare import compare
 from tests.polling import poll
 from wayeb_py.parallel.spark import class_archive, session
+from wayeb_py.patterns import compile_patterns
+from wayeb_py.run import runner
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,8 +69,7 @@ def test_a_job_on_spark_says_what_it_has_to_say_and_leaves_nothing_about(tmp_pat
     assert ended.stdout == ""
     assert ended.stderr.splitlines()[0].startswith("on Spark as asked for: scheme ")
     assert list((tmp_path / "here").iterdir()) == []
-    here = wayeb("run", *FLEET, "--out", tmp_path / "local.parquet", "--engine", "local", "--quiet")
-    assert here.returncode == 0, here.stderr
+    runner.run(compile_patterns(ROOT / FLEET[0]), [ROOT / FLEET[2]], tmp_path / "local.parquet")
     assert compare(str(tmp_path / "local.parquet"), str(tmp_path / "out" / "d.parquet")) is None
 
 

@@ -14,11 +14,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 from data.compare import compare
-from tests.parallel.spark.command import FLEET, ROOT, wayeb
-from tests.parallel.spark_cluster import HOME, python_without_us, running_cluster
+from tests.parallel.spark.command import FLEET, ROOT
+from tests.parallel.spark_cluster import HOME, QUICK, python_without_us, running_cluster
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.spark import class_archive
 from wayeb_py.parallel.spark.ship import write_zip
+from wayeb_py.patterns import compile_patterns
+from wayeb_py.run import runner
 
 
 @pytest.fixture(scope="module")
@@ -77,58 +78,67 @@ def _count_from_zip(python: Path, archive: Path, cache: Path) -> dict[str, objec
 
 
 LOOK = """
-import os, runpy, sys
+import json, os, runpy, sys
 import wayeb_py
 from pyspark.sql import SparkSession
 
-spark = SparkSession.builder.getOrCreate()
+for words in json.loads(sys.argv[1]):
+    sys.argv[:] = words
+    try:
+        runpy.run_path(words[0], run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
+
 def where(_):
     import wayeb_py.engine.recogniser
     return os.path.abspath(wayeb_py.__file__)
+spark = SparkSession.builder.getOrCreate()
 files = spark.sparkContext.parallelize(range(2), 2).map(where).collect()
 print("driver", os.path.abspath(wayeb_py.__file__))
 print("workers", *sorted(set(files)))
-del sys.argv[0]
-runpy.run_path(sys.argv[0], run_name="__main__")
 """
 
 
-def test_a_cluster_that_has_only_our_dependencies_runs_us_from_the_zip(shipped: Path, tmp_path: Path) -> None:
-    """A master and a worker on loopback; spark-submit with the zip; both examples, and the same detections as here."""
+@pytest.mark.parametrize("n_applications", [1, pytest.param(2, marks=pytest.mark.soak)])
+def test_a_cluster_that_has_only_our_dependencies_runs_us_from_the_zip(
+    shipped: Path, tmp_path: Path, n_applications: int
+) -> None:
+    """A master and a worker on loopback; spark-submit with the zip; both examples, and the same detections as here.
+
+    In one application, which costs half as much, or in one each, as a user would run them.
+    """
     python = python_without_us(tmp_path / "python")
     (tmp_path / "look.py").write_text(LOOK)
     cache = tmp_path / "cache"
-    with running_cluster(tmp_path, cores=3) as cluster:
-
-        def submit(*words: object) -> subprocess.CompletedProcess[str]:
-            command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.url, "--py-files", str(shipped)]
-            command += ["--conf", f"spark.pyspark.python={python}", "--conf", "spark.ui.enabled=false"]
-            command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.executorEnv.XDG_CACHE_HOME={cache}"]
-            quick = " ".join(["-XX:TieredStopAtLevel=1", "-Xlog:disable", *class_archive.options()])
-            command += ["--conf", f"spark.executor.extraJavaOptions={quick}", "--driver-java-options", quick]
-            environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "XDG_CACHE_HOME": str(cache)}
-            environment.pop("PYTHONPATH", None)
+    frame, out = tmp_path / "frame", tmp_path / "d.parquet"
+    examples, sre, data = ROOT / "docs/examples", str(ROOT / FLEET[0]), str(ROOT / FLEET[2])
+    run = [f"{examples}/wayeb_on_spark.py", "run", sre, "--data", data, "--out", str(out), "--scheme", "partition"]
+    recognise = [f"{examples}/recognise_frame.py", sre, data, str(frame)]
+    said = ""
+    with running_cluster(tmp_path, cores=2) as cluster:
+        command = [str(HOME / "bin" / "spark-submit"), "--master", cluster.url, "--py-files", str(shipped)]
+        command += ["--conf", f"spark.pyspark.python={python}", "--conf", "spark.ui.enabled=false"]
+        command += ["--conf", "spark.driver.host=127.0.0.1", "--conf", f"spark.executorEnv.XDG_CACHE_HOME={cache}"]
+        quick = " ".join(QUICK)
+        command += ["--conf", f"spark.executor.extraJavaOptions={quick}", "--driver-java-options", quick]
+        environment = os.environ | {"SPARK_LOCAL_IP": "127.0.0.1", "XDG_CACHE_HOME": str(cache)}
+        environment.pop("PYTHONPATH", None)
+        for programs in ([run, recognise],) if n_applications == 1 else ([run], [recognise]):
             ended = subprocess.run(
-                [*command, *map(str, words)], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300
-            )
+                [*command, str(tmp_path / "look.py"), json.dumps(programs)],
+                cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300,
+            )  # fmt: skip
             assert ended.returncode == 0, ended.stderr[-4000:]
-            return ended
-
-        frame, example = tmp_path / "frame", ROOT / "docs/examples/recognise_frame.py"
-        ended = submit(tmp_path / "look.py", example, ROOT / FLEET[0], ROOT / FLEET[2], frame)
-        driver, workers = (line.split()[1:] for line in ended.stdout.splitlines()[:2])
-        assert driver == [f"{shipped}/wayeb_py/__init__.pyc"]
-        for file in workers:
-            assert file.startswith(str(tmp_path / "worker-0"))
-            assert file.endswith("wayeb_py.zip/wayeb_py/__init__.pyc")
-
-        inputs = [ROOT / FLEET[0], "--data", ROOT / FLEET[2]]
-        out = tmp_path / "d.parquet"
-        ran = submit(ROOT / "docs/examples/wayeb_on_spark.py", "run", *inputs, "--out", out, "--scheme", "partition")
-        plan = next(line for line in ran.stdout.splitlines() if line.startswith("on Spark"))
-        assert ": 12 shards" in plan, "four for each of the three cores"
-    here = wayeb("run", *FLEET, "--out", tmp_path / "local.parquet", "--engine", "local", "--quiet")
-    assert here.returncode == 0, here.stderr
+            driver, workers = (line.split()[1:] for line in ended.stdout.splitlines()[-2:])
+            assert driver == [f"{shipped}/wayeb_py/__init__.pyc"]
+            for file in workers:
+                assert file.startswith(str(tmp_path / "worker-0"))
+                assert file.endswith("wayeb_py.zip/wayeb_py/__init__.pyc")
+            said += ended.stdout
+    plan = next(line for line in said.splitlines() if line.startswith("on Spark"))
+    assert ": 8 shards" in plan, "four for each of the two cores"
+    runner.run(compile_patterns(ROOT / FLEET[0]), [ROOT / FLEET[2]], tmp_path / "local.parquet")
     assert compare(str(tmp_path / "local.parquet"), str(out)) is None
     columns = ["pattern", "place", "entity", "seq", "start_seq"]
     by_all = [(column, "ascending") for column in columns]

@@ -18,6 +18,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 import wayeb_py
+from tests.cli.ended_command import Wayeb
 from tests.parallel.car_events import PATTERNS, add_file, make_events
 from tests.polling import DEADLINE_S, poll
 from wayeb_py.errors import DataError
@@ -173,17 +174,21 @@ def test_patterns_are_exchanged_and_a_checkpoint_begins_anew(spark: SparkSession
     assert rows(pq.read_table(tmp_path / "out")) == rows(expected(wayeb_py.compile(PATTERNS), table))
 
 
-def test_the_command_streams_until_it_is_stopped_and_then_resumes(tmp_path: Path) -> None:
+def test_the_command_streams_until_it_is_stopped_and_then_resumes(
+    spark: SparkSession, wayeb: Wayeb, tmp_path: Path
+) -> None:
+    """In a process of its own, and then in the session that is there: another start would show no more."""
     table = events(600)
     (tmp_path / "cars.sre").write_text(PATTERNS)
     write_parts(table.slice(0, 300), tmp_path / "events", "a")
-    command = [
-        sys.executable, "-m", "wayeb_py.cli", "stream", str(tmp_path / "cars.sre"), "--out", "-",
+    words = [
+        "stream", str(tmp_path / "cars.sre"), "--out", "-",
         "--source", str(tmp_path / "events"), "--checkpoint", str(tmp_path / "checkpoint"),
     ]  # fmt: skip
     root = Path(__file__).parents[3]
-    environment = os.environ | {"PYTHONPATH": str(root)}
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join([str(root), os.environ["PYTHONPATH"]])}
     out, log = tmp_path / "found.ndjson", tmp_path / "log.txt"
+    command = [sys.executable, "-m", "wayeb_py.cli", *words]
     with open(out, "wb") as found_file, open(log, "wb") as log_file:
         running = subprocess.Popen(command, stdout=found_file, stderr=log_file, cwd=root, env=environment)
         try:
@@ -198,11 +203,9 @@ def test_the_command_streams_until_it_is_stopped_and_then_resumes(tmp_path: Path
     assert "stopping after the batch that is running" in told
     assert "stopped as asked" in told
     write_parts(table.slice(300), tmp_path / "events", "b")
-    ended = subprocess.run(
-        [*command, "--once", "--final", "--json"], capture_output=True, text=True, cwd=root, env=environment
-    )
-    assert ended.returncode == 0, ended.stderr
-    found = [json.loads(line) for line in [*out.read_text().splitlines(), *ended.stdout.splitlines()]]
+    ended = wayeb(*words, "--once", "--final", "--json")
+    assert ended.code == 0, ended.err
+    found = [json.loads(line) for line in [*out.read_text().splitlines(), *ended.out.splitlines()]]
     whole = expected(wayeb_py.compile(PATTERNS), table)
     assert len({row["detection_id"] for row in found}) == len(found) == whole.num_rows
     assert sorted((row["pattern"], row["entity"], row["seq"]) for row in found) == sorted(

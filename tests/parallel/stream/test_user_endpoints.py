@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
 
 import wayeb_py
+from tests.cli.ended_command import Wayeb
 from wayeb_py.errors import DataError
 from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.logs.log import OffsetRange
@@ -106,7 +108,7 @@ def test_a_file_that_is_not_there_and_a_sink_that_is_none(tmp_path: Path) -> Non
 
 
 def test_the_command_reads_a_source_and_writes_a_sink_of_the_users_and_resumes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, wayeb: Wayeb, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("EVENTS_DB", str(tmp_path / "events.db"))
     monkeypatch.setenv("FOUND_DB", str(tmp_path / "found.db"))
@@ -115,9 +117,8 @@ def test_the_command_reads_a_source_and_writes_a_sink_of_the_users_and_resumes(
     words += ["--checkpoint", str(tmp_path / "checkpoint"), "--once", "--quiet", "--workers", "1"]
     for first in (0, 30):
         fill(tmp_path / "events.db", first, 30)
-        command = [sys.executable, "-m", "wayeb_py.cli", "stream", str(tmp_path / "p.sre"), *words]
-        ran = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
-        assert ran.returncode == 0, ran.stderr
+        ended = wayeb("stream", str(tmp_path / "p.sre"), *words)
+        assert ended.code == 0, ended.err
     with sqlite3.connect(tmp_path / "found.db") as db:
         found = [ts for (ts,) in db.execute("SELECT ts FROM found ORDER BY ts")]
     assert found == [ts for ts in range(60) if ts % 10 > 5]

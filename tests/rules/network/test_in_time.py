@@ -15,6 +15,7 @@ from tests.rules.network.test_kept import matches_of
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
+from wayeb_py.rules.planning.plan import PlanPart
 from wayeb_py.rules.planning.planner import every_tree
 from wayeb_py.rules.planning.query import Query
 from wayeb_py.rules.planning.tree import Leaf, Tree, Without, read_tree, text_of
@@ -54,6 +55,20 @@ def looked_up_by(tree: Tree, member: int) -> frozenset[int]:
             is_left = one is tree.left
             return frozenset() if isinstance(tree, Without) and is_left else other.members
     return looked_up_by(tree.left, member) | looked_up_by(tree.right, member)
+
+
+def later_partners(part: PlanPart, member: int) -> list[PlanPart]:
+    """The parts that what a member's rows become is joined with, after its first join and below an absence."""
+    if not part.parts or part.absences:
+        return next((later_partners(one, member) for one in part.parts if holds_member(one, member)), [])
+    own, other = sorted(part.parts, key=lambda one: not holds_member(one, member))
+    if not own.parts:
+        return []
+    return [*later_partners(own, member), *([] if own.absences else [other])]
+
+
+def holds_member(part: PlanPart, member: int) -> bool:
+    return any(member in one.members for one in part.every())
 
 
 class Run:
@@ -111,25 +126,41 @@ class Run:
         self.network.restore(saved)
 
     def assert_nothing_is_kept_that_is_dead(self) -> None:
-        """The rows of each selection are kept, to the tick, while a row to come could join them."""
+        """The rows of each selection are kept, to the tick, while a row to come could join them, and while every later
+        join has something, or may get something, that belongs with them."""
         self.network.sweep(at_once=True)
         query = self.query
+        plan = self.network.plans[query.name]
+        parts = list(plan.root.every())
+        is_shared = len({id(part.node) for part in parts}) < len(parts)
         needed: dict[int, set[int]] = {}
+        useful: dict[int, set[int]] = {}
         for member in range(len(query.members)):
             node = self._selection(member)
             if node is None:
                 continue
             tests, others = query.own_conditions(member), sorted(looked_up_by(self.tree, member))
             rows = [
-                chosen[member]["nth"]
+                chosen
                 for chosen in choices([member], tests, query, self.fed, {})
                 if awaits(query, chosen, others, self.clocks)
             ]
-            needed[node] = needed.get(node, set()) | set(rows)
-        for number, expected in needed.items():
+            needed.setdefault(node, set()).update(chosen[member]["nth"] for chosen in rows)
+            later = later_partners(plan.root, member)
+            useful.setdefault(node, set()).update(
+                chosen[member]["nth"] for chosen in rows if all(self._has_partners(part, chosen) for part in later)
+            )
+        for number, by_clock in needed.items():
             memory = self.network.nodes[number].memory
             assert memory is not None
-            assert {nth for (nth,) in matches_of(memory.tuples)} == expected
+            kept = {nth for (nth,) in matches_of(memory.tuples)}
+            assert useful[number] <= kept <= by_clock
+            assert is_shared or kept == useful[number]
+
+    def _has_partners(self, part: PlanPart, chosen: dict[int, Row]) -> bool:
+        """Whether a part of the plan keeps something, or may get something that belongs with a row."""
+        stands = any(self.query.members[member].clock is None for member in part.members)
+        return stands or part.node.n_alive > 0 or awaits(self.query, chosen, list(part.members), self.clocks)
 
     def _selection(self, member: int) -> int | None:
         """The node of a member, if it keeps rows."""

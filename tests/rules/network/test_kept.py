@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from tests.rules.network.nested_loops import Match, Rows, matches
 from tests.rules.network.random_queries import TABLES, as_columns, flipped, network_of_tables, random_query, random_rows
+from tests.strategies import examples
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
@@ -99,7 +100,7 @@ def test_by_every_plan_a_network_has_the_matches_of_nested_loops(seed: int, n_ro
             run.restore()
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(0, 2**32), st.integers(1, 16))
 def test_rules_that_share_nodes_do_not_disturb_each_other(seed: int, n_rows: int) -> None:
     dice = Random(seed)
@@ -112,7 +113,7 @@ def test_rules_that_share_nodes_do_not_disturb_each_other(seed: int, n_rows: int
         run.step(*random_cut(dice, rows, run))
 
 
-@settings(deadline=None, max_examples=40)
+@settings(deadline=None, max_examples=examples(40))
 @given(st.integers(0, 2**32), st.integers(1, 16))
 def test_any_order_that_is_forced_gives_the_same_matches(seed: int, n_rows: int) -> None:
     dice = Random(seed)

@@ -12,8 +12,6 @@ import typer
 
 from wayeb_py.cli.exit_codes import USAGE_FAULT, fail
 
-HANDED_OVER = {"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []}
-
 
 def run_benchmarks(context: typer.Context) -> None:
     """Measure: run experiments, report, compare (`wayeb bench --help`); needs the repository."""

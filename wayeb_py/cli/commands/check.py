@@ -26,8 +26,8 @@ def check_files(
 ) -> None:
     """Report everything that is wrong with pattern files; nothing is run."""
     from wayeb_py.cli.pattern_files import find_whole_files
-    from wayeb_py.compiler.review_facts import review_facts
-    from wayeb_py.compiler.review_places import review_places
+    from wayeb_py.compiler.review.facts import review_facts
+    from wayeb_py.compiler.review.places import review_places
 
     found: list[Diagnostic] = []
     limits: list[LimitError] = []

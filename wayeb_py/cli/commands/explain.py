@@ -13,7 +13,7 @@ from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.options import ForcedPlans, PatternFiles
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns
-from wayeb_py.cli.plan_command import ALONE
+from wayeb_py.cli.plan_option import ALONE
 
 if TYPE_CHECKING:
     from wayeb_py.patterns import Patterns
@@ -82,7 +82,7 @@ def show_automata(
         print("\n\n".join(_costs(chosen, rate, forced)))
         return
     if asked:
-        from wayeb_py.explained.whole_file import explain_rules
+        from wayeb_py.explained.file_text import explain_rules
 
         if data:
             print(explain_rules(chosen, form.value, read_data(chosen, data), forced, pattern))
@@ -96,8 +96,8 @@ def _costs(patterns: Patterns, rates: list[str], forced: dict[str, str]) -> Iter
     from wayeb_py.engine.recogniser import Recogniser
     from wayeb_py.explained.costs import cost_lines, costs_of
     from wayeb_py.explained.planned import running_of
+    from wayeb_py.explained.rates import read_rates
     from wayeb_py.explained.step_cost import measure_step
-    from wayeb_py.explained.supply import read_rates
 
     given = read_rates(rates, patterns)
     running = running_of(Recogniser(patterns, plans=forced))

@@ -4,6 +4,8 @@ of a window that no match fits into.
 The events are those of the shortest word: a walk over the automaton. The time is the sum of what `elapsed()` must at
 least be at every event after a match's first, by Dijkstra's algorithm over the same automaton; the search assumes
 nothing of other predicates about time (`held`, `hour`). A warning appears only where it is certain.
+
+Sets of states are flags or Python's sets: `np.unique` without indices loads numpy's masked arrays, at every start.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ def fewest_events(compiled: CompiledPattern) -> int | None:
     length = 0
     while len(front):
         length += 1
-        reached = np.unique(_successors(compiled, front))
+        is_reached = np.zeros(len(accepting), dtype=bool)
+        is_reached[_successors(compiled, front)] = True
+        reached = np.flatnonzero(is_reached)
         if accepting[reached].any():
             return length
         front = reached[~seen[reached]]
@@ -87,7 +91,7 @@ def _least_elapsed(compiled: CompiledPattern, number: int) -> list[Least | None]
     least: list[Least | None] = [None] * compiled.n_symbols
     # Cells come in rising order, and missing, the last, is only an entity's first event.
     for cell in range(axis.n_cells - 1):
-        for symbol in np.unique(np.take(compiled.symbol_of_cell, cell, axis=number)).tolist():
+        for symbol in set(np.take(compiled.symbol_of_cell, cell, axis=number).reshape(-1).tolist()):
             if least[symbol] is None:
                 least[symbol] = _lower_end(axis, cell)
     return least
@@ -102,7 +106,7 @@ def _lower_end(axis: Axis, cell: int) -> Least:
 
 def _shortest_way(dfa: Dfa, least: list[Least | None]) -> Least | None:
     best: dict[int, Least] = {}
-    heap: list[tuple[Least, int]] = [((Fraction(0), False), state) for state in np.unique(dfa.next_state[0]).tolist()]
+    heap: list[tuple[Least, int]] = [((Fraction(0), False), state) for state in set(dfa.next_state[0].tolist())]
     heapq.heapify(heap)
     while heap:
         so_far, state = heapq.heappop(heap)

@@ -33,11 +33,9 @@ class Entities:
         self.is_text = (
             pa.types.is_string(key_type) or pa.types.is_large_string(key_type) or pa.types.is_string_view(key_type)
         )
-        if not self.is_text and not pa.types.is_integer(key_type):
-            raise EventsError(
-                f"the key column `{name}` is of type {key_type}",
-                hint="a key is text or a whole number; convert the column",
-            )
+        is_unknown = pa.types.is_null(key_type)  # while there are no events
+        if not (self.is_text or is_unknown or pa.types.is_integer(key_type)):
+            raise wrong_key(name, key_type)
         self._keys: Any = _IntegerKeys() if not self.is_text else _TextKeys()
 
     def __len__(self) -> int:
@@ -66,6 +64,13 @@ class Entities:
     def learn(self, keys: pa.Array) -> None:
         """Adds keys under the next numbers, in their order; for restoring."""
         self.number(keys.cast(self.key_type))
+
+
+def wrong_key(name: str, key_type: pa.DataType) -> EventsError:
+    """The error for events whose keys are of such a type."""
+    return EventsError(
+        f"the key column `{name}` is of type {key_type}", hint="a key is text or a whole number; convert the column"
+    )
 
 
 class Renumbering:

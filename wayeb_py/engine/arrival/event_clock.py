@@ -155,6 +155,8 @@ class EventClock:
         header: dict[str, Any] = {}
         blobs: dict[str, bytes] = {}
         for name, clock in self._clocks.items():
+            if clock.greatest_s is None and clock.now_s is None:  # while nothing has arrived, nothing is to be kept
+                continue
             header[name] = {
                 "stream": stream_fingerprint(self._parts[name].stream),
                 "greatest": clock.greatest,

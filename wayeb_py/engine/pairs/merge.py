@@ -1,6 +1,6 @@
 """The events of several sources become one order, and each pairing takes its own part of it.
 
-Sources are in order by themselves; of events at one time those of the stream declared first come first.
+Each source is in order already; of the events at one time, those of the stream that is declared first come first.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import I32, I64
-from wayeb_py.engine.pairs.source import SourceEvents
+from wayeb_py.engine.pairs.stream_events import SourceEvents
 from wayeb_py.engine.pairs.words import Ordered
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)

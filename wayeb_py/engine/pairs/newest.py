@@ -1,11 +1,11 @@
 """The memory of each entity's newest event: values of single events become columns of a pair's events.
 
-An event of a pair holds the rows of both its entities. One of the rows is in the batch at hand; the other may be too,
-or may have come long before, when its values were kept by entity. So a value of a, say its speed, is computed once for
-each event and then picked by row, however many pairs ask for it.
+An event of a pair holds the rows of both its entities. One of the rows is in the current batch; the other may be too,
+or it came long before, and its values were kept by entity. So a value of a, say its speed, is computed once for each
+event and then picked by row, however many pairs ask for it.
 
-*Not taken*: a table of newest rows that is rebuilt with every batch, which costs all entities even where the batch
-holds one event; only the emitted columns are kept that way, and rarely moved.
+*Not taken*: a table of newest rows, rebuilt with every batch, which costs time for all entities even where the batch
+holds one event. Only emitted columns are kept in such a table, which is rarely rebuilt.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class NewestValue:
             kept = self.kept.get(name)
             if kept is None:
                 kept = np.zeros(0, dtype=values.dtype)
-            elif kept.dtype != values.dtype:  # whole numbers so far, and fractions from here on
+            elif kept.dtype != values.dtype:  # whole numbers so far; this batch has fractions
                 kept = kept.astype(values.dtype)
             if len(kept) < n_entities:
                 kept = grown(kept, n_entities + n_entities // 2 + 64)
@@ -129,7 +129,7 @@ class NewestRows:
         self.columns = columns
         self._pieces: list[pa.RecordBatch] = []
         self._n_rows = 0
-        self._n_moved = 0  # rows that were there when the others went last
+        self._n_moved = 0  # rows that were left when others were last dropped
         self._begin = 0
         self._row_of: I64 = np.zeros(0, dtype=np.int64)  # [entity], -1 where there is none
 

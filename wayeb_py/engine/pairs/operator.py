@@ -2,8 +2,8 @@
 
     events of each stream → sources (cleaning, positions) → one order for all → words of pairs → rows of detections
 
-All `for each pair` of a file share sources: an event is put in order once, and what patterns ask of it is computed
-once. Those with the same reach, freshness and streams share the search for neighbours and the words as well.
+All `for each pair` of a file share their sources: the operator sorts an event once, and computes once what patterns ask
+of it. Those with the same reach, freshness and streams also share the search for neighbours and the words.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from wayeb_py.engine.pairs.rows import FoundRows, NewestPicker, PairSchema
 from wayeb_py.engine.pairs.saved import PairBinding, restore, save
 from wayeb_py.engine.pairs.share import PairShare, Part
 from wayeb_py.engine.pairs.silences import PairSilences, Sent
-from wayeb_py.engine.pairs.source import PairSource, SourceEvents, ticks_per_s_of
-from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach
+from wayeb_py.engine.pairs.stream_events import PairSource, SourceEvents, ticks_per_s_of
+from wayeb_py.engine.pairs.values import PairValues, asked_of_events, asks_for_approach, needed_of_events
 from wayeb_py.engine.pairs.words import PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
@@ -66,7 +66,8 @@ def pair_patterns(patterns: CompiledPatterns) -> list[int]:
 class PairOperator:
     """Recognises the patterns over pairs; the options are those of `Recogniser`.
 
-    `by_clock`: an episode is told when the clock has passed all that could go on with it, though no event comes.
+    `by_clock`: it reports an episode once the clock has passed everything that could continue it, even if no event
+    comes.
     `share` says which pairs are recognised here; other operators have the others.
     """
 
@@ -134,7 +135,7 @@ class PairOperator:
     def feed(self, passed: Passed) -> Detections:
         """The detections in the events that the clock has passed."""
         bound = self.bound
-        if bound is None:  # of one of its streams no event has come: there is no pair
+        if bound is None:  # one of the streams has had no event yet, so there is no pair
             return self.nothing()
         rows = [
             self.past[place].answer(passed) if place in self.past else passed.rows.get(source.stream.name or "")
@@ -163,7 +164,7 @@ class PairOperator:
         return Detections(pa.concat_tables([result.to_arrow(), *tables]), result.episodes()) if tables else result
 
     def _told(self, episodes: list[PairEpisode]) -> list[PairEpisode]:
-        """Those of patterns that are decided at their last event: a pattern that ends in a silence has no episodes."""
+        """Drops the episodes of patterns that end in a silence: these have none."""
         patterns = self.patterns.meaning.patterns
         return [one for one in episodes if patterns[one.episode.pattern].silence_s is None]
 
@@ -199,11 +200,12 @@ class PairOperator:
         return PairBinding(sources, words, schema, PairSilences(patterns, schema, ticks_per_s))
 
     def _source(self, place: int, schema: pa.Schema, ticks_per_s: int) -> PairSource:
-        """A stream with all questions of patterns about its events."""
+        """A stream, with everything that patterns ask of its events."""
         patterns, stream = self.patterns, self._streams[place]
         own: list[m.Pattern] = []
         asked: dict[Any, None] = {}
         emitted: dict[str, None] = {}
+        needed: set[str] = set()
         for each, numbers in self._by_search.items():
             roles = {role for role, name in zip(_ROLES, each.streams, strict=True) if name == (stream.name or "")}
             chosen = [patterns.meaning.patterns[n] for n in numbers] if roles else []
@@ -211,12 +213,15 @@ class PairOperator:
             wanted = asked_of_events((pattern.regex for pattern in chosen), each.projected)
             asked |= dict.fromkeys(one.operand for one in sorted(wanted, key=repr) if one.role in roles)
             for pattern in chosen:
+                needed |= needed_of_events(pattern.regex, each.projected)
                 emitted |= dict.fromkeys(column for role, column in pattern.emit_of if role in roles)
         values = Values(patterns.functions, stream.position, patterns.knowledge)
         steered = any(asks_for_approach(pattern.regex) for pattern in own)
         moves = any(asks_for_motion(pattern) for pattern in own)
         answered = self.past[place].columns if place in self.past else {}
-        return PairSource(stream, schema, asked, list(emitted), values, ticks_per_s, steered, moves, answered)
+        return PairSource(
+            stream, schema, asked, list(emitted), values, ticks_per_s, steered, moves, answered, frozenset(needed)
+        )
 
     def _parts(self, each: m.EachPair) -> tuple[Part, ...]:
         """The searches for a pairing: guests are not searched for among each other."""

@@ -2,9 +2,9 @@
 
     events of a stream that the clock has passed ──▶ patterns of one entity ──▶ the same events, a column an answer
 
-P is recognised before the pairs that read it, on the events that count for the clock, as everything that pairs see.
-Whether an entity's way crossed an area is a pattern of one letter, so that both have the same words, the same
-forgetting and the same state.
+The recogniser finds P before the pairs that read it, on the events that count for the clock, since pairs see no others.
+Whether an entity's way crossed an area is a pattern of one letter, so that both questions share words, forgetting and
+state.
 
 *Not taken*: the detections of P that are reported. They come from all events that are not late for their own entity,
 and are known only when the entity itself has moved on, which may be long after the clock has passed.

@@ -13,7 +13,7 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import TICKS_PER_S, Column
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
-from wayeb_py.engine.pairs.source import PairSource, plain_type
+from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
 from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.joined_schema import common_type, join_schemas
@@ -61,7 +61,7 @@ class FoundRows:
 
 
 class PairSchema:
-    """The columns of detections of pairs, and how they are filled; without sources nothing is known of their types."""
+    """The columns of detections of pairs, and how they are filled; without sources their types are unknown."""
 
     def __init__(self, patterns: CompiledPatterns, sources: Sequence[PairSource], keys: Keys) -> None:
         self._patterns, self._keys = patterns, keys
@@ -119,7 +119,7 @@ class PairSchema:
         return pa.Table.from_arrays(arrays, schema=self.columns.detections)
 
     def _emit(self, name: str, type_: pa.DataType, rows: FoundRows) -> pa.Array:
-        """One emitted column; patterns may take it from a or from b, most do not have it."""
+        """One emitted column: a pattern takes it from a or from b, or does not have it."""
         found = rows.found
         at = np.arange(len(found.row))
         values: pa.Array = pa.nulls(0, type_)

@@ -19,7 +19,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.own_past import OwnPast
 from wayeb_py.engine.pairs.rows import PairSchema
 from wayeb_py.engine.pairs.silences import PairSilences
-from wayeb_py.engine.pairs.source import PairSource
+from wayeb_py.engine.pairs.stream_events import PairSource
 from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state

@@ -3,8 +3,8 @@
     matches of R at a pair's events ──▶ wait for t + D ──▶ detected, or dropped where one who should be silent sends
 
 A match is at an event of the pair at time t; of several events of the two at one time only the last can be followed by
-a silence. Whatever an entity sends breaks its silence, with a position or without. At the end of the input it detects
-those that end before the greatest time of the streams whose silence counts.
+a silence. Whatever an entity sends breaks its silence, with a position or without. At the end of the input, the
+silences are detected that end before the last event of every stream concerned.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from wayeb_py.kernels.ticks import FOREVER
 
 @dataclass(frozen=True, slots=True)
 class _Silent:
-    """A pattern that ends in a silence, by its place in the file, whose silence it is, and its matches that wait."""
+    """A pattern that ends in a silence: its place in the file, whose silence it is, and its waiting matches."""
 
     number: int
     roles: tuple[m.Role, ...]
@@ -65,8 +65,8 @@ class PairSilences:
         return at_once, later
 
     def hear(self, entity: I32, ts: I64, n_entities: int) -> Sent:
-        """Takes all sent events, in the order of each entity's time; earlier matches learn which entities are not
-        silent."""
+        """Takes all sent events, in the order of each entity's time, and notes in the waiting matches whose silence
+        they break."""
         sent = Sent(entity, ts)
         firsts = sent.firsts()
         for silent in self._silent.values():

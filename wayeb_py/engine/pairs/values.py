@@ -22,7 +22,7 @@ from wayeb_py.pairs import geometry_kernels as geometry
 from wayeb_py.spatial.knowledge import KnowledgeBase
 
 Asked = m.Of | m.HoldsOf
-LON, LAT, TIME, SPEED, COURSE = "lon", "lat", "time", "speed", "course"  # what every pair may need of an event
+LON, LAT, TIME, SPEED, COURSE = "lon", "lat", "time", "speed", "course"  # what a pair may need of an event
 
 
 class Picker(Protocol):
@@ -55,6 +55,15 @@ def asked_of_events(regexes: Iterable[m.Regex], projected: bool) -> set[Asked]:
     """Values to compute once for each event; those that a projected position changes are not among them."""
     parts = (part for regex in regexes for part in walk(regex))
     return {part for part in parts if isinstance(part, Asked) and not (projected and is_about_position(part))}
+
+
+def needed_of_events(regex: m.Regex, projected: bool) -> set[str]:
+    """What a pair needs of its newest events beyond the values that it names."""
+    if projected:
+        return {LON, LAT, TIME, SPEED, COURSE}
+    parts = list(walk(regex))
+    where = {LON, LAT} if any(isinstance(part, m.Bearing) for part in parts) else set()
+    return where | ({TIME} if any(isinstance(part, m.Age) for part in parts) else set())
 
 
 def is_about_position(asked: Asked) -> bool:
@@ -147,7 +156,7 @@ class PairValues(Values):
         return known
 
     def _shrinking(self, value: m.Closing, chunk: PairChunk) -> F64:
-        """By how much the distance was greater one event before, by the time since; missing where there is none."""
+        """The speed at which the distance has shrunk since the pair's event before; missing where there is none."""
         before = self._shift(
             self._memory(value), "number", chunk.distance_m, np.float64, chunk, np.full(len(chunk.ts), np.nan)
         )

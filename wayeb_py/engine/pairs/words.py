@@ -148,7 +148,7 @@ class PairWords:
         return [self._with_pair(episode) for episode in self.joiner.finish()]
 
     def over(self, until: int) -> list[PairEpisode]:
-        """The open episodes that no event from a time on can go on with: their pairs are no longer fresh then."""
+        """The open episodes that no event from a time on can continue: their pairs are no longer fresh by then."""
         if self.joiner is None:
             return []
         ends_before = until - floor(self.each.fresh_s * self.meetings.ticks_per_s)
@@ -231,7 +231,8 @@ class PairWords:
         ]
 
     def _by_name(self, runnable: I64) -> tuple[I64, I64]:
-        """For detections of runnables: which of them, once for each name, and the pattern by its place in the file."""
+        """Expands detections of runnables, which several patterns may share: for each pattern, the detection and the
+        pattern's place in the file."""
         lengths = np.array([len(names) for names in self._names], dtype=np.int64)[runnable]
         times = np.repeat(np.arange(len(runnable)), lengths)
         names = [self._names[number] for number in runnable.tolist()] if (lengths != 1).any() else None

@@ -1,8 +1,8 @@
 """Columns of rows become arrays of plain numbers that tables of rules hold, and come back as columns or Arrow arrays.
 
-Whole numbers, times and truth values are 64-bit integers, of which `MISSING` is none; floating-point numbers keep their
-own type, NaN is none; texts are codes that all tables of an operator share (`Words`), so that two are equal iff their
-codes are.
+Whole numbers, times and truth values become 64-bit integers, among which `MISSING` stands for no value. Floating-point
+numbers keep their own type, in which NaN stands for no value. Texts become codes that all tables of an operator share
+(`Words`), so that two texts are equal iff their codes are.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Words:
         self._code_of: dict[str, int] = {}
 
     def learn(self, words: Sequence[str]) -> None:
-        """Takes up the texts of a saved state; there are none yet."""
+        """Loads the texts of a saved state into a dictionary that is still empty."""
         self.words = list(words)
         self._code_of = {word: code for code, word in enumerate(self.words)}
 
@@ -52,7 +52,7 @@ class Words:
         return code_at[column.values]
 
     def column(self, codes: I64) -> Column:
-        """The texts of codes, with no more words than there are in them."""
+        """The texts of codes as a column that lists only the words that occur among them."""
         used, at = np.unique(codes, return_inverse=True)
         n_missing = int(len(used) > 0 and used[0] == MISSING)
         words: list[str | None] = [self.words[code] for code in used[n_missing:].tolist()]
@@ -60,7 +60,7 @@ class Words:
         return Column("text", np.where(values < 0, len(words), values).astype(np.int32), words=words)
 
     def array(self, codes: I64) -> pa.Array:
-        """The texts of codes for Arrow."""
+        """The texts of codes as an Arrow array."""
         column = self.column(codes)
         missing = column.values == len(column.words or [])
         return pa.array(column.words, pa.string()).take(pa.array(column.values, mask=missing))
@@ -89,7 +89,7 @@ class ColumnType:
 
     @property
     def is_known(self) -> bool:
-        """Whether an event has told it."""
+        """Whether the type is known yet: the first events, or a file of facts, show it."""
         return not pa.types.is_null(self.arrow)
 
     def encode(self, array: pa.Array, name: str, words: Words) -> Array:
@@ -154,7 +154,7 @@ class ColumnType:
 
 
 def form_of(types: Sequence[ColumnType]) -> str | None:
-    """How columns that are equal are encoded; None where no code of 64 bits says it."""
+    """The form of key in which equal values of these columns have equal codes; None where 64 bits cannot express it."""
     known = [one for one in types if one.is_known]
     if len({one.kind for one in known}) > 1:
         return None
@@ -171,7 +171,7 @@ def position(lon: Array, lat: Array, types: Sequence[ColumnType], words: Words) 
 
 
 def plain_array(array: pa.Array | pa.ChunkedArray) -> pa.Array:
-    """One Arrow array without a dictionary."""
+    """The values as a single Arrow array, without chunks and without a dictionary."""
     if isinstance(array, pa.ChunkedArray):
         array = array.combine_chunks() if array.num_chunks != 1 else array.chunk(0)
     if isinstance(array, pa.ChunkedArray):

@@ -1,7 +1,7 @@
-"""Predicates over the rows of several members are evaluated over arrays, a value for each choice of rows.
+"""Evaluates predicates over the rows of several members: arrays in, one truth value out for each choice of rows.
 
-All that predicates have is what patterns have (`values`); here is what a rule asks besides: columns of its members,
-where their rows are, and times, whose sums and differences are whole ticks.
+`engine.values` computes everything that patterns can ask as well. This file adds what only a rule asks: columns of its
+members, the positions of their rows, and times, whose sums and differences are whole ticks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class RuleValues(Values):
     def evaluator(
         self, predicate: m.Predicate, asked: Sequence[Asked], types: Sequence[ColumnType], times: Mapping[Asked, str]
     ) -> Callable[[Sequence[Array]], Array]:
-        """The function of a predicate over arrays of these columns; `times` says what a time's column is called."""
+        """Turns a predicate into a function of arrays of these columns; `times` names the columns of times."""
 
         def evaluate(arrays: Sequence[Array]) -> Array:
             of = {
@@ -63,6 +63,10 @@ class RuleValues(Values):
             return self.holds(predicate, chunk)
 
         return evaluate
+
+    def column(self, subject: Subject, chunk: Chunk) -> Column:
+        """The subject's values, computed anew: a chunk serves one predicate, and to remember takes a hash of a tree."""
+        return self._compute(subject, chunk)
 
     def _compute(self, subject: Subject, chunk: Chunk) -> Column:
         assert isinstance(chunk, ChoiceChunk)
@@ -89,8 +93,8 @@ class RuleValues(Values):
                 return super()._compute(subject, chunk)
 
     def _in_ticks(self, value: m.Value, chunk: ChoiceChunk) -> tuple[I64, int] | None:
-        """A sum or difference of times and of lengths of time in ticks, and how many times are in it: 1, or 0 of a
-        difference; None where it is anything else."""
+        """The ticks of a sum or difference of times and lengths of time, and how many times it holds: 1 for a time, 0
+        for a length of time. None where the value is anything else."""
         match value:
             case m.Of(role, m.Attribute(name)) if name in ("ts", "start_ts", "decided_ts"):
                 column = chunk.of[role, name]

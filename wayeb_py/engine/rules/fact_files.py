@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.columns import kind_of
-from wayeb_py.compiler.review_facts import path_of
+from wayeb_py.compiler.review.facts import path_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.errors import DataError
@@ -19,7 +19,7 @@ _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": 
 
 
 def read_facts(facts: m.Facts, outside: bool) -> dict[str, pa.Array]:
-    """The columns of a file of facts, by the names that rules call them; of rows that are alike the first."""
+    """The columns of a file of facts, under the names that rules use; of equal rows it keeps the first."""
     path = path_of(facts)
     if not (outside or facts.given) and is_outside(facts.source.name, path):
         raise DataError(
@@ -70,7 +70,7 @@ def _read(path: Location, texts: set[str]) -> pa.Table:
 
 
 def _of_kind(array: pa.Array, column: m.Attribute, path: Location) -> pa.Array:
-    """The column as what rules use it as; DataError where it is not that."""
+    """Converts the column to the kind that rules use; DataError where its values are of another kind."""
     kind = kind_of(array.type)
     if column.kind is None or kind == column.kind or pa.types.is_null(array.type):
         return array

@@ -15,16 +15,18 @@ from wayeb_py.compiler.rule_inputs import OWN_COLUMNS, emitted_name, event_colum
 from wayeb_py.compiler.rule_query import KNOWN
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.facts import OP
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, times_of_all
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, times_of_all
 from wayeb_py.engine.arrival.entities import Entities
 from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator
+from wayeb_py.engine.pairs.episode_places import PairPlaces
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, value_type
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.fact_files import read_facts
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, RowBatch
-from wayeb_py.engine.rules.standing import ChangedFacts
+from wayeb_py.engine.rules.spared_events import wanted_keys
+from wayeb_py.engine.rules.standing_rows import ChangedFacts
 from wayeb_py.engine.rules.stream_rows import StreamAsked, StreamRows
 from wayeb_py.rules.table import I64
 
@@ -33,8 +35,8 @@ _TIMES = ("ts", "start_ts", "decided_ts")
 
 
 class RuleInputs:
-    """All that members of rules range over. `finders` are the operators that find silences and pairs, by pattern, and
-    those of streams whose detections are taken as they are reported."""
+    """Everything that members of rules range over. `finders` names, by pattern, the operators that find silences and
+    pairs, and those whose reported detections rules take as they are."""
 
     def __init__(self, patterns: CompiledPatterns, finders: Mapping[str, Operator]) -> None:
         self.all, self.finders = patterns, finders
@@ -55,12 +57,20 @@ class RuleInputs:
             for name, facts in self.facts.items()
             if facts.stream is None
         }
+        for stream in self.streams.values():
+            if not stream.asked.events:
+                stream.wanted = wanted_keys(self.rules, stream.patterns.names, self.files)
         self.changing = {
             f"facts {name}": ChangedFacts([column.name for column in facts.columns])
             for name, facts in self.facts.items()
             if facts.stream is not None
         }
         self._schemas: dict[str, pa.Schema] = {}
+        self.pair_places = {
+            name: PairPlaces(name, {one: emitted_name(self.patterns[name], one) for one in set(columns) - OWN_COLUMNS})
+            for name, columns in self._asked["episodes"].items()
+            if self.patterns[name].pair is not None
+        }
 
     def _stream_rows(self, name: str) -> StreamRows:
         part = self.all.by_stream[name]
@@ -85,17 +95,17 @@ class RuleInputs:
         return StreamRows(own, part, len(self.meaning.streams) == 1, StreamAsked(list(events), *of_patterns))
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of a stream's events, and who numbers its entities."""
+        """Takes the types of a stream's events, and the object that numbers its entities."""
         self._schemas[stream] = schema
         self.streams[stream].bind(schema, entities)
 
     def knows(self, stream: str) -> bool:
-        """Whether a stream has told its types."""
+        """Whether the types of a stream's events are known."""
         return stream in self._schemas
 
     @property
     def are_bound(self) -> bool:
-        """Whether all streams have told their types."""
+        """Whether the types of all streams' events are known."""
         return len(self._schemas) == len(self.streams)
 
     @property
@@ -118,7 +128,7 @@ class RuleInputs:
         return times_of_all(self.rules, self.ticks_per_s)
 
     def types_of_times(self) -> list[DetectionSchema]:
-        """What the streams tell of their times."""
+        """The types of the time columns of the streams that are known so far."""
         found = []
         for name, schema in self._schemas.items():
             stream = self.all.by_stream[name].stream
@@ -127,7 +137,7 @@ class RuleInputs:
         return found
 
     def type_of(self, member: m.Member, column: str) -> pa.DataType:
-        """The type of a column of a member's rows; null while nothing has told it."""
+        """The type of a column of a member's rows; null until the first rows show it."""
         if member.over in ("events", "newest"):
             return self.streams[member.of].type_of(column)
         if member.over == "facts":
@@ -140,7 +150,7 @@ class RuleInputs:
         return self.type_of_found(pattern, column)
 
     def type_of_found(self, pattern: m.Pattern, column: str) -> pa.DataType:
-        """The type of a column of a silence or a pair, as the stream has it that it is of.
+        """The type of a column of a silence or a pair: the one in the stream that the column comes from.
 
         The operator that finds it has one type for all streams that it reads.
         """
@@ -185,6 +195,9 @@ class RuleInputs:
 
     def _found_before(self, operator: Operator, found: Detections, ticks_per_s: int) -> Iterator[tuple[str, RowBatch]]:
         """Detections and episodes of silences and pairs as rows."""
+        for name, where in self.pair_places.items():
+            if self.finders.get(name) is operator:
+                where.take(found.to_arrow())
         for over, table in (("detections", found.to_arrow()), ("episodes", found.episodes())):
             for name, columns in self._asked[over].items() if table.num_rows else ():
                 if self.finders.get(name) is operator:
@@ -208,9 +221,13 @@ class RuleInputs:
         elif pattern.silence_s is not None:
             known = ticks("decided_ts")
         arrays = {}
+        places = self.pair_places[pattern.name].of(table) if over == "episodes" and self.pair_places else {}
         for column in columns:
-            array = plain_array(table.column(emitted_name(pattern, column)))
-            arrays[column] = array.cast(value_type(self.type_of_found(pattern, column)))
+            type_ = value_type(self.type_of_found(pattern, column))
+            if column in places:
+                arrays[column] = pa.array(places[column], type_)
+            else:
+                arrays[column] = plain_array(table.column(emitted_name(pattern, column))).cast(type_)
         times = {"ts": ts, "start_ts": ticks("start_ts"), KNOWN: known}
         if is_found_in_rows(pattern):  # as it is reported
             arrays[KEY] = plain_array(table.column("entity"))
@@ -224,5 +241,5 @@ def event_name(stream: m.Stream, column: str) -> str:
 
 
 def is_found_in_rows(pattern: m.Pattern) -> bool:
-    """Whether a pattern is of one entity and known at its last event: it is then found beside the rows of events."""
+    """Whether a pattern is about one entity and known at its last event: `stream_rows` then finds it."""
     return pattern.pair is None and pattern.silence_s is None

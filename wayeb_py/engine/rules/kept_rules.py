@@ -1,7 +1,7 @@
 """Rules over facts alone: at every time at which facts change, matches begin and end.
 
-Changes of one time are one step. Files are changes at the beginning of time. A kept rule that reads another comes after
-it; what the first begins and ends at a time is a change of the second at that time.
+All changes at one time make one step. The facts of files begin at the beginning of time. A kept rule that reads another
+runs after it: the matches that begin and end in the first are changes for the second, at the same time.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import numpy as np
 from wayeb_py.compiler.rule_query import SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.in_time import Found, emitted_of, levels_of
 from wayeb_py.engine.rules.plans import Orders, RulePlans, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.standing import Changes, Ends, positions_of
+from wayeb_py.engine.rules.rules_in_time import Found, emitted_of, levels_of
+from wayeb_py.engine.rules.standing_rows import Changes, Ends, positions_of
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
@@ -27,8 +27,8 @@ from wayeb_py.rules.table import I64, Array
 
 @dataclass(frozen=True, slots=True)
 class FactChanges:
-    """Changes of one table of facts in the order of their times: rows, and the number of arrival of each that begins
-    or ends."""
+    """Changes of one table of facts in the order of their times: the rows, and the arrival number of each row that
+    begins or ends."""
 
     batch: RowBatch
     changes: Changes
@@ -37,14 +37,14 @@ class FactChanges:
 
 @dataclass
 class Standing:
-    """The matches of a kept rule as rows of what happens beside them: those that begin, and the ends of others."""
+    """The matches of a kept rule, as rows for the rules in time: matches that begin, and ends of earlier ones."""
 
     since: list[I64] = field(default_factory=list)
     emitted: list[Mapping[str, Array]] = field(default_factory=list)
     ended: list[tuple[I64, int]] = field(default_factory=list)
 
     def rows(self, n_before: int) -> tuple[RowBatch | None, Ends]:
-        """The rows that come to a table of so many, and what they end of those before."""
+        """The rows to add to a table that already holds `n_before`, and the ends of rows that it holds."""
         n = sum(len(since) for since in self.since)
         until: I64 = np.full(n, FOREVER)
         ids, at = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
@@ -73,7 +73,7 @@ class KeptRules:
         self.trees: dict[str, str] = {}
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, orders)
+            tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
         self._levels = levels_of(rules)
@@ -81,15 +81,15 @@ class KeptRules:
         self.standing: dict[str, Standing] = {}
 
     def begin(self, facts: Mapping[str, RowBatch]) -> Iterator[Found]:
-        """The matches of files, which are there from the beginning of time."""
+        """Yields the matches of the facts that files hold: they stand from the beginning of time."""
         self.standing = {}
         added = {name: self.layouts[name].columns(batch, self._words) for name, batch in facts.items() if batch.n}
         yield from self._step(added, {}, int(NEVER))
         self.network.sweep()
 
     def replace_files(self, added: Mapping[str, RowBatch], removed: Mapping[str, I64]) -> Iterator[Found]:
-        """What begins and ends where files have changed since an earlier run, by table: rows that come, and the numbers
-        of arrival of those that go. The data tell no time of it."""
+        """Yields the matches that begin and end because files have changed since an earlier run. `added` are the new
+        rows by table, `removed` the arrival numbers of those that are gone. The changes have no time."""
         self.standing = {}
         coming = {name: self.layouts[name].columns(batch, self._words) for name, batch in added.items() if batch.n}
         going = {name: positions_of(self.network.tables[name], ids)[1] for name, ids in removed.items() if len(ids)}
@@ -97,7 +97,7 @@ class KeptRules:
         self.network.sweep()
 
     def run(self, changes: Mapping[str, FactChanges]) -> Iterator[Found]:
-        """What begins and ends as facts change, time by time."""
+        """Yields the matches that begin and end as facts change, time by time."""
         self.standing = {}
         times = np.unique(np.concatenate([np.empty(0, np.int64), *(one.changes.at for one in changes.values())]))
         for time in times.tolist():

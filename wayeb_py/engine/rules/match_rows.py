@@ -12,8 +12,8 @@ from wayeb_py.columns import TICKS_PER_S
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.joined_schema import common_type, join_schemas
 from wayeb_py.engine.rules.column_types import ColumnType, Words
-from wayeb_py.engine.rules.in_time import Found
 from wayeb_py.engine.rules.plans import Emitted
+from wayeb_py.engine.rules.rules_in_time import Found
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.table import I64
 
@@ -53,7 +53,7 @@ class MatchRows:
         return self._time_type if type_.instant else type_.arrow
 
     def table(self, found: Iterable[Found]) -> pa.Table:
-        """Rows in the order of decision; of one time in the order of the file."""
+        """Rows in the order in which they are decided; at one time, in the order of the file."""
         some = [one for one in found if one.rule in self._types]
         schema = self.schema.detections
         if not some:

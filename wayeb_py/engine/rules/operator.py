@@ -4,8 +4,9 @@
     silences, pairs ──▶ rows of their detections and episodes ─────────────────────┼──▶ rules in time ──▶ matches
     files and changes of facts ──▶ kept rules ──▶ matches that begin and end ──────┘
 
-Rows go in when the clock has passed the time at which they are known, all of one time together, and the clocks of
-their tables go on with it: so matches come out in the order in which they are decided, however the input is cut.
+A row enters once the clock has passed the time at which it is known, together with all others of that time, and the
+clocks of the tables advance with it. So matches come out in the order in which they are decided, however the input is
+cut into batches.
 """
 
 from __future__ import annotations
@@ -23,13 +24,15 @@ from wayeb_py.engine.arrival.event_clock import Passed
 from wayeb_py.engine.operator import Operator
 from wayeb_py.engine.rows.detection_schema import DetectionSchema
 from wayeb_py.engine.rows.detections import Detections
+from wayeb_py.engine.rules.bound_rules import Running
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.in_time import Found
 from wayeb_py.engine.rules.inputs import FoundBefore, RuleInputs
 from wayeb_py.engine.rules.match_rows import OWN, MatchRows
 from wayeb_py.engine.rules.plans import Orders
-from wayeb_py.engine.rules.running import Running
+from wayeb_py.engine.rules.rules_in_time import Found
 from wayeb_py.engine.rules.saved import SavedRules, save
+
+MOST_WORDS = 100_000  # texts that rules hold before they are looked through
 
 
 class RuleOperator:
@@ -45,6 +48,8 @@ class RuleOperator:
         self._inputs = RuleInputs(patterns, finders)
         self._orders = Orders(dict(forced or {}))
         self._words = Words()
+        self.most_words: float = MOST_WORDS
+        self._n_words = 0  # that were left when they were last looked through
         self._made: tuple[Running, MatchRows] | None = None
         self._saved: SavedRules | None = None  # until rules are bound
         self._nothing: Detections | None = None
@@ -52,14 +57,25 @@ class RuleOperator:
 
     @property
     def fingerprint(self) -> str:
-        """None: each part of the state has one of its own."""
+        """Empty: each part of the state has a fingerprint of its own."""
         return ""
 
     def bind(self, stream: str, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of a stream's events, and who numbers its entities."""
-        if self._made is not None and not self._inputs.knows(stream):  # rules go on with what is known from here on
-            self._saved, self._made, self._nothing = SavedRules(self.save()), None, None
+        """Takes the types of a stream's events, and the object that numbers its entities."""
+        if self._made is not None and not self._inputs.knows(stream):  # rules continue with more types
+            self._make_anew()
         self._inputs.bind(stream, schema, entities)
+
+    def _make_anew(self) -> None:
+        """Has the networks made once more, with the state that they are in."""
+        self._take_up(SavedRules(self.save()))
+        self._made = self._nothing = None
+
+    def _take_up(self, saved: SavedRules) -> None:
+        self._saved = saved
+        self._words.learn(saved.words)
+        self._n_words = len(saved.words)
+        self._orders = replace(self._orders, earlier=saved.plans)
 
     def _make(self) -> tuple[Running, MatchRows]:
         if self._made is None:
@@ -76,8 +92,13 @@ class RuleOperator:
 
     @property
     def running(self) -> Running:
-        """The networks of the rules, made if they are not yet: types that no stream has told are taken as unknown."""
+        """The networks of the rules, built at first use; types that no stream has shown yet count as unknown."""
         return self._make()[0]
+
+    @property
+    def n_spared(self) -> int:
+        """How many events patterns did not look at for rules, since no rule can use what they would detect."""
+        return sum(stream.n_spared for stream in self._inputs.streams.values())
 
     @property
     def _has_kept(self) -> bool:
@@ -108,8 +129,11 @@ class RuleOperator:
         return self._nothing
 
     def feed(self, passed: Passed, before: FoundBefore) -> Detections:
-        """The matches that are decided by the time that has passed; `before` is what other operators found in it."""
+        """The matches that are decided now that the clock has passed these events; `before` is what other operators
+        found in them."""
         self._reached_s = passed.reached_s
+        if len(self._words.words) > max(self.most_words, 2 * self._n_words):  # of which many may be in no row any more
+            self._make_anew()
         if passed.until_s is None and not passed.rows and not any(len(found) for _, found in before):
             return self.nothing()
         running, _ = self._make()
@@ -118,7 +142,7 @@ class RuleOperator:
         return self.nothing() if until is None else self._told([*running.begin(), *running.run(until)])
 
     def finish(self, before: FoundBefore = ()) -> Detections:
-        """The matches that are decided by the time that the data reach: the others stay undecided."""
+        """The matches that are decided at the latest time in the data; later ones stay undecided."""
         running, _ = self._make()
         if not self._reached_s:
             return self._told([*running.begin()])
@@ -140,13 +164,15 @@ class RuleOperator:
         if self._made is None and (self._saved is not None or not self._inputs.are_bound):
             return b"" if self._saved is None else self._saved.data
         streams = {name: rows.save() for name, rows in self._inputs.streams.items()}
-        return save(self._make()[0], self._words.words, streams)
+        places = {name: where.save() for name, where in self._inputs.pair_places.items()}
+        return save(self._make()[0], self._words.words, streams, places)
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state, as soon as streams have told their types; DataError where it does not fit."""
-        self._saved = saved = SavedRules(data)
-        self._words.learn(saved.words)
-        self._orders = replace(self._orders, earlier=saved.plans)
+        """Continues from a saved state as soon as all streams' types are known; DataError where it does not fit."""
+        saved = SavedRules(data)
+        self._take_up(saved)
+        for name, where in self._inputs.pair_places.items():
+            where.restore(saved.pair_places.get(name, []))
         for name, own in saved.streams.items():
             if name in self._inputs.streams and own:
                 self._inputs.streams[name].restore(own)

@@ -1,6 +1,6 @@
 """The rules of a file become queries with their trees, and the tables that they ask for.
 
-Types are known once streams have told theirs; what a rule emits has the types of the columns that it emits.
+The types come from the streams' first events and from files; a column that a rule emits keeps its type.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_query import Asked, columns_of, query_of, table_of, time_column
+from wayeb_py.compiler.rule_query import ORIGIN_COLUMN, Asked, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes
+from wayeb_py.dsl.semantics.rules.times.lifetimes import Lifetime, RuleTimes
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
 from wayeb_py.engine.rules.evaluate import RuleValues
@@ -27,11 +27,32 @@ from wayeb_py.rules.planning.statistics import UNKNOWN_ROWS, Statistics, sampled
 from wayeb_py.rules.planning.tree import Tree, read_tree
 from wayeb_py.rules.table import Array
 
-MOST_SAMPLED = 10_000  # rows of facts
+MOST_SAMPLED = 10_000  # rows of a table
+FEWEST_SAMPLED = 1_000  # rows of all that happens, by which a run plans
 _INSTANTS = ("ts", "start_ts", "decided_ts")
 
 TypeOf = Callable[[m.Member, str], pa.DataType]
-Samples = Mapping[str, tuple[Mapping[str, Array], int]]  # by table: columns of some rows, and how many there are
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Columns of some rows of a table, how many there are, and, of rows that happen, the first and the last time."""
+
+    columns: Mapping[str, Array]
+    n_rows: int
+    between: tuple[int, int] | None = None
+
+    def at_a_time(self, lifetime: Lifetime) -> float:
+        """How many of the rows are needed at a time, if they come as evenly as these do."""
+        if self.between is None:
+            return float(self.n_rows)
+        first, last = self.between
+        until = lifetime.kept_until(first, first)
+        share = 1.0 if until is None else min(1.0, max(1, until - first + 1) / (last - first + 1))
+        return max(1.0, self.n_rows * share)
+
+
+Samples = Mapping[str, Sample]  # by table
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +67,7 @@ class Emitted:
 
 @dataclass
 class RulePlans:
-    """Queries of rules, what they emit, how late they are, and the tables of those that happen and of those kept."""
+    """Queries of rules, the columns they emit, their delays, and the tables of rules in time and of kept rules."""
 
     rules: tuple[m.Rule, ...]
     times: Mapping[str, RuleTimes]
@@ -64,7 +85,8 @@ def make_plans(
     rules: tuple[m.Rule, ...], times: Mapping[str, RuleTimes], ticks_per_s: int, values: RuleValues, type_of: TypeOf,
     fixed: Sequence[str],
 ) -> RulePlans:  # fmt: skip
-    """The plans of rules; each comes after those that it reads. `type_of` is asked for what no rule emits."""
+    """Makes the plans of rules, which are given each after those that it reads. `type_of` supplies the type of every
+    column that no rule emits."""
     plans = RulePlans(rules, times, ticks_per_s)
     instant = ColumnType("time", np.int64, pa.timestamp("us", "UTC"), ticks_per_s, instant=True)
 
@@ -126,7 +148,8 @@ def make_plans(
                 own_columns.update(dict.fromkeys((time_column(member, "start_ts"), "ts")))
     for kept, tables in asked.items():
         plans.layouts[kept] = {
-            table: Layout(table, tuple(columns), types[table], positions.get(table))
+            # A rule may count rows and ask for nothing that is in them: their number is that of some column.
+            table: Layout(table, tuple(columns) or (ORIGIN_COLUMN,), types[table], positions.get(table))
             for table, columns in tables.items()
         }
     return plans
@@ -139,7 +162,7 @@ def _table_column(member: m.Member, column: str) -> str:
 def refuse_other_kinds(
     rule: m.Rule, columns: Sequence[tuple[m.Member, str]], type_of: Callable[[m.Member, str], ColumnType]
 ) -> None:
-    """Raises EventsError where columns are compared of which one holds texts and the other numbers."""
+    """Raises EventsError where a rule compares columns of different kinds, such as texts with numbers."""
     known = [(member, column, type_of(member, column)) for member, column in columns]
     known = [one for one in known if one[2].is_known]
     for member, column, type_ in known[1:]:
@@ -157,14 +180,14 @@ _KINDS = {"number": "numbers", "text": "texts", "bool": "truth values", "time": 
 
 @dataclass(frozen=True, slots=True)
 class Orders:
-    """Plans of rules by their names: those that are `forced`, and those that an earlier run had, which its state
-    needs as long as they fit."""
+    """Orders of joins by rule: those that the caller has `forced`, and those of an `earlier` run, whose saved state
+    fits no other order; an earlier one that no longer fits its rule is dropped."""
 
     forced: Mapping[str, str] = field(default_factory=dict)
     earlier: Mapping[str, str] = field(default_factory=dict)
 
     def tree(self, query: Query, statistics: Statistics) -> Tree:
-        """The tree of a query: the one that is told, or the cheapest."""
+        """The tree of a query: the forced one, that of the earlier run, or the cheapest."""
         if query.name in self.forced:
             return read_tree(self.forced[query.name], query)
         if query.name in self.earlier:
@@ -173,13 +196,13 @@ class Orders:
         return choose(query, statistics)
 
 
-def tree_of(query: Query, samples: Samples, orders: Orders) -> tuple[Tree, Statistics]:
-    """The tree of a query, and what it was chosen by."""
+def tree_of(query: Query, samples: Samples, orders: Orders, times: RuleTimes) -> tuple[Tree, Statistics]:
+    """The tree of a query, and the statistics by which it was chosen."""
     rows: list[Mapping[str, Array]] = []
     sizes: list[float] = []
     for member in query.members:
-        sample, n_rows = samples.get(member.table, ({}, UNKNOWN_ROWS))
-        rows.append(sample)
-        sizes.append(float(n_rows))
+        sample = samples.get(member.table)
+        rows.append({} if sample is None else sample.columns)
+        sizes.append(UNKNOWN_ROWS if sample is None else sample.at_a_time(times.lifetimes[member.name]))
     statistics = sampled(query, rows, sizes)
     return orders.tree(query, statistics), statistics

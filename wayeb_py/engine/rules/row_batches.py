@@ -1,7 +1,7 @@
 """Rows that come to a table: their times, their attributes as they were read, and the columns that the table asks for.
 
-A column is made when it is asked for, and only of the rows that are asked for: most rows of a stream fail the
-conditions on one member, and of these nothing else is ever looked at.
+The network makes a column when it first reads it, and only for the rows that it reads: most rows of a stream fail the
+conditions on their member alone, and no other column of them is ever read.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from wayeb_py.engine.rules.column_types import ColumnType, Words, plain_array, p
 from wayeb_py.rules.table import I64, Array
 
 TIMES = ("ts", "start_ts", KNOWN, SINCE, UNTIL)
-KEY, SEQ = "@key", "@seq"  # of detections as they are reported: by what rows of one time are to be put in order
+KEY, SEQ = "@key", "@seq"  # of reported detections: rows of one time are sorted by these
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class RowBatch:
 
 
 class _LazyColumn:
-    """Values that are made when they are asked for; `make` gets the rows, None for all."""
+    """Computes values when they are first read; `make` gets the rows to compute, None for all."""
 
     def __init__(self, n: int, make: Callable[[I64 | None], Array]) -> None:
         self._n, self._make = n, make
@@ -79,6 +79,11 @@ class Layout:
         """The attribute that a column of the table is made of."""
         return column[1:] if column[:1] in (EXACT, AS_FLOATS) else column
 
+    def is_text(self, column: str) -> bool:
+        """Whether a column of the table holds codes of texts."""
+        own = self.types.get(column[1:] if column[:1] == EXACT else column)
+        return own is not None and own.kind == "text"
+
     def type_of(self, column: str) -> ColumnType:
         """The type of an attribute, or of a position."""
         if column in (LON, LAT):
@@ -96,7 +101,7 @@ class Layout:
         return found
 
     def columns(self, batch: RowBatch, words: Words) -> dict[str, Any]:
-        """The rows as columns of the table, none of them made yet."""
+        """The rows as columns of the table, none of them computed yet."""
         return {column: _LazyColumn(batch.n, self._maker(column, batch, words)) for column in self.asked}
 
     def _maker(self, column: str, batch: RowBatch, words: Words) -> Callable[[I64 | None], Array]:

@@ -1,9 +1,12 @@
 """The state of rules becomes bytes and comes back: rows, tuples, what stands, what is held, and how far patterns are.
 
-Networks are saved node by node, each under a digest of what it does: rules can be added, removed or changed between two
-runs, and what is unchanged goes on. A rule begins afresh where it asks for columns that were not kept, or where a file
-of facts that it reads has changed. Kept rules go on all together or not at all: begun afresh, they tell all matches of
-the facts that stand. Where they go on and a file has changed, what it has lost and gained is a change of its facts.
+It saves networks node by node, each under a digest of what the node does. So a user can add, remove or change rules
+between two runs, and the unchanged ones continue. A rule begins afresh where it asks for columns that were not saved,
+or where a file of facts that it reads has changed. Kept rules continue all together or not at all; where they begin
+afresh, they report all matches of the facts that stand. Where they continue and a file has changed, the rows that it
+has lost and gained end and begin facts.
+
+Texts are codes in all that is kept. Those that no row has any more are left out, and the others get codes anew.
 """
 
 from __future__ import annotations
@@ -15,24 +18,42 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from wayeb_py.engine.rules.bound_rules import Running
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.running import Running
-from wayeb_py.engine.rules.standing import Renumbered
+from wayeb_py.engine.rules.standing_rows import Renumbered
 from wayeb_py.engine.saved.packing import arrays_of, ipc, pack_arrays, read_ipc, unpack_state
 from wayeb_py.engine.saved.state_checks import misfit, telling_misfits
-from wayeb_py.rules.table import I64, Array
+from wayeb_py.errors import DataError
+from wayeb_py.rules.table import I64, MISSING, Array
 
-_TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # what stands before the names of a batch's columns
+VERSION = 1  # of the state of rules; what nodes, tables and conditions are called in it is part of it
+_TIME, _HELD, _ARRAY = "t:", "h:", "a:"  # prefix of the names of a batch's columns
 
 
-def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> bytes:
-    """The state of rules; `streams` are those of the rows of streams."""
+def save(
+    running: Running, words: list[str], streams: Mapping[str, bytes], pair_places: Mapping[str, list[Any]]
+) -> bytes:
+    """The state of rules; `streams` are those of the rows of streams, `pair_places` are of episodes of pairs."""
     arrays: dict[str, Array] = {}
+    texts: list[str] = []  # arrays of codes
     for name, network in _networks(running).items():
         arrays |= {f"{name}|{part}": values for part, values in network.save().items()}
+        for table, layout in (running.kept if name == "kept" else running.in_time).layouts.items():
+            texts += [f"{name}|table/{table}/{column}" for column in layout.asked if layout.is_text(column)]
     arrays |= {f"newest|{name}": newest.row for name, newest in running.newest.items()}
     for name, changed in running.changed.items():
         arrays |= {f"changed|{name}|{part}": values for part, values in changed.save().items()}
+        types = running.types_of_changing(name)
+        for nth, column in enumerate(changed.columns):
+            if types[column].kind == "text":
+                part = f"changed|{name}|values"
+                arrays[f"{part}|{nth}"] = arrays[part][:, nth]
+                texts.append(f"{part}|{nth}")
+    words = _in_use(arrays, texts, words)
+    for name in [name for name in arrays if name.startswith("changed|") and name.count("|") > 2]:
+        part, _, column_number = name.rpartition("|")
+        arrays[part] = arrays[part].copy()
+        arrays[part][:, int(column_number)] = arrays.pop(name)
     for rule, begun in running.kept.begun.items():
         arrays[f"begun|{rule}"] = np.array(list(begun.items()), dtype=np.int64).reshape(-1, 2)
     arrays |= {f"stood|{table}": one.stood for table, one in running.renumbered.items()}
@@ -44,19 +65,33 @@ def save(running: Running, words: list[str], streams: Mapping[str, bytes]) -> by
             arrays[f"file|{table}"] = running.file_ids[table]
     for table, batches in running.held.items():
         blobs |= {f"held|{table}|{nth}": ipc(_packed(batch)) for nth, batch in enumerate(batches)}
+    has_times = bool(running.in_time.network.clocks or running.held)
     header = {
-        "ticks_per_s": running.ticks_per_s,
+        "version": VERSION,
+        "ticks_per_s": running.ticks_per_s if has_times else None,  # while nothing has happened, any unit fits
         "has_begun": running.has_begun,
         "n_standing": running.n_standing,
         "renumbered": {table: one.n_before for table, one in running.renumbered.items()},
+        "pair_places": dict(pair_places),
         "plans": {**running.in_time.trees, **running.kept.trees},
         "files": digests(running),
     }
     return pack_arrays(header, arrays, blobs)
 
 
+def _in_use(arrays: dict[str, Array], texts: list[str], words: list[str]) -> list[str]:
+    """The words that arrays of codes have, which become codes among these."""
+    codes = [np.empty(0, dtype=np.int64), *(arrays[name] for name in texts)]
+    used = np.unique(np.concatenate(codes))
+    used = used[used != MISSING]
+    for name in texts:
+        values = arrays[name]
+        arrays[name] = np.where(values == MISSING, MISSING, np.searchsorted(used, values))
+    return [words[code] for code in used.tolist()]
+
+
 def digests(running: Running) -> dict[str, str]:
-    """What the files of facts hold, in short."""
+    """A digest of the content of each file of facts."""
     found = {}
     for table, batch in running.files.items():
         digest = hashlib.sha256()
@@ -68,20 +103,27 @@ def digests(running: Running) -> dict[str, str]:
 
 
 class SavedRules:
-    """A saved state, opened: what is needed before rules are bound, and after."""
+    """A saved state, unpacked: the parts that are needed before rules are bound, and those that are needed after."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
         self._header, self._blobs = unpack_state(data)
+        version = self._header.get("version", 0)
+        if version != VERSION:
+            raise DataError(
+                f"the saved state of the rules has version {version}, and this release reads {VERSION}",
+                hint="go on with the release that wrote it, or remove it to start afresh",
+            )
         with telling_misfits():
             self.words: list[str] = read_ipc(self._blobs["words"]).column("word").to_pylist()
             self.plans: dict[str, str] = self._header["plans"]
+            self.pair_places: dict[str, list[Any]] = self._header["pair_places"]
             self.streams = _below(self._blobs, "stream|")
 
     def restore(self, running: Running) -> None:
-        """Puts fresh rules, bound to the types of their rows, where the saved ones were."""
+        """Loads the saved state into fresh rules that are bound to the types of their rows."""
         with telling_misfits():
-            if self._header["ticks_per_s"] != running.ticks_per_s:
+            if self._header["ticks_per_s"] not in (None, running.ticks_per_s):
                 raise misfit("the unit of its times is another")
             arrays = arrays_of(self._blobs)
             files = digests(running)

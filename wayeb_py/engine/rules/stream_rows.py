@@ -3,10 +3,10 @@
     events ──▶ cleaned, without repeated ones ──▶ rows of events
                        └──▶ patterns of one entity ──▶ rows of detections, and of episodes when they are over
 
-Patterns run here on the events that count for the clock, as everything that rules see.
+Patterns run here on the events that count for the clock, since rules see no others.
 
-*Not taken*: the detections that are reported. They are of all events that are not late for their own entity, and known
-only when the entity itself has gone on, which may be long after the clock has passed.
+*Not taken*: the reported detections. They come from all events that are not late for their own entity, and are known
+only when the entity itself has moved on, which may be long after the clock has passed.
 """
 
 from __future__ import annotations
@@ -33,10 +33,11 @@ from wayeb_py.engine.rows.detection_rows import BatchDetections
 from wayeb_py.engine.rows.episodes import Episode
 from wayeb_py.engine.rules.column_types import plain_array
 from wayeb_py.engine.rules.row_batches import RowBatch
+from wayeb_py.engine.rules.spared_events import are_wanted
 from wayeb_py.engine.saved.operators import ENTITIES, OperatorState, pack_operators, unpack_operators
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
-from wayeb_py.rules.table import I64
+from wayeb_py.rules.table import I64, Bools
 
 WHERE = "where"
 Where = tuple[Any, Any]  # longitude and latitude as the events have them
@@ -66,18 +67,22 @@ class StreamRows(ClockedRecogniser):
             from wayeb_py.engine.rows.episodes import EpisodeJoiner  # for start-up time: few rules read episodes
 
             self._joiner = EpisodeJoiner()
+        self.wanted: list[pa.Array] | None = None  # the keys that some rule can use; None where it may be any
+        self._is_wanted: Bools = np.zeros(0, dtype=bool)  # [entity]
+        self.n_spared = 0  # events of entities that no rule can use
         self._closed: list[tuple[Episode, int, Where]] = []
-        self._where: dict[_Key, Where] = {}  # of episodes that are open, where their last event was
+        self._where: dict[_Key, Where] = {}  # where the last event of each open episode was
         asks_where = any(set(columns) - OWN_COLUMNS for columns in asked.episodes.values())
         self._position = stream.position if asks_where else None
 
     def bind(self, schema: pa.Schema, entities: Entities) -> None:
-        """Learns the types of its stream's events, and who numbers its entities."""
+        """Takes the types of its stream's events, and the object that numbers its entities."""
         self.read(entities)
         self._bind(schema)
+        self._is_wanted = np.zeros(0, dtype=bool)
 
     def type_of(self, column: str) -> pa.DataType:
-        """The type of a column of the events, or of a detection; null while no event has told it."""
+        """The type of a column of the events, or of a detection; null until the first events show it."""
         own = {"place": pa.string(), "seq": pa.int64(), "start_seq": pa.int64(), "end_seq": pa.int64()}
         own["n_detections"] = pa.int64()
         if self._binding is None or column in own:
@@ -88,7 +93,7 @@ class StreamRows(ClockedRecogniser):
     # State.
 
     def save(self) -> bytes:
-        """The state of the entities, and where the episodes are that are open."""
+        """The state of the entities, and the positions of the open episodes."""
         own = super().save()
         if self._joiner is None or not own:
             return own
@@ -96,7 +101,7 @@ class StreamRows(ClockedRecogniser):
         return pack_operators([OperatorState(ENTITIES, "", own), OperatorState(WHERE, "", where)])
 
     def restore(self, data: bytes) -> None:
-        """Goes on from a saved state; patterns that are not in it begin afresh."""
+        """Continues from a saved state; patterns that are not in it begin afresh."""
         states = {state.kind: state.data for state in unpack_operators(data)}
         super().restore(states[ENTITIES])
         if WHERE in states:
@@ -105,11 +110,15 @@ class StreamRows(ClockedRecogniser):
     # Rows.
 
     def take(self, passed: Passed, ticks_per_s: int) -> dict[str, RowBatch]:
-        """The rows of what the clock has passed, by table; `entity` beside events are the numbers of their keys."""
+        """The rows that the clock has passed, by table; `entity` holds, event by event, the number of its key."""
         binding = self._binding
         rows = self.numbered(passed) if binding is not None else None
         if binding is None or rows is None:
             return {}
+        if self.wanted is not None:
+            rows = self._of_wanted(rows, self.wanted, binding.entities)
+            if not len(rows):
+                return {}
         found = None
         if self.patterns.compiled or self.declared.dedupe or binding.cleaner is not None:
             found, rows = self._find(rows)
@@ -125,6 +134,16 @@ class StreamRows(ClockedRecogniser):
                 if len(own):
                     made[f"detections {name}"] = self._detected(found, own, rows, name, factor)
         return made
+
+    def _of_wanted(self, rows: Rows, wanted: Sequence[pa.Array], entities: Entities) -> Rows:
+        """The events of entities that some rule can use."""
+        n_known = len(self._is_wanted)
+        if len(entities) > n_known:
+            new = are_wanted(entities.keys_since(n_known), wanted).to_numpy(zero_copy_only=False)
+            self._is_wanted = np.concatenate([self._is_wanted, new])
+        are = self._is_wanted[rows.entity]
+        self.n_spared += len(rows) - int(are.sum())
+        return rows if are.all() else rows.where(are)
 
     def _array(self, rows: Rows, name: str, at: I64 | None) -> pa.Array:
         assert self._binding is not None
@@ -182,7 +201,7 @@ class StreamRows(ClockedRecogniser):
         return lon, lat
 
     def over(self, until: int | None, ticks_per_s: int) -> dict[str, RowBatch]:
-        """The episodes that are known to be over, by table: an event has ended them, or none has come in time."""
+        """The episodes that have ended, by table: an event ended them, or none came in time to continue them."""
         binding = self._binding
         if binding is None or self._joiner is None or until is None:
             return {}
@@ -227,6 +246,6 @@ class StreamRows(ClockedRecogniser):
 
 
 def _last_row(episode: Episode, own: I64, chunk: Chunk) -> int:
-    """The row of an episode's last event among its entity's; -1 where it was before the chunk."""
+    """The row of an episode's last event in this chunk; -1 where that event came before the chunk."""
     here = own[(chunk.seq[own] == episode.end_seq) & (chunk.ts[own] == episode.end_ts)]
     return int(here[-1]) if len(here) else -1

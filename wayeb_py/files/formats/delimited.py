@@ -25,7 +25,7 @@ from wayeb_py.files.discover import EventFile
 from wayeb_py.files.formats.block import AsideRow, Block, Selection, slices, whole_block
 from wayeb_py.files.formats.infer_types import guess_type
 from wayeb_py.files.formats.lenient_parse import UNDECODABLE, settle
-from wayeb_py.files.formats.lines import LineBlock, read_lines, read_sample, row_ends
+from wayeb_py.files.formats.lines import LineBlock, is_all_sampled, read_lines, read_sample, row_ends
 from wayeb_py.files.projection import Wanted
 
 DELIMITERS = ",;\t|"
@@ -71,7 +71,7 @@ class DelimitedEvents:
                     f"there are two columns named `{name}`", file.path, 1,
                     hint="give each column a name of its own, or drop one",
                 )  # fmt: skip
-        self.n_rows: int | None = None
+        self.n_rows: int | None = 0 if not rows.strip(b"\r\n") and is_all_sampled(file) else None
         self.types: dict[str, pa.DataType]
         if known is not None:
             self.types = {name: known.field(name).type for name in self.read}

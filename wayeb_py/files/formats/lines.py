@@ -12,6 +12,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +42,11 @@ class LineBlock:
 def read_sample(file: EventFile) -> bytes:
     """Whole lines from the beginning of a file, enough to see its columns and their types."""
     return next((lines.data for lines in read_lines(file, block_bytes=SAMPLE_BYTES)), b"")
+
+
+def is_all_sampled(file: EventFile) -> bool:
+    """Whether the sample of a file is all of it."""
+    return len(list(islice(read_lines(file, block_bytes=SAMPLE_BYTES), 2))) < 2
 
 
 def read_lines(file: EventFile, block_bytes: int = BLOCK_BYTES, quotes: bool = True) -> Iterator[LineBlock]:

@@ -4,8 +4,8 @@ A text with the prefix of a kind names one: `delta:PATH`, `iceberg:CATALOG.TABLE
 Parquet files make up its newest version, and our own reader reads those, in process and in tasks on Spark: a run sees
 one version, whatever is written meanwhile, and each column only where a pattern asks for it.
 
-*Not taken*: the connectors that these formats have for Spark, which are made for one release of Spark each, and whose
-rows would cost more to hand over than to recognise.
+*Not taken*: the Spark connectors of these formats: each fits one release of Spark, and handing its rows over would cost
+more than recognising them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def find_table_files(text: str) -> Iterator[EventFile]:
 def open_table_output(text: str, run: tuple[str, int] | None) -> Output:
     """An output that becomes one transaction of a table.
 
-    `run` is who appends, and the how-many-th time; without it the output replaces what the table held.
+    `run` is the name and the number of a run that appends; without it the output replaces what the table held.
     """
     kind, _, name = text.partition(":")
     if kind == "delta":

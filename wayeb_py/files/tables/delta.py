@@ -51,7 +51,7 @@ class DeltaOutput(HeldOutput):
     """Detections that become one transaction of a Delta table."""
 
     def open(self) -> None:
-        _package()  # that it is missing is said before anything is read
+        _package()  # so that a missing package is reported before anything is read
         super().open()
 
     def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
@@ -92,7 +92,7 @@ def _uri(place: Location) -> str:
 
 
 def _options(place: Location) -> dict[str, str] | None:
-    """What the store's client of this package takes otherwise than its own tools do: leave for plain HTTP."""
+    """The settings that this package's client needs and the store's own tools do not: permission to use plain HTTP."""
     endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or ""
     if isinstance(place, StorePath) and place.scheme == "s3" and endpoint.startswith("http://"):
         return {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": endpoint}

@@ -1,8 +1,8 @@
 """Detections, held until all of them are there, become one transaction of a table, and never two.
 
 A run by itself replaces the table's content, as it replaces a file. A run with a state appends, under its number: a run
-that was killed after the transaction and is repeated finds its number in the table and appends nothing. A digest of
-what was written is kept with it, so that a repeated run that finds something else says so, and does not keep quiet.
+that was killed after the transaction and is repeated finds its number in the table and appends nothing. The table keeps
+a digest of the rows with that number, so that a repeated run that finds other detections raises an error.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyarrow.types as pt
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.table_text import plain_table
 
-OURS = "Detections of wayeb"  # tables say so that we made: no other is written
+OURS = "Detections of wayeb"  # marks the tables that we made: we write to no other
 DIGEST = "wayeb.digest"
 
 
 class HeldOutput:
-    """Keeps what is written in a nameless file of this machine; a kind of table adds what its transaction is."""
+    """Keeps what is written in an unnamed temporary file; a subclass for each kind of table makes the transaction."""
 
     def __init__(self, name: str, run: tuple[str, int] | None) -> None:
         self.name, self.run = name, run

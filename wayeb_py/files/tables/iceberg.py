@@ -40,7 +40,7 @@ def find_iceberg_files(name: str) -> Iterator[EventFile]:
 
 
 def _refuse_renamed(table: Any, name: str) -> None:
-    """A column is known by its number; a file that was written under another name has that name still."""
+    """Raises DataError for renamed columns: Iceberg knows columns by number, and older files keep the old name."""
     called: dict[int, str] = {}
     for schema in table.schemas().values():
         for field in schema.fields:
@@ -56,7 +56,7 @@ class IcebergOutput(HeldOutput):
 
     def open(self) -> None:
         with _telling(self.name, "reached"):
-            _catalog(self.name)  # what is wrong with it is said before anything is read
+            _catalog(self.name)  # so that a wrong catalog is reported before anything is read
         super().open()
 
     def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
@@ -76,7 +76,7 @@ class IcebergOutput(HeldOutput):
                 if table.schema().as_arrow().names != found.schema.names:
                     with transaction.update_schema() as update:
                         update.union_by_name(found.schema)
-                is_new = table.current_snapshot() is None  # there is nothing to replace in
+                is_new = table.current_snapshot() is None  # there is nothing to replace
                 write = transaction.append if is_new or self.run is not None else transaction.overwrite
                 write(found, snapshot_properties=properties)
 

@@ -35,7 +35,7 @@ def cells(lon, lat, height, cells_of_band, cell):  # type: ignore[no-untyped-def
 def cells_around(lon, lat, height, cells_of_band, out_row, out_cell):  # type: ignore[no-untyped-def]
     """Writes (row, cell) for every cell that a position within reach of the row's can lie in, each once.
 
-    Returns how many there are; what there is no room for is counted and not written.
+    Returns how many there are; those for which there is no room count without being written.
     """
     n_bands = np.int64(cells_of_band.shape[0])
     room = out_row.shape[0]

@@ -2,10 +2,11 @@
 
 The entries of an index lie in three arrays, key, time and slot, as runs one after the other, the largest first, each in
 the order of (key, time). A batch becomes the last run; two neighbours are merged while the first is at most `WIDER`
-times as long as the second, so that there are few runs and every entry is moved few times. Sorting is by digits of 11
-bits, those in which all values agree passed over: codes and times that lie close together cost three rounds or four.
+times as long as the second, so that there are few runs and every entry is moved few times. The kernel sorts by digits
+of 11 bits and skips those in which all values agree, so that codes and times that lie close together cost three or four
+rounds.
 
-Probes that come in the order of their keys go through a run once, by steps that double; others search it by halves.
+Probes in the order of their keys go through a run once, in steps that double; other probes search it by halves.
 """
 
 from __future__ import annotations
@@ -190,9 +191,9 @@ def probe(  # type: ignore[no-untyped-def]
 ):
     """Writes (probe, slot) for every entry with the key of a probe and its time from `low` to `high`.
 
-    It looks only at slots below `limit` that died after `when`. Probes are taken in `order`, or as they are if that is
-    empty; so are times if `low` is. The kernel stops where there is no room. Returns how many it has written, and the
-    probe, run and entry to go on from: 0, 0, -1 at first.
+    It looks only at slots below `limit` that died after `when`. It takes probes in the order of `order`, or as they
+    come if that is empty; if `low` is empty, it accepts all times. It stops where there is no more room. Returns how
+    many it has written, and the probe, run and entry to continue from: 0, 0, -1 at first.
     """
     n_out, room = 0, out_probe.shape[0]
     cursor = np.full(n_runs, -1)
@@ -244,7 +245,7 @@ def count(key, time, bounds, n_runs, probe_key, low, high):  # type: ignore[no-u
 
 @_kernel(nb.void(_READ, i64, longs))
 def shift(values, by, out):  # type: ignore[no-untyped-def]
-    """out = values + by, held at the ends of what a whole number can be."""
+    """out = values + by, clamped to the range of 64-bit integers."""
     for row in range(values.shape[0]):
         value = values[row]
         if by > 0 and value > FOREVER - by:

@@ -87,10 +87,10 @@ class _Builder:
         return made
 
     def _join(self, left: _Made, right: _Made) -> _Made:
-        if left.node.number > right.node.number:  # so that what two parts of a rule join either way round is one node
+        if left.node.number > right.node.number:  # so that parts that join alike share a node, in either order
             left, right = right, left
         links, conditions = self.query.crossing(left.group, right.group)
-        # A side is looked up by tuples of the other: rows of the other members come to the joined tuples.
+        # Tuples of each side look up the other side: a side is kept for the rows of the other's members.
         lifetimes = (self._lifetime(left, right.group), self._lifetime(right, left.group))
         node = self.network.join(left.node, right.node, _on(left, right, links, conditions), "", *lifetimes)
         members = left.members + right.members
@@ -159,7 +159,7 @@ class _Builder:
 
 
 def _on(left: _Made, right: _Made, links: Sequence[Link], conditions: Sequence[AnyCondition]) -> On:
-    """Conditions by the query's members as conditions by the tuples of two nodes, in an order of their own."""
+    """Rewrites conditions on the query's members as conditions on the tuples of two nodes, in a canonical order."""
     local = [_between(link, left, right) for link in links]
     joined = left.members + right.members
     where = [condition.moved(joined.index) for condition in conditions]

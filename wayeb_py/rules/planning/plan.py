@@ -16,8 +16,8 @@ from wayeb_py.rules.planning.tree import Tree
 class PlanPart:
     """A part of a plan: its node, the query's members in the order of the node's tuples, and the parts that it reads.
 
-    `links` are what an index looks up, `where` what is checked besides, by the query's members; of an antijoin there is
-    one of each for every `unless`, whose part is read after the first.
+    `links` are the conditions that an index looks up, `where` those that are checked afterwards, both by the query's
+    members. An antijoin has one of each for every `unless`, whose parts come after the first.
     """
 
     node: Node
@@ -28,7 +28,7 @@ class PlanPart:
     absences: tuple[int, ...] = ()
 
     def every(self) -> Iterator[PlanPart]:
-        """This part and all below it, those that are read first."""
+        """This part and all below it; each comes after those that it reads."""
         for part in self.parts:
             yield from part.every()
         yield self

@@ -1,13 +1,14 @@
 """The order of joins: of all trees the one that makes the fewest tuples, and none with a product that can be avoided.
 
-A tree costs what its joins keep of both sides, look at and make. By dynamic programming over sets of members the
-cheapest tree of a set is made of the cheapest of its parts, since how many tuples a set has does not depend on how it
-was joined. First come the products without any condition, then the joins that no index can look up, then tuples: so a
-connected order always wins over one that is not. Where indexes connect all members, only sets that they connect are
-looked at.
+The cost of a tree is the number of tuples that its joins keep of both sides, look at and make. Dynamic programming over
+sets of members builds the cheapest tree of a set from the cheapest trees of its parts, since how many tuples a set has
+does not depend on how it was joined. Costs compare first by products without any condition, then by joins that no index
+can look up, then by tuples, so that a connected order always wins over one that is not. Where indexes connect all
+members, the planner looks only at sets that they connect.
 
-Two parts of a rule that ask the same of the same tables are one node of the network, and cost once. No part knows that
-of another, so for every two such parts there is a search of its own, for trees that have both.
+Two parts of a rule that ask the same of the same tables are one node of the network, and cost once. The search sees one
+part at a time and cannot know that, so the planner searches once more for every two such parts, among trees that
+contain both.
 
 *Not taken*: only trees that grow by one member at a time: in a chain of six facts the best joins two halves.
 """
@@ -26,7 +27,7 @@ from wayeb_py.rules.planning.query import Absence, Query
 from wayeb_py.rules.planning.statistics import Statistics
 from wayeb_py.rules.planning.tree import Leaf, Pair, Tree, with_absences
 
-MOST_SEARCHED = 10  # members; of more the cheapest pair is joined again and again
+MOST_SEARCHED = 10  # members; with more, the cheapest pair is joined again and again
 MOST_TWINS = 10  # parts that ask the same, for which there is a search of its own
 
 Members = frozenset[int]
@@ -46,8 +47,8 @@ class Estimates:
         return {}
 
     def size(self, members: Members, *, before_absences: bool = False) -> float:
-        """How many tuples these members have at a time, less what an absence forbids that asks for them alone, or
-        before that is looked for."""
+        """How many tuples these members have at a time, without those that an absence on these members alone forbids;
+        `before_absences` counts those as well."""
         key = members, before_absences
         if key not in self._sizes:
             self._sizes[key] = self._size(*key)
@@ -186,7 +187,7 @@ def _twins(subsets: list[Members], query: Query) -> list[tuple[Members, Members]
 
 
 def _asked(members: Members, query: Query) -> Hashable:
-    """What a set asks of which tables; the set itself where a table comes twice, so that nothing tells them apart."""
+    """The tables and conditions of a set, to compare it by; the set itself where a table occurs twice."""
     table_of = {member: query.members[member].table for member in members}
     tables = sorted(table_of.values())
     if len(set(tables)) < len(tables):
@@ -222,7 +223,7 @@ def every_tree(query: Query) -> list[Tree]:
     absences = [_every(frozenset(absence.members), estimates) for absence in query.unless]
     found = []
     for nth, own in enumerate(_every(query.own, estimates)):
-        # One tree for each absence is enough for each own tree: they go round.
+        # Each tree of the rule's own members takes one tree for each absence, in turn: every one of them occurs.
         found.append(with_absences(own, query, [trees[nth % len(trees)] for trees in absences]))
     return found
 

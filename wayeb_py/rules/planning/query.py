@@ -1,8 +1,8 @@
 """What a rule asks of rows, without a word of how it is computed: members, conditions, and what must be absent.
 
 Members are numbers: the rule's own come first, those of each `unless` after them. Conditions name columns of members by
-these numbers. What follows from the conditions is worked out here: values that must be equal because both are equal to
-a third, and bounds of time between members that are bounded through others.
+these numbers. This file also works out what follows from the conditions: values that must be equal because both equal a
+third, and bounds on time between two members that follow by way of others.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, L
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """Rows of a table. `clock` is that of its rows to come, None if none come any more; `time` the column of it."""
+    """Rows of a table. `clock` names the clock of its rows to come, None if no more come; `time` is its column."""
 
     name: str
     table: str
@@ -29,8 +29,8 @@ class Member:
 class Absence:
     """`unless`: no rows of these members fulfil these conditions.
 
-    None do, whatever comes, in a match in which a `later` column is more than so many ticks after an `earlier` one, for
-    any of the `limits`.
+    A match breaks one of the `limits` if its `later` column is more than so many ticks after its `earlier` one; no rows
+    to come can then fulfil the conditions.
     """
 
     members: tuple[int, ...]
@@ -40,10 +40,10 @@ class Absence:
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """A row of `other` that is in one match with a row is no later than its column and so many ticks.
+    """A row of `other` is at most `most` ticks later than `column` of a row that is in the same match.
 
-    It is the tightest bound that follows, right to the tick: between the rule's own members from the rule's conditions,
-    with those of an `unless` from both.
+    It is the tightest bound that follows, exact to the tick: between the rule's own members from the rule's conditions,
+    and where a member of an `unless` is involved, from those and its own.
     """
 
     column: Column
@@ -55,9 +55,9 @@ class Reach:
 class Query:
     """A choice of one row for each of the first `n_own` members for which the conditions hold and no `unless` does.
 
-    Of a `kept` query all rows stand until they are removed: its matches come and go. Otherwise rows happen, `reaches`
-    say how long they are needed, and an absence waits for the clocks. `decided` is when a match is decided; of matches
-    with the same rows of `once_for` the first counts.
+    In a `kept` query all rows stand until they are removed, and its matches come and go. In any other, rows happen,
+    `reaches` say how long they are needed, and an absence waits for the clocks. `decided` computes when a match is
+    decided; of the matches with the same rows of `once_for`, the first counts.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Query:
         return [condition for condition in asked if members_of(condition) <= members]
 
     def own_conditions(self, member: int) -> list[AnyCondition]:
-        """The conditions on a member alone, and that its columns are equal which are equal to a third."""
+        """The conditions on a member alone, and equalities between its columns that follow from others."""
         found = self.conditions_among(frozenset({member}))
         for columns in self.equal_columns:
             here = sorted(column for column in columns if column.member == member)
@@ -96,9 +96,9 @@ class Query:
 
     @cached_property
     def equal_columns(self) -> tuple[frozenset[Column], ...]:
-        """Columns that are all equal in every match; of each `unless` by itself, those of its own members.
+        """Classes of columns that are equal in every match; for each `unless`, classes of its own.
 
-        At most one class of columns has a column of a given member and name, of the rule's own or of an `unless`.
+        A column is in at most one class: one of the rule's, or one of its `unless`.
         """
         found = list(_classes(self.conditions))
         for absence in self.unless:
@@ -121,8 +121,8 @@ class Query:
     def crossing(self, left: frozenset[int], right: frozenset[int]) -> tuple[list[Link], list[AnyCondition]]:
         """What joins two groups of members: links from left to right, and the other conditions on both.
 
-        Both groups are the rule's own members, or of one `unless`. Of columns that are all equal one of each group is
-        enough, since those within a group are equal already.
+        Both groups are of the rule's own members, or both of one `unless`. One column of each group is enough for a
+        class of equal columns, since those within a group are equal already.
         """
         links: list[Link] = []
         for columns in self.equal_columns:

@@ -1,7 +1,7 @@
 """What is known of the rows of a rule's members: how many there are, and how often a condition holds.
 
-It comes from a sample of rows, or from what a network has seen; where nothing is known, guesses that are usual in
-databases stand in. Shares are taken condition by condition, as if they had nothing to do with each other.
+The numbers come from a sample of rows, or from what a network has seen; where nothing is known, the guesses that
+databases usually make stand in. Each condition has its share, as if it were independent of the others.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, members_of
 from wayeb_py.rules.planning.query import Query
-from wayeb_py.rules.table import MISSING, Array
+from wayeb_py.rules.table import MISSING, Array, Bools
 
 UNKNOWN_ROWS = 1000.0
 GUESSED_WITHIN, GUESSED_NEAR, GUESSED_OTHER = 0.1, 0.01, 1 / 3
@@ -48,7 +48,19 @@ class Statistics:
 
 
 def sampled(query: Query, samples: Sequence[Mapping[str, Array]], n_rows: Sequence[float] | None = None) -> Statistics:
-    """Statistics by samples of the rows of each member; `n_rows` if there are more of them than in the sample."""
+    """Statistics by samples of the rows of each member; `n_rows` if there are more of them than in the sample.
+
+    Of both, those count for which a member's own conditions hold.
+    """
+    n_sampled = [len(next(iter(sample.values()), ())) for sample in samples]
+    told = [float(n) for n in (n_rows or n_sampled)]
+    samples = list(samples)
+    for number in range(len(samples)):
+        holds = _selected(query, number, samples[number], n_sampled[number])
+        if holds is not None:
+            told[number] *= max(float(holds.sum()), 0.5) / n_sampled[number]
+            if holds.any():
+                samples[number] = {name: values[holds] for name, values in samples[number].items()}
     sizes = [len(next(iter(sample.values()), ())) for sample in samples]
     every = frozenset(range(len(query.members)))
     conditions = (*query.conditions, *(condition for absence in query.unless for condition in absence.conditions))
@@ -62,7 +74,18 @@ def sampled(query: Query, samples: Sequence[Mapping[str, Array]], n_rows: Sequen
         for condition in asked
         if all(sizes[member] for member in members_of(condition))
     }
-    return Statistics(tuple(float(n) for n in (n_rows or sizes)), share)
+    return Statistics(tuple(told), share)
+
+
+def _selected(query: Query, member: int, sample: Mapping[str, Array], n_rows: int) -> Bools | None:
+    """For which sampled rows of a member its own conditions hold; None where it has no rows or no conditions."""
+    conditions = query.own_conditions(member)
+    if not n_rows or not conditions or len(query.members) == 1:  # of one member there is one tree
+        return None
+    holds: Bools = np.ones(n_rows, dtype=bool)
+    for condition in conditions:
+        holds &= condition.holds(lambda column: sample[column.name])
+    return holds
 
 
 def _share(condition: AnyCondition, samples: Sequence[Mapping[str, Array]], sizes: Sequence[int]) -> float:
@@ -82,7 +105,7 @@ def _share(condition: AnyCondition, samples: Sequence[Mapping[str, Array]], size
 
 
 def _meeting(first: Array, second: Array) -> float:
-    """The share of pairs with equal values, which knows that some values are frequent."""
+    """The share of pairs with equal values; it takes into account that some values are frequent."""
     first, second = first[first != MISSING], second[second != MISSING]
     if not len(first) or not len(second):
         return 1e-9

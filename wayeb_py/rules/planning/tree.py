@@ -63,7 +63,7 @@ def text_of(tree: Tree, query: Query) -> str:
 
 
 def with_absences(tree: Tree, query: Query, absence_trees: Sequence[Tree]) -> Tree:
-    """The tree with every `unless` that it lacks, as early as its members allow; at the end if it waits for time."""
+    """Adds every `unless` that the tree lacks: as early as possible, or at the end if it waits for the clock."""
     placed = _absences(tree)
     missing = [number for number in range(len(query.unless)) if number not in placed]
     return _place(tree, query, absence_trees, missing)
@@ -126,7 +126,7 @@ def read_tree(text: str, query: Query) -> Tree:
 
 
 def _together(left: Tree, right: Tree, query: Query, text: str, waiting: list[Tree]) -> Tree:
-    """Two trees that stand side by side. An absence in time waits with the whole match, wherever it stands."""
+    """Joins two neighbouring trees. An absence in time waits for the whole match, wherever the text puts it."""
     if left.members & right.members:
         names = ", ".join(query.members[member].name for member in sorted(left.members & right.members))
         raise _wrong(query, text, f"it names {names} twice")

@@ -1,1 +1,1 @@
-"""Vessels of the invented sea: voyages, scenes, twos, pilots and ships that pass."""
+"""Vessels of the invented sea: voyages, scenes, duos, pilots and ships that pass."""

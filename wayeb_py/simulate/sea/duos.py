@@ -1,9 +1,9 @@
-"""Vessels in twos: a companion sails where its leader was some minutes ago, and on the way they play what two can play.
+"""Duos of vessels: a companion sails where its leader was some minutes ago, and they play scenes for two on the way.
 
 A leader makes voyages like any other vessel. Its companion follows in its wake, and leaves it for the manoeuvres of a
-table: how far ahead of its place in the wake it is, and how far to starboard, minute by minute. So it is always known
-where the two are to each other, and no two vessels have to find each other on the open sea. To let any two of the sea
-meet would look the same, and would need a plan for both.
+table: how far ahead of its place in the wake it is, and how far to starboard, minute by minute. So the position of one
+relative to the other is always known, and no two vessels have to find each other on the open sea. *Not taken*: letting
+any two vessels meet, which would look the same and need a plan for both.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CREWS = (
 )
 LONGEST_MINUTES = 3
 SETTLED_TICKS = 6  # on a lane, before they play
-LANE_TICKS = {KEEPING: 66, TOWING: 10, DOUBLING: 14}  # after which it is plain what they do
+LANE_TICKS = {KEEPING: 66, TOWING: 10, DOUBLING: 14}  # after which it is clear what they do
 DARK_AFTER_TICKS, DARK_TICKS = 6, (65, 80)  # after the leader has left the meeting
 
 # Minute; ahead of the companion's place, 1 beside the leader; to starboard, in steps of a course of 30 degrees.
@@ -68,7 +68,7 @@ class Duos:
         self.crew = np.arange(n) % len(CREWS)
         self.minutes: I64 = np.array([CREWS[crew][3] for crew in self.crew], np.int64)
         self.agreed = np.full(n, -1)
-        self.voyages = np.arange(n) // len(CREWS)  # crews of one kind begin with different ones
+        self.voyages = np.arange(n) // len(CREWS)  # crews of one kind begin at different places of the list
         self.wakes: list[Wake] = []  # the newest first
         self.step = np.full(n, -1)  # of a manoeuvre, from the lane on
         self.lane_ticks = np.zeros(n, np.int64)

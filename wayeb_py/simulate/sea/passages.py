@@ -1,10 +1,10 @@
 """Where passages over the invented sea lead: fairways out of ports, two lanes along the coast, bows between them.
 
 Off the coast vessels keep to a lane, those bound east to the southern one and those bound west to the northern, each at
-a distance of its own; small craft sail between the two. A lane follows the coast in a wide bow and is never closer than
-10 km to a port, so that an approach to one is known by its distance. A vessel leaves and joins its lane at a slant, in
-the direction in which it sails, as long as the slant is clear of the land, and in a bow that ends along the lane. Those
-bound for the open sea sail there directly, each in an arc of its own.
+a distance of its own; small craft sail between the two. A lane follows the coast in a wide bow and never comes closer
+than 10 km to a port, so that the distance shows when a vessel approaches one. A vessel leaves and joins its lane at a
+slant, in the direction in which it sails, as long as the slant is clear of the land, and in a bow that ends along the
+lane. Those bound for the open sea sail there directly, each in an arc of its own.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def clear_of_islands(lon: F64, lat: F64, lane_lat: F64, way_deg: F64) -> F64:
 
 
 def merging_arc(random: np.random.Generator, way_deg: F64, is_north: Bool) -> F64:
-    """By how much a passage between a lane and a place begins beside its bearing, to meet the lane in a bow."""
+    """The angle to its bearing at which a passage between lane and place begins, to meet the lane in a bow."""
     most = MERGING_DEG * random.uniform(0.5, 1.0, len(way_deg))
     return np.asarray(np.sign(way_deg) * np.where(is_north, most, -most))
 

@@ -1,7 +1,7 @@
 """Pilot boats: each waits in its port, sails out to a ship that comes in, goes alongside, and sails home.
 
-A pilot boat steers for where the ship is, and keeps to its side while the ship sails straight on; then the pilot has
-boarded, and it is recorded.
+A pilot boat steers for where the ship is, and stays at its side while the ship sails straight on; then the pilot has
+boarded, and the simulation records it.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.sea.scenes import KN_IN_M_S, TICK_S, TYPES, shift
-from wayeb_py.simulate.traffic import metres_between
 
 WAITING, OUT, ALONGSIDE, HOME = range(4)
 A_PILOT_FOR = 24  # vessels
@@ -35,7 +35,7 @@ class Pilots:
         self.track_before = np.zeros(n)
 
     def choose(self, coming: Bool, destination: I64, type_: I64, cruise_kn: F64, away_m: F64) -> I64:
-        """Waiting pilots are called; returns the numbers of those that are. The arrays are about all vessels."""
+        """Calls waiting pilots to ships, and returns the numbers of the called. The arrays are about all vessels."""
         fits = coming & np.isin(type_, SHIPS) & (cruise_kn <= FASTEST_SHIP_KN) & (away_m < CALLED_WITHIN_M)
         fits[self.ship[self.ship >= 0]] = False
         waiting, ships = np.flatnonzero(self.state == WAITING), np.flatnonzero(fits)
@@ -78,7 +78,7 @@ class Pilots:
 
 
 def _turn(port: I64) -> I64:
-    """A number of its own for the first at each port, the second, and so on: the same for pilots and for ships."""
+    """Numbers the first at each port, the second, and so on, in the same way for pilots and for ships, to pair them."""
     order = np.argsort(port, kind="stable")
     at = port[order]
     index = np.arange(len(port))

@@ -1,8 +1,8 @@
 """Vessels sail over the invented sea: from port to lane to site to lane to port, a tick a minute.
 
-This is what they do; what they say about it, and what is recorded, is `maritime`; where a passage leads, `passages`. A
-vessel steers for a point ahead and turns towards it by so many degrees a minute, so that its track bends where one
-passage meets the next. Only where it is close to where it must be does it turn at once.
+This file moves the vessels; `maritime` makes their messages and records what happens; `passages` says where a passage
+leads. A vessel steers for a point ahead and turns towards it by so many degrees a minute, so that its track bends where
+one passage meets the next. Only close to its destination does it turn at once.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.event_batches import metres_between
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE, ports
 from wayeb_py.simulate.sea.duos import Duos, Wake, course_and_kn
 from wayeb_py.simulate.sea.passages import (
@@ -45,9 +46,8 @@ from wayeb_py.simulate.sea.scenes import (
     shift,
 )
 from wayeb_py.simulate.sea.transits import Transits
-from wayeb_py.simulate.traffic import metres_between
 
-# What a vessel is at, in the order of a voyage.
+# The parts of a voyage, in order.
 IN_PORT, ALONG_SHORE, TO_LANE, ALONG_LANE_OUT, TO_SITE, AT_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT = range(9)
 ON_LANE = (ALONG_LANE_OUT, ALONG_LANE_IN)
 LED = 9  # or with another vessel, which says where
@@ -142,7 +142,7 @@ class Voyages:
         self.lon[transits.vessel], self.lat[transits.vessel] = transits.move(random)
 
     def move(self) -> Bool:
-        """Moves all vessels by one tick; true for those that come to the end of what they are at."""
+        """Moves all vessels by one tick; returns true for those that reach the end of a part of their voyage."""
         random, n = self.random, self.n
         sailing = np.isin(self.phase, (TO_LANE, ALONG_LANE_OUT, TO_SITE, FROM_SITE, ALONG_LANE_IN, TO_PORT))
         noise = random.standard_normal((3, n), dtype=np.float32)
@@ -187,7 +187,7 @@ class Voyages:
         self._put(who, at_lon, at_lat, np.where(pilots.state == WAITING, IN_PORT, LED))
 
     def _put(self, who: I64, lon: F64, lat: F64, phase: I64) -> None:
-        """Vessels are where they are said to be, and their course and speed are those of the way there."""
+        """Puts vessels at the given positions; their course and speed become those of the way there."""
         course, speed_kn = course_and_kn(self.lon[who], self.lat[who], lon, lat)
         moves = speed_kn > 0.01
         self.course[who] = self.track[who] = np.where(moves, course, self.course[who])
@@ -248,7 +248,7 @@ class Voyages:
         return np.abs(self.port_lat[self.port[who]] - self.lat[who]) * METRES_A_DEGREE
 
     def _follow_shore(self, who: I64) -> None:
-        """Fast, 145 m off the shore at most: the distance is measured due south, the shore may be closer."""
+        """Sails fast, at most 145 m off the shore, measured due south; the shore may be closer in another direction."""
         lat, slope = coast_lats(self.lon[who])
         sense = np.sign(self.skew[who])
         scale = np.cos(np.radians(lat))

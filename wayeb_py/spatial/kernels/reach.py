@@ -34,7 +34,7 @@ def centre(west, south, wide, high):  # type: ignore[no-untyped-def]
 
 @subroutine
 def _candidates(cx, cy, cz, reach, most, boxes, arcs, stack, found, n_found):  # type: ignore[no-untyped-def]
-    """Appends the pieces that may be at most the chord `reach` from c, up to `most`.
+    """Appends the pieces that may be at most the chord `reach` from c, up to `most`; no chord has to be exact here.
 
     Returns how many there are then, and how many nodes of the tree the search looked at.
     """
@@ -45,7 +45,7 @@ def _candidates(cx, cy, cz, reach, most, boxes, arcs, stack, found, n_found):  #
         if leaf < 0:
             return n_found, n_steps
         for piece in range(leaf * boxes.leaf, min((leaf + 1) * boxes.leaf, arcs.ends.shape[0])):
-            if chord_to_piece(cx, cy, cz, arcs, piece, 0.0) - arcs.bend[piece] <= reach:
+            if chord_to_piece(cx, cy, cz, arcs, piece, -np.inf) - arcs.bend[piece] <= reach:
                 if n_found == most:
                     return most + 1, n_steps
                 found[n_found] = piece

@@ -30,7 +30,7 @@ from wayeb_py.engine.arrival.reorder import Arrived, Rows
 from wayeb_py.engine.clock_operators import make_clock
 from wayeb_py.engine.pairs.operator import PairOperator
 from wayeb_py.engine.pairs.rows import NewestPicker
-from wayeb_py.engine.pairs.source import ticks_per_s_of
+from wayeb_py.engine.pairs.stream_events import ticks_per_s_of
 from wayeb_py.engine.pairs.values import PairChunk, PairValues
 from wayeb_py.engine.pairs.words import PairWords
 from wayeb_py.engine.stepping.cohort import Cohort

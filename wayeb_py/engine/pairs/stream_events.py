@@ -1,8 +1,8 @@
 """The events of one stream as pairs read them: what the clock has passed becomes rows with position and motion.
 
 Events come in order, with key and time; cleaning and `dedupe` do here what they do for single entities. Entities have
-numbers of their own here, since a saved state keeps only those that are near another. Times are in the ticks of the
-finest of the streams that pairs read.
+separate numbers here, since a saved state keeps only those that are fresh or near another. Times are in the ticks of
+the finest stream that pairs read.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.errors import EventsError
 from wayeb_py.kernels.order import mark_repeated
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.pairs.meetings import points_of
+from wayeb_py.pairs.layout import points_of
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
 NO_TIMES: I64 = np.zeros(0, dtype=np.int64)
@@ -56,7 +56,7 @@ class PairSource:
 
     def __init__(
         self, stream: m.Stream, schema: pa.Schema, asked: Iterable[Any], emitted: list[str], values: Values,
-        ticks_per_s: int, steered: bool, moves: bool, answered: Mapping[m.Predicate, str],
+        ticks_per_s: int, steered: bool, moves: bool, answered: Mapping[m.Predicate, str], needed: frozenset[str],
     ) -> None:  # fmt: skip
         assert stream.key is not None
         assert stream.time is not None
@@ -86,6 +86,7 @@ class PairSource:
             NOTHING, NO_TIMES,
         )  # fmt: skip
         self._last_seen: I64 = np.zeros(0, dtype=np.int64)
+        self._needed = needed
         self.newest = {asked: NewestValue() for asked in (TIME, LON, LAT, SPEED, COURSE, *self._asked)}
         self.newest_rows = NewestRows(emitted) if emitted else None
         self.steering = NewestSteering() if steered else None
@@ -170,11 +171,12 @@ class PairSource:
         """Computes the answers to pairs' questions about these events; entities are so many over all sources."""
         rows = events.rows
         given = {LON: events.lon, LAT: events.lat, SPEED: events.speed_m_s, COURSE: events.course}
-        for name, values in given.items():
-            self.newest[name].begin(Column("number", values, own=np.float64), n_entities)
+        for name in self._needed & given.keys():
+            self.newest[name].begin(Column("number", given[name], own=np.float64), n_entities)
         if self.steering is not None:
             self.steering.begin(events.lon, events.points, events.speed_m_s, events.course, n_entities)
-        self.newest[TIME].begin(Column("time", rows.ts, per_unit=self.ticks_per_s), n_entities)
+        if TIME in self._needed:
+            self.newest[TIME].begin(Column("time", rows.ts, per_unit=self.ticks_per_s), n_entities)
         if self._asked:
             names = [name for name in self.schema.names if name not in (self.time, self.key)]
             columns = {name: column_of(rows.batch.column(name), name) for name in names}
@@ -215,7 +217,7 @@ class KeyOrder:
         self._ranks: I64 = np.zeros(0, dtype=np.int64)
 
     def ranks(self) -> I64:
-        """[entity]: keys compare as these do, for now; a new key may shift them all."""
+        """[entity]: ranks that compare as the keys do; a new key may change all of them."""
         if len(self._entities) != len(self._ranks):
             self._ranks = ranks_of_keys(self._entities.keys())
         return self._ranks

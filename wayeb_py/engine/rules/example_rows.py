@@ -1,8 +1,8 @@
-"""Rows that a test of a rule gives become its matches: the rows themselves, as if streams, patterns and facts had them.
+"""The rows that a test of a rule lists become matches, as if streams, patterns and facts had supplied them.
 
 Each row carries its number, which the matches emit. Facts and the matches of kept rules change by the signs that the
-test gives, those without a time at the beginning of time. A silence is known after it, an episode of a pair once the
-pair is no longer fresh; all else at its `ts`.
+test gives; a change without a time happens at the beginning of time. A silence is known when it ends, an episode of a
+pair once the pair is no longer fresh, and every other row at its `ts`.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, table_of
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.bounds import ticks_per_s
-from wayeb_py.dsl.semantics.rules.lifetimes import times_of_all
+from wayeb_py.dsl.semantics.rules.times.bounds import ticks_per_s
+from wayeb_py.dsl.semantics.rules.times.lifetimes import times_of_all
+from wayeb_py.engine.rules.bound_rules import Running
 from wayeb_py.engine.rules.column_types import Words
 from wayeb_py.engine.rules.plans import Orders
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.running import Running
-from wayeb_py.engine.rules.standing import ChangedFacts
+from wayeb_py.engine.rules.standing_rows import ChangedFacts
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.table import I64
 
@@ -37,7 +37,7 @@ Values = Callable[[Sequence[str | None], m.Kind | None], pa.Array]
 
 @dataclass(frozen=True, slots=True)
 class GivenMatch:
-    """A match: the numbers of its rows, and its times in seconds, None at the beginning of time."""
+    """A match: the numbers of its rows, and its times in seconds; None stands for the beginning of time."""
 
     rows: tuple[int, ...]
     ts_s: Fraction | None
@@ -69,14 +69,14 @@ class GivenRows:
         }
 
     def _ticks(self, meaning: m.Meaning) -> int:
-        """Those of the file, or finer ones where a time of the test is between two."""
+        """The ticks of the file, or nanoseconds where a time of the test falls between two of those ticks."""
         ticks = ticks_per_s(meaning.streams)
         told = [self._example.ends_s, *(one for row in self._example.rows for one in (row.ts_s, row.start_s))]
         return ticks if all((one or Fraction(0)) * ticks % 1 == 0 for one in told) else NANOSECONDS
 
     @property
     def reaches_s(self) -> Fraction | None:
-        """The time that the rows reach, or what the test says of it; None where there is none."""
+        """The time at which the test ends: the one it states, or its latest row's; None without any."""
         times = [row.ts_s for row in self._example.rows if row.ts_s is not None]
         return self._example.ends_s if self._example.ends_s is not None else max(times, default=None)
 
@@ -165,7 +165,7 @@ def _seconds(ticks: Sequence[int], per_s: int) -> list[Fraction | None]:
 
 
 def _with_numbers(rule: m.Rule) -> m.Rule:
-    """The rule with a member's number of its row for each column that it emits."""
+    """The same rule, except that it emits the number of each member's row instead of its own columns."""
     number = m.Attribute(NUMBER, "number")
 
     def numbered(members: tuple[m.Member, ...]) -> tuple[m.Member, ...]:

@@ -2,8 +2,8 @@
 
 An occurrence is a row `pattern, place, entity, other, start_ts, end_ts`: the pattern is to be detected for that entity
 (of a pair, for the two) at least once from `start_ts` to `end_ts`. Generators know what they let happen, so recall can
-be checked without asking the recogniser. The side file is CSV, for people look into it, and its name begins with `_` or
-stands beside a single file, so that a folder of events can be read as it is.
+be checked without asking the recogniser. The side file is CSV, since people look into it. In a folder of events its
+name begins with `_`, so that readers skip it; otherwise it lies beside the single file of events.
 """
 
 from __future__ import annotations
@@ -53,7 +53,8 @@ def write_generated(
 ) -> dict[str, int]:
     """Writes both files, whole or not at all, and returns how often each pattern occurs.
 
-    The counts stand in the Parquet file's metadata too, as JSON under `injected`, and those of the lies under `lies`.
+    It also writes the counts into the Parquet file's metadata, as JSON under `injected`, and the counts of lies under
+    `lies`.
     """
     events_path.parent.mkdir(parents=True, exist_ok=True)
     counts: Counter[str] = Counter()

@@ -1,8 +1,8 @@
 """A simulation that ticks becomes batches of events, and what its author knows to have happened becomes occurrences.
 
-A tick returns the columns of the messages of one minute; a diary takes down, while they are made, which pattern
-occurs, in which of these messages it is complete, and since when. Writing the occurrences into columns of the messages
-was not taken: one message may complete several patterns.
+A tick returns the columns of one minute's messages. While it makes them, an `OccurrenceBuffer` records which pattern
+occurs, which of these messages completes it, and since when it has gone on. *Not taken*: occurrences as columns of the
+messages, since one message may complete several patterns.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.arrays import F64, I64, Bool
+from wayeb_py.simulate.generated_files import OCCURRENCES, Generated
 from wayeb_py.simulate.invented_sea import METRES_A_DEGREE
-from wayeb_py.simulate.occurrences import OCCURRENCES, Generated
 
 Columns = dict[str, Any]
 Texts = dict[str, Sequence[str | None]]  # by column the words that its numbers stand for
 
 
 class OccurrenceBuffer:
-    """The occurrences of the messages since it was last torn off."""
+    """The occurrences of the messages since the last `tear_off`."""
 
     def __init__(self, patterns: Sequence[str], places: Sequence[str], ordered: Collection[str] = ()) -> None:
         """`ordered` are the patterns over pairs whose two have roles of their own."""
@@ -34,7 +34,7 @@ class OccurrenceBuffer:
         self._n_rows = 0
 
     def note(self, pattern: str, rows: I64, since_ms: I64, place: I64 | None = None, other: I64 | None = None) -> None:
-        """The pattern occurs, complete with the messages in these rows of the tick.
+        """Records that the messages in these rows of the tick complete an occurrence of the pattern.
 
         `place` is a number of a place, `other` the key of the second of a pair, whose first sends the message.
         """
@@ -44,14 +44,14 @@ class OccurrenceBuffer:
             self._tick.append((np.full(len(rows), self.number[pattern]), where, rows, since_ms, whom))
 
     def end_tick(self, rank: I64) -> None:
-        """The messages of the tick were put in order: row i comes to rank[i]."""
+        """Follows the sorting of the tick's messages: row i moves to rank[i]."""
         for pattern, place, rows, since_ms, other in self._tick:
             self._notes.append(np.stack([pattern, place, rank[rows] + self._n_rows, since_ms, other]))
         self._tick.clear()
         self._n_rows += len(rank)
 
     def tear_off(self, entity: I64, ts_ms: I64) -> pa.RecordBatch:
-        """The occurrences that are complete with these messages, in their order; later ones are forgotten."""
+        """The occurrences that these messages complete, in their order; drops those of later messages."""
         notes = np.concatenate([np.empty((5, 0), np.int64), *self._notes], axis=1)
         self._notes.clear()
         self._n_rows = 0

@@ -1,10 +1,9 @@
 """How many rows come at most: `--rate vessels=1000/s` becomes a bound for every table that rules read.
 
-`1000/s` says that no more than 1000 rows have their time in any second, wherever that begins; `1000/s,6/min` besides
-that no more than 6 of one key have it in any minute. An event makes at most
-one detection of a pattern of one entity, and with `for each` one for each place. How many pairs an event is in, and how
-many facts stand while a stream changes them, no rate of events tells: `--rate Rendezvous=5/min` and `--rate listed=200`
-(so many at a time) say it.
+`1000/s` says that at most 1000 rows have their time in any one second; `1000/s,6/min` adds that at most 6 rows of one
+key have theirs in any one minute. An event makes at most one detection of a pattern of one entity, or with `for each`
+one for each place. No rate of events says how many pairs an event is in, or how many facts stand while a stream changes
+them: `--rate Rendezvous=5/min` and `--rate listed=200` (at most 200 at a time) do.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Rate:
     of_key: Rate | None = None
 
     def within(self, ticks: int, ticks_per_s: int) -> int:
-        """How many rows at most have their time among so many ticks that follow each other."""
+        """The most rows that have their time in a range of so many ticks."""
         if self.per_s is None:
             return self.n
         return self.n * max(0, math.ceil(ticks / (self.per_s * ticks_per_s)))
@@ -98,7 +97,7 @@ def _names(patterns: CompiledPatterns) -> Iterator[str]:
 def supply_of(
     member: m.Member, patterns: CompiledPatterns, given: Mapping[str, Rate], facts: Mapping[str, int]
 ) -> Rate | None:
-    """How many rows of a member come at most; None where nothing tells. `facts` are the sizes of files."""
+    """The most rows of a member that come; None where nothing says so. `facts` are the sizes of files."""
     meaning = patterns.meaning
     if member.of in given:
         return given[member.of]

@@ -1,15 +1,17 @@
 """The bounds on times become how long each row is kept, and until when a match waits for what must not have happened.
 
-A row is *needed* at a clock c iff a match that has it can still come: some times of the other members' rows satisfy all
-differences, and one of these rows is still to come. The clock says that everything before c is known. So a row that
-ends at e, and becomes known at most d after its end, is still to come iff e + d >= c. How late e can be follows from
-both ends of the row that waits, to the tick; the row is dropped when the clock has passed the last e + d.
+A row is *needed* at a clock c iff a match with it can still come: there are times for the other members' rows that
+satisfy all differences, and at least one of these rows is still to come. The clock says that everything before c is
+known. So a row that ends at e, and becomes known at most d after its end, is still to come iff e + d >= c. The start
+and the end of the waiting row determine, to the tick, how late e can be; the engine drops the row when the clock has
+passed the last e + d.
 
-The rows of an `unless` wait for those of the rule and for each other; rows of the rule do not wait for an `unless`,
-since a complete match waits itself. A row that stands never comes late: it is known at the time of what it is joined
-to.
+The rows of an `unless` wait for those of the rule and for each other. Rows of the rule do not wait for an `unless`,
+since the complete match does that. A row that stands never comes late: it is known by the time of the rows that it is
+joined to.
 
-*Not taken*: one number for each rule, the sum of its windows: it is never too short, and keeps several times too much.
+*Not taken*: one number for each rule, the sum of its windows, which is never too short and keeps several times too
+much.
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ from fractions import Fraction
 from itertools import chain as chained
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import (
+from wayeb_py.dsl.semantics.rules.times.differences import (
     ORIGIN,
     Difference,
     Moment,
@@ -29,9 +31,9 @@ from wayeb_py.dsl.semantics.rules.differences import (
     differences_of_validity,
     differences_of_window,
 )
-from wayeb_py.dsl.semantics.rules.distances import Distances
+from wayeb_py.dsl.semantics.rules.times.distances import Distances
 
-_END = Moment("", "start")  # the greatest `ts` of a match: a moment of no member, and not the origin
+_END = Moment("", "start")  # the greatest `ts` of a match: no member's moment, nor the origin
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +64,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """(later, earlier, ticks): the bounds between moments that are known; no match has rows that break one."""
+    """(later, earlier, ticks): the known bounds between moments; rows that break one are in no match."""
 
     at_most: tuple[tuple[Moment, Moment, int], ...]
 
@@ -194,7 +196,7 @@ def _moments(member: m.Member) -> tuple[Moment, Moment]:
 def _bounds(later: Moment, after: Sequence[Moment], distances: Distances) -> tuple[Bound, ...]:
     """How late a moment can be, measured from each of some others that are known together.
 
-    A path through another of them says no more than what follows from that one, and is left out.
+    It leaves out a path through another of them, which says no more than that one's own bound.
     """
     found: dict[Moment, Bound] = {}
     for moment in after:
@@ -257,7 +259,7 @@ def _lasts(rule: m.Rule, own: Distances) -> int | None:
 def _delay(
     rule: m.Rule, known: Mapping[str, RuleTimes], delays: Mapping[str, int | None], ticks_per_s: int
 ) -> int | None:
-    """How long after the greatest `ts` of a match it is decided at the latest."""
+    """The longest time from the greatest `ts` of a match to its decision."""
     happening = [member for member in rule.members if not member.stands]
     waits = [delays[member.name] for member in happening]
     last = [Difference(Moment(member.name, "end"), _END, Fraction(0)) for member in happening]

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from fractions import Fraction
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import ORIGIN, Moment
-from wayeb_py.dsl.semantics.rules.lifetimes import Bound, RuleTimes, Wait
+from wayeb_py.dsl.semantics.rules.times.differences import ORIGIN, Moment
+from wayeb_py.dsl.semantics.rules.times.lifetimes import Bound, RuleTimes, Wait
 from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.units import UNITS
 
@@ -58,7 +58,7 @@ def _bound(bound: Bound, rule: m.Rule, ticks_per_s: int) -> str:
 
 
 def _moment(moment: Moment, rule: m.Rule) -> str:
-    """A moment as a condition names it; a row that stands has only the times from which and until which it is valid."""
+    """A moment as a condition names it; for a row that stands, the start or the end of its validity."""
     if not rule.member(moment.member).stands:
         return f"`{moment}`"
     return f"`{moment.member}` {'begins' if moment.edge == 'start' else 'ends'}"

@@ -18,7 +18,7 @@ Form = Literal["table", "dot", "mermaid"]
 
 
 def explain_file(patterns: CompiledPatterns, name: str | None, form: Form) -> str:
-    """What patterns and rules, or the one of a name, come to."""
+    """The text of all patterns and rules, or of the one with this name."""
     parts = []
     if patterns.names and name not in patterns.rule_names:
         parts.append(explain(patterns, name, form))
@@ -34,7 +34,7 @@ def explain_rules(
     forced: Mapping[str, str] | None = None,
     name: str | None = None,
 ) -> str:
-    """The plans of the rules, or of the one of a name; where there are events, sizes are by a sample of them."""
+    """The plans of the rules, or of the one with this name; a sample of the events, if any, gives the sizes."""
     cheapest: Mapping[str, str] = {}
     n_sampled = None
     if paths:

@@ -1,7 +1,7 @@
-"""Whether the conditions on time of a rule say something, can be satisfied, and bound every member: errors if not.
+"""Checks a rule's conditions on time: each says something, some times satisfy all, and they bound every member.
 
-A rule whose members have no bounds in time against each other would keep its rows for ever. `check` says so before
-anything runs, names the two members, and offers `within`.
+A rule whose members have no bound in time between them would keep its rows for ever. `check` says so before anything
+runs, names the two members, and offers `within`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.differences import (
+from wayeb_py.dsl.semantics.rules.times.differences import (
     ORIGIN,
     Difference,
     differences_in,
@@ -20,8 +20,8 @@ from wayeb_py.dsl.semantics.rules.differences import (
     is_of_moments,
     seconds_between,
 )
-from wayeb_py.dsl.semantics.rules.distances import Distances, contradiction
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, differences_of, lasts_of, times_of
+from wayeb_py.dsl.semantics.rules.times.distances import Distances, contradiction
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, differences_of, lasts_of, times_of
 from wayeb_py.dsl.semantics.scope import Diagnostics
 from wayeb_py.dsl.units import UNITS
 from wayeb_py.errors import Note
@@ -32,9 +32,9 @@ _HOLDS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def ticks_per_s(streams: Sequence[m.Stream]) -> int:
-    """In how many parts of a second the times of a file are counted: as many as its finest stream needs.
+    """How many ticks a second has in a file: as many as its finest stream needs.
 
-    Timestamps reveal theirs only with the data; until then they count as nanoseconds.
+    The unit of a timestamp column is known only with the data; until then it counts as nanoseconds.
     """
     return max(int(1 / UNITS[stream.time_unit or "ns"].factor) for stream in streams)
 
@@ -134,7 +134,7 @@ def _is_refuted(difference: Difference, distances: Distances, ticks: int) -> boo
 def _report_contradiction(
     rule: m.Rule, cycle: Sequence[Difference], report: Diagnostics, unless: m.Unless | None = None
 ) -> None:
-    """Reports the conditions that no times satisfy, in the order in which they lead back to where they began."""
+    """Reports the conditions that no times satisfy together, each followed by the one it leads to."""
     first = next((i for i, one in enumerate(cycle) if one.condition is not None), 0)
     cycle = [*cycle[first:], *cycle[:first]]
     conditions = list({one.condition.span: one.condition for one in cycle if one.condition is not None}.values())

@@ -1,7 +1,7 @@
 """Rules over what happens: rows that the clock has passed go in, matches come out when they are decided.
 
-A rule that reads the matches of another comes after it: what the first level finds is rows of the second, in a step of
-its own, so that a match that waits for the absence of such a row waits for its clock.
+A rule that reads the matches of another is one level above it. What a level finds becomes rows of the next level, in a
+further step with a clock of its own; a match that waits for the absence of such a row waits for that clock.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, UNTIL
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import Words
-from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Samples, tree_of
+from wayeb_py.engine.rules.plans import Emitted, Orders, RulePlans, Sample, Samples, tree_of
 from wayeb_py.engine.rules.row_batches import RowBatch
-from wayeb_py.engine.rules.standing import Ends, set_ends
+from wayeb_py.engine.rules.standing_rows import Ends, set_ends
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
@@ -28,7 +28,7 @@ from wayeb_py.rules.tuples import Tuples
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Matches of a rule in their order: what it emits as tables hold it, and times in ticks; `op` of a kept rule."""
+    """Ordered matches of a rule: the values it emits, as tables hold them; times in ticks; `op` if the rule is kept."""
 
     rule: str
     n: int
@@ -40,7 +40,7 @@ class Found:
 
 
 def levels_of(rules: tuple[m.Rule, ...]) -> list[list[m.Rule]]:
-    """The rules by how many others must come before them; those that they read are of the same kind."""
+    """Sorts rules into levels: each is one level above the highest that it reads. All are kept rules, or none is."""
     level: dict[str, int] = {}
     found: list[list[m.Rule]] = []
     for rule in rules:
@@ -67,19 +67,22 @@ class RulesInTime:
             self.network.table(name, layout.dtypes(), [UNTIL] if UNTIL in layout.asked else [])
         rules = tuple(rule for rule in plans.rules if not rule.kept)
         self.trees: dict[str, str] = {}
+        samples = dict(samples)
         for rule in rules:
             query = plans.queries[rule.name]
-            tree, statistics = tree_of(query, samples, orders)
+            tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
+            n_matches = self.network.plans[rule.name].root.node.estimate
+            samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
         self._levels = levels_of(rules)
-        self.watch: Callable[[str, RowBatch], None] | None = None  # sees all rows that come, by table
+        self.watch: Callable[[str, RowBatch], None] | None = None  # gets all rows that arrive, by table
 
     def run(
         self, rows: Mapping[str, RowBatch], ends: Mapping[str, Ends], clocks: Mapping[str, int], until: int | None
     ) -> Iterator[Found]:
-        """The matches that are decided by rows and clocks, by table; `until` is the clock of the file in ticks, None
-        where it stands."""
+        """Feeds rows, ends of rows and clocks, each by table, and yields the matches that they decide. `until` is the
+        clock of the file in ticks; None leaves the clock where it is."""
         network = self.network
         for table, some in ends.items():
             if table in network.tables:

@@ -4,10 +4,10 @@
     i.ts < r.ts + 1 h           i.ts - r.ts < 1 h
     abs(a.ts - b.ts) <= 5 s     a.ts - b.ts <= 5 s   and   b.ts - a.ts <= 5 s
 
-Besides the written conditions there is what holds of all rows: none ends before it starts, an event lasts no time, a
-detection lasts no longer than its pattern's window, the rows of a match lie within the rule's `within`, and what stands
-is valid at the time of what it is joined to. `distances.py` works out from all of them together how far two moments can
-be apart.
+To the written conditions it adds what holds for all rows: none ends before it starts, an event has no duration, a
+detection lasts no longer than its pattern's window, the rows of a match lie within the rule's `within`, and a row that
+stands is valid at the time of the rows that it is joined to. `distances.py` works out from all of them together how far
+two moments can be apart.
 
 Only comparisons that `and` joins count: no difference follows from `a or b`. *Not taken*: a union of zones for `or`,
 which no rule has needed; a rule with one is bounded by `within`.
@@ -30,9 +30,9 @@ COLUMNS = ("start_ts", "ts")
 
 @dataclass(frozen=True, slots=True, order=True)
 class Moment:
-    """When a member's row starts or ends; of what stands, from when and until when it is valid.
+    """The start or the end of a member's row; for a row that stands, the start or the end of its validity.
 
-    The moment without a member is the beginning of the count, against which a rule compares with `time("…")`.
+    The moment without a member is the origin of the time scale: `time("…")` compares a moment with it.
     """
 
     member: str
@@ -47,7 +47,7 @@ ORIGIN = Moment("", "end")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`later` is at most so many seconds after `earlier`, or fewer than so many where it is `strict`.
+    """`later` is at most so many seconds after `earlier`; fewer than so many if it is `strict`.
 
     It follows from a condition of the rule, or from what `reason` says.
     """
@@ -116,7 +116,7 @@ def _sum(a: _Linear, b: _Linear, sign: int) -> _Linear:
 
 
 def is_of_moments(value: m.Value, timed: Collection[str]) -> bool:
-    """Whether a value is made of constants and of times of members that have them, and is thus never missing."""
+    """Whether a value consists of constants and times that members always have, so that it is never missing."""
     match value:
         case m.Of(role, m.Attribute(name=name)):
             return name in COLUMNS and role in timed
@@ -201,8 +201,8 @@ def differences_of_validity(members: Sequence[m.Member], conditions: Sequence[m.
 
 
 def joined_to(members: Sequence[m.Member], conditions: Sequence[m.Condition]) -> dict[str, frozenset[str]]:
-    """For each member that stands, those that happen and to which conditions join it, directly or through others that
-    stand: at their `ts` it has to be valid. One that nothing joins has to be at the `ts` of the match."""
+    """For each member that stands, the members that happen and that conditions join it to, directly or through others
+    that stand: it must be valid at their `ts`. A member that nothing joins must be valid at the `ts` of the match."""
     stands = {member.name: member.stands for member in members}
     together = [members_in(condition.predicate) & stands.keys() for condition in conditions]
     found: dict[str, frozenset[str]] = {}

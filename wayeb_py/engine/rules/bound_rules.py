@@ -2,7 +2,7 @@
 
     held until the clock has passed when they are known ──▶ facts that change ──▶ kept rules ──▶ rules in time
 
-All rows that are known before the clock go in together with it.
+When the clock advances, all rows that have become known before it enter in one step.
 """
 
 from __future__ import annotations
@@ -17,21 +17,23 @@ import pyarrow.compute as pc
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.rule_query import KNOWN, SINCE, UNTIL
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.semantics.rules.lifetimes import RuleTimes, delay_of
+from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, delay_of
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.evaluate import RuleValues
-from wayeb_py.engine.rules.in_time import Found, RulesInTime
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
-from wayeb_py.engine.rules.plans import MOST_SAMPLED, Orders, Samples, make_plans
+from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sample, Samples, make_plans
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
-from wayeb_py.engine.rules.standing import ChangedFacts, Ends, Newest, Renumbered
+from wayeb_py.engine.rules.rules_in_time import Found, RulesInTime
+from wayeb_py.engine.rules.standing_rows import ChangedFacts, Ends, Newest, Renumbered
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.table import I64
 
+_LATER = ("facts ", "kept ", "newest ", "matches ")  # tables to which the first rows may come late
+
 
 class Inputs(Protocol):
-    """What rules range over, as far as its rows have become known."""
+    """Supplies the rows that rules range over, and their types."""
 
     @property
     def rules(self) -> tuple[m.Rule, ...]: ...
@@ -52,31 +54,31 @@ class Inputs(Protocol):
 
     @property
     def changing(self) -> Mapping[str, ChangedFacts]:
-        """What is changed by events, by table."""
+        """Facts that events change, by table."""
 
     def type_of(self, member: m.Member, column: str) -> pa.DataType:
-        """The type of a column of a member's rows; null while nothing has told it."""
+        """The type of a column of a member's rows; null until the first rows show it."""
 
     def type_of_changing(self, table: str, column: str) -> pa.DataType:
         """The type of a column of what changes."""
 
     def changes(self, table: str, rows: Mapping[str, RowBatch]) -> tuple[RowBatch, pa.Array] | None:
-        """Of rows that are known, those that change a table, and the sign of each; None where there are none."""
+        """The known rows that change a table, and the sign of each; None where there are none."""
 
 
 class Running:
     """The networks of rules, and what stands now."""
 
     def __init__(self, inputs: Inputs, patterns: CompiledPatterns, words: Words, orders: Orders) -> None:
-        self._inputs, self._words, self.meaning = inputs, words, patterns.meaning
+        self._inputs, self.words, self._orders, self.meaning = inputs, words, orders, patterns.meaning
         self.ticks_per_s = ticks = inputs.ticks_per_s
         values = RuleValues(patterns.functions, patterns.knowledge, words, ticks)
         self.fixed = tuple(inputs.files)
         self.plans = make_plans(inputs.rules, inputs.times, ticks, values, inputs.type_of, self.fixed)
         self.files = {f"facts {name}": _as_batch(arrays) for name, arrays in inputs.files.items()}
-        self.samples: dict[bool, dict[str, tuple[Mapping[str, I64], int]]] = {  # [kept][table]
+        self.samples: dict[bool, dict[str, Sample]] = {  # of files, [kept][table]
             kept: {
-                name: (_sampled(layouts[name], batch, words), batch.n)
+                name: Sample(_sampled(layouts[name], batch, words), batch.n)
                 for name, batch in self.files.items()
                 if name in layouts
             }
@@ -87,34 +89,60 @@ class Running:
         self.newest = {one.of: Newest() for one in inputs.members if one.over == "newest"}
         self.changed = dict(inputs.changing)
         self.has_begun = self.kept_goes_on = False
-        self.afresh = set(self.files)  # tables of files whose rows have not come to what happens
+        self.afresh = set(self.files)  # tables of files whose rows the rules in time do not have yet
         self.file_ids = {table: np.arange(batch.n) for table, batch in self.files.items()}  # of rows in kept tables
-        self.replaced: dict[str, tuple[RowBatch, I64]] = {}  # of files that have changed: what comes, and what goes
-        self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood
+        self.replaced: dict[str, tuple[RowBatch, I64]] = {}  # files that have changed: new rows, ids of lost ones
+        self.renumbered: dict[str, Renumbered] = {}  # tables of kept rules that began with facts that stood already
         self._delays = {
             f"{one.over} {one.of}": delay_of(one, self.plans.times, ticks) or 0
             for one in inputs.members
             if not one.stands and one.over != "matches"
         }
         self.held: dict[str, list[RowBatch]] = {}  # rows that the clock has not passed
-        self.n_standing: dict[str, int] = {}  # by kept rule, its matches that have come to what happens
+        self.n_standing: dict[str, int] = {}  # by kept rule: how many of its matches the rules in time have seen
 
-    # What a look at the rules asks for.
+    # For `wayeb explain`.
 
     @property
     def delays(self) -> Mapping[str, int]:
-        """How much later than the clock of the file that of a table is, in ticks."""
+        """How many ticks the clock of each table is behind the clock of the file."""
         return self._delays
 
     def in_time_by(self, samples: Samples, forced: Mapping[str, str]) -> RulesInTime:
-        """The rules over what happens once more, not run yet, with their plans by other samples."""
-        return RulesInTime(self.plans, samples, Orders(forced), self._words)
+        """A second network of the rules in time, not run yet, planned by other samples."""
+        return RulesInTime(self.plans, samples, Orders(forced), self.words)
 
-    def sampled(self, table: str, batches: Sequence[RowBatch]) -> Mapping[str, I64]:
-        """Some of the rows that came to a table, as it has them."""
-        batch = together(list(batches))
-        assert batch is not None
-        return _sampled(self.in_time.layouts[table], batch, self._words)
+    def sampled(self, came: Mapping[str, Sequence[RowBatch]]) -> dict[str, Sample]:
+        """Samples of files, and of rows that came, by table; where none came there is about one at a time."""
+        found = dict(self.samples[False])
+        for table, layout in self.in_time.layouts.items():
+            batch = together(came.get(table, ()))
+            if batch is not None:
+                ts = None if UNTIL in batch.times else batch.times["ts"]  # what stands counts as it is
+                between = None if ts is None else (int(ts.min()), int(ts.max()))
+                found[table] = Sample(_sampled(layout, batch, self.words), batch.n, between)
+            elif table not in found:
+                found[table] = Sample({}, 1)
+        return found
+
+    def _plan_by_what_came(self) -> None:
+        """Plans the rules over what happens once more, by the rows that came first, where these are enough to tell;
+        an earlier run, whose state goes on, has settled the plans."""
+        if self.in_time.network.has_run or sum(b.n for some in self.held.values() for b in some) < FEWEST_SAMPLED:
+            return
+        before, came = self.in_time, dict(self.held)
+        for name in self.newest:
+            some = together(self.held.get(f"events {name}", ()))
+            if some is not None:
+                _, first = np.unique(some.held["@number"], return_index=True)
+                rows = some.take(np.sort(first))
+                times = {**rows.times, UNTIL: np.full(rows.n, FOREVER)}
+                came[f"newest {name}"] = [RowBatch(rows.n, times, rows.arrays, rows.held)]
+        told = self.sampled(came)
+        known = {*came, *self.samples[False]}
+        told = {table: one for table, one in told.items() if table in known or not table.startswith(_LATER)}
+        self.in_time = RulesInTime(self.plans, told, self._orders, self.words)
+        self.in_time.watch, self.in_time.network.is_exact = before.watch, before.network.is_exact
 
     @property
     def fact_sizes(self) -> dict[str, int]:
@@ -122,7 +150,7 @@ class Running:
         return {name: self.files[f"facts {name}"].n for name in self.fixed}
 
     def most_sharing(self, facts: str, columns: Sequence[str]) -> int:
-        """How many facts of a file have the same values of some columns, at most."""
+        """The most facts of a file that share their values in some columns."""
         table = pa.table({name: self.files[f"facts {facts}"].arrays[name] for name in columns})
         counted = table.group_by(list(columns)).aggregate([([], "count_all")]).column("count_all")
         return int(pc.max(counted).as_py() or 0)
@@ -156,15 +184,16 @@ class Running:
     # Steps.
 
     def begin(self) -> Iterator[Found]:
-        """The matches of the facts that stand before anything happens, once: of files, and of an earlier run."""
+        """Yields, once, the matches of the facts that stand from the start: those of files and of an earlier run."""
         if self.has_begun:
             return
+        self._plan_by_what_came()
         self.has_begun = True
         if not self.kept_goes_on:
             facts = {name: own for name, own in self.files.items() if name in self.kept.layouts}
             for table, changed in self.changed.items():
                 if table in self.kept.layouts and changed.n_rows:
-                    facts[table], stood = changed.standing(self._types_of_changing(table))
+                    facts[table], stood = changed.standing(self.types_of_changing(table))
                     self.renumbered[table] = Renumbered(stood, changed.n_rows)
             yield from self.kept.begin(facts)
         elif self.replaced:
@@ -176,7 +205,8 @@ class Running:
         ends = self._add_standing(rows)
         yield from self.in_time.run(rows, ends, {}, None)
 
-    def _types_of_changing(self, table: str) -> dict[str, ColumnType]:
+    def types_of_changing(self, table: str) -> dict[str, ColumnType]:
+        """The types of the columns of what changes."""
         changed = self.changed[table]
         columns = (*changed.columns, *changed.carried)
         return {column: ColumnType.of(self._inputs.type_of_changing(table, column)) for column in columns}
@@ -198,7 +228,7 @@ class Running:
         yield from self.in_time.run(own, ends, told, until)
 
     def _add_standing(self, rows: dict[str, RowBatch]) -> dict[str, Ends]:
-        """Adds to the rows the matches of kept rules that have begun; those that have ended."""
+        """Adds the matches of kept rules that have begun to the rows, and returns those that have ended."""
         ends: dict[str, Ends] = {}
         for name, standing in self.kept.standing.items():
             table = f"kept {name}"
@@ -212,14 +242,14 @@ class Running:
         return ends
 
     def _changes(self, rows: dict[str, RowBatch], ends: dict[str, Ends]) -> dict[str, FactChanges]:
-        """The changes of facts among the events, for kept rules; for what happens they are added to the rows."""
+        """Returns the changes of facts for kept rules; adds them to `rows` and `ends` for the rules in time."""
         changes: dict[str, FactChanges] = {}
         for table, changed in self.changed.items():
             told = self._inputs.changes(table, rows)
             if told is None:
                 continue
             events, ops = told
-            batch, change = changed.changes(events, self._types_of_changing(table), self._words, ops)
+            batch, change = changed.changes(events, self.types_of_changing(table), self.words, ops)
             begun, ended, ids = changed.rows(batch, change)
             if table in self.kept.layouts and len(change.at):
                 own_ids = self.renumbered[table].of(ids) if table in self.renumbered else ids

@@ -1,23 +1,23 @@
-"""Differences become how far any two moments can be apart, to the tick: shortest paths, each with the way it took.
+"""Differences become the distances between any two moments, to the tick: shortest paths, each with the edges it took.
 
-A difference `later - earlier <= d` is an edge of length d. The shortest way from one moment to another is exactly the
-most that the second can be after the first: with whole ticks some rows reach it. A cycle of negative length is a set of
-conditions that no times satisfy.
+A difference `later - earlier <= d` is an edge of length d. The length of the shortest path from one moment to another
+is exactly how much later the second can be at most: with whole ticks, some rows reach it. A cycle of negative length is
+a set of conditions that no times satisfy.
 
-The tick is the finest unit that the times of the rows are counted in. Each difference becomes whole ticks before
-anything is added up: where times are whole seconds, two differences of at most 0.6 s are two of 0 s, and not one of 1 s
-together.
+The tick is the finest unit that the times of the rows are counted in. Each difference is rounded down to whole ticks
+before any are added: where times are whole seconds, two differences of at most 0.6 s become two of 0 s, and not
+together one of 1 s.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from wayeb_py.dsl.semantics.rules.differences import ORIGIN, Difference, Moment
+from wayeb_py.dsl.semantics.rules.times.differences import ORIGIN, Difference, Moment
 
 
 class Distances:
-    """How far moments can be apart; only of differences that do not contradict each other."""
+    """How far moments can be apart; the differences must not contradict each other."""
 
     def __init__(self, differences: Iterable[Difference], ticks_per_s: int) -> None:
         edges = list(differences)
@@ -62,7 +62,7 @@ def contradiction(differences: Sequence[Difference], ticks_per_s: int) -> tuple[
 
 
 def _contradict(differences: Sequence[Difference], ticks_per_s: int) -> bool:
-    """Whether no times satisfy all of them: the bounds sink for ever."""
+    """Whether no times satisfy all of them: the bounds then sink without end."""
     edges = [(edge.earlier, edge.later, edge.ticks(ticks_per_s)) for edge in differences]
     at = dict.fromkeys((moment for earlier, later, _ in edges for moment in (earlier, later)), 0)
     for _ in range(len(at) + 1):

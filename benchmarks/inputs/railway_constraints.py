@@ -169,6 +169,12 @@ class CheckedRailway:
         return sum(node.n_alive for node in self.network.nodes)
 
     @property
+    def n_worked(self) -> int:
+        """Tuples that nodes have taken in, looked at and made since the beginning."""
+        every = (node.counters for node in self.network.nodes)
+        return sum(one.n_in + one.n_candidates + one.n_out for one in every)
+
+    @property
     def n_made(self) -> int:
         """Tuples that joins have made since the beginning."""
         return sum(node.counters.n_out for node in self.network.nodes if node.kind == "join")

@@ -1,0 +1,1 @@
+"""What is wrong or suspicious in compiled patterns, their facts and their places becomes diagnostics."""

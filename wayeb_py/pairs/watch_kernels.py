@@ -1,0 +1,409 @@
+"""The compiled loop that finds who is near whom by watching: every entity has a list of those that could come within
+reach of it soon, and an event looks at its own entity's list alone.
+
+An entity has an **anchor**, a position that it had lately. It gets another one when it is farther than its slack from
+it. Two whose anchors are within the reach and the slack of both watch each other, so each that is within reach of an
+entity is in its list: by the triangle, along chords of the unit sphere. One that goes far between two events has no
+slack: it searches at every event. The grid holds anchors; only an entity that gets a new one searches it. A list lies
+in one piece, and holds whether the pair's word goes on, so that an event costs a distance for each entry and no search.
+Vessels that report every ten seconds get a new anchor at every fifth event, for a reach of a kilometre.
+
+*Not taken*: a search of the grid at every event, which follows a chain of a cell's entities nine times and has to find
+out which of them it knows: twice the time. Anchors for projected entities, which move between their events: see
+`grid_kernels`.
+
+`watch_list_kernels` says how entities and lists lie in memory.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numba as nb
+import numpy as np
+
+from wayeb_py.kernels.compiled import f64, i32, i64, inlined, kernel, read_only, two_i64, u8
+from wayeb_py.kernels.prefetch import prefetch
+from wayeb_py.kernels.structs import F64, I32, I64, U8, struct
+from wayeb_py.kernels.ticks import NEVER, span
+from wayeb_py.pairs.grid_kernels import EPOCH, FREE, NEEDED, SHORT, _around, _band, _bucket, _cell, short_metres
+from wayeb_py.pairs.watch_list_kernels import (
+    BEFORE,
+    CELL,
+    ENTRY,
+    FIRST,
+    LACKING,
+    LEFT,
+    LENGTH,
+    MARK,
+    NEXT,
+    OTHER,
+    PAIR_FIELDS,
+    ROOM,
+    ROW,
+    SLACK,
+    SLACKS,
+    SMALLEST,
+    TIME,
+    WIDTH,
+    WORD,
+    Watches,
+    begin_word,
+    end_word,
+    entry_of,
+    free_room,
+    line_of,
+    link_of,
+    other_of,
+    set_word,
+    tie,
+    untie,
+)
+from wayeb_py.spatial.kernels.index import chords, is_position, metres
+
+FEW_STEPS = 0.5  # of the slack: one that goes so far at a time has none
+SMALL = 8192  # so many entities are in the cache anyway
+FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # so many rows ahead
+MOST_AHEAD = 4  # cells of a band
+
+
+class Anchors(NamedTuple):
+    """The grid of anchors, and how far an entity may be from its own."""
+
+    reach: float  # this and the next are chords
+    slack: float
+    height: float  # of a cell, in degrees
+    n_bands: int
+    per_degree: F64  # [band]: cells a degree
+    radius: F64  # of a search, in degrees, by how many of two entities have slack
+    wide: F64  # [how many * n_bands + band]: by how many degrees it goes east and west
+    head: I32  # [bucket]: an entity, or -1
+
+
+class Rows(NamedTuple):
+    """Where the events of pairs are written."""
+
+    row: I32
+    slot: I32
+    a: I64
+    b: I64
+    m: F64
+    begins: U8
+
+
+@inlined
+def _link(e, cell, w, head):  # type: ignore[no-untyped-def]
+    bucket = _bucket(cell, head.shape[0] - 1)
+    after = np.int64(head[bucket])
+    w.anchor_lines[line_of(e, CELL)] = cell
+    w.anchor_links[link_of(e, NEXT)], w.anchor_links[link_of(e, BEFORE)] = after, -1 - bucket
+    head[bucket] = e
+    w.counters[SLACKS] += np.int64(w.anchor[line_of(e, SLACK)] > 0.0)
+    if after >= 0:
+        w.anchor_links[link_of(after, BEFORE)] = e
+
+
+@inlined
+def _unlink(e, w, head):  # type: ignore[no-untyped-def]
+    after, before = np.int64(w.anchor_links[link_of(e, NEXT)]), np.int64(w.anchor_links[link_of(e, BEFORE)])
+    if before >= 0:
+        w.anchor_links[link_of(before, NEXT)] = after
+    else:
+        head[-1 - before] = after
+    if after >= 0:
+        w.anchor_links[link_of(after, BEFORE)] = before
+    w.anchor_lines[line_of(e, CELL)] = -1
+    w.counters[SLACKS] -= np.int64(w.anchor[line_of(e, SLACK)] > 0.0)
+
+
+@inlined
+def _anchor(e, slack, lon, lat, x, y, z, rank, side, two_streams, w, grid):  # type: ignore[no-untyped-def]
+    """Gives an entity an anchor and the list that belongs to it; False, with nothing spoilt, where room is lacking."""
+    links, watched = w.links, w.watched
+    if w.anchor_lines[line_of(e, CELL)] >= 0:
+        _unlink(e, w, grid.head)
+    w.anchor[line_of(e, 0)], w.anchor[line_of(e, 1)], w.anchor[line_of(e, 2)] = x, y, z
+    w.anchor[line_of(e, SLACK)] = slack
+    reach = grid.reach + slack
+    w.counters[EPOCH] += 1
+    epoch = w.counters[EPOCH]
+    w.anchor_lines[line_of(e, MARK)] = epoch
+    first = np.int64(links[link_of(e, FIRST)])
+    nth = np.int64(links[link_of(e, LENGTH)])
+    while nth > 0:  # backwards: whatever takes an entry's place has been looked at
+        nth -= 1
+        j = other_of(first + nth, w)
+        dx, dy, dz = w.anchor[line_of(j, 0)] - x, w.anchor[line_of(j, 1)] - y, w.anchor[line_of(j, 2)] - z
+        w.anchor_lines[line_of(j, MARK)] = epoch
+        # One that is not in the grid has not reported for long: this event ends the word.
+        watch = reach + w.anchor[line_of(j, SLACK)]
+        if w.anchor_lines[line_of(j, CELL)] < 0 or dx * dx + dy * dy + dz * dz > watch * watch:
+            if watched[entry_of(first + nth, WORD)] >= 0:
+                end_word(first + nth, w)
+            untie(e, nth, w)
+    head = grid.head
+    mask = head.shape[0] - 1
+    tall, n_bands = grid.height, grid.n_bands
+    here_lon = _around(lon)
+    own_band = _band(lat, tall, n_bands)
+    n_slacks = np.int64(slack > 0.0) + np.int64(w.counters[SLACKS] > 0)
+    wide, radius = grid.wide[n_slacks * n_bands + own_band], grid.radius[n_slacks]
+    for band in range(_band(lat - radius, tall, n_bands), _band(lat + radius, tall, n_bands) + 1):
+        scale = grid.per_degree[band]
+        n_cells = np.int64(scale * 360.0 + 0.5)
+        west, last = np.int64(0), n_cells - 1
+        if 2.0 * wide * n_cells < 360.0 * (n_cells - 1):
+            west = np.int64(math.floor((here_lon - wide) * scale))
+            last = np.int64(math.floor((here_lon + wide) * scale))
+            if last - west >= n_cells:
+                west, last = np.int64(0), n_cells - 1
+        first_cell = _cell(0, band, np.int64(0))
+        first_bucket = _bucket(first_cell, mask)
+        for column in range(west, last + 1):
+            place = column + n_cells if column < 0 else column - n_cells if column >= n_cells else column
+            j = np.int64(head[np.uint64((first_bucket + place) & mask)])
+            while j >= 0:
+                dx, dy, dz = w.anchor[line_of(j, 0)] - x, w.anchor[line_of(j, 1)] - y, w.anchor[line_of(j, 2)] - z
+                watch = reach + w.anchor[line_of(j, SLACK)]
+                here = w.anchor_lines[line_of(j, CELL)] == first_cell + place
+                is_new = here & (dx * dx + dy * dy + dz * dz <= watch * watch)
+                is_new = (
+                    is_new and w.anchor_lines[line_of(j, MARK)] != epoch and not (two_streams and side[j] == side[e])
+                )
+                if is_new and not tie(e, j, side[e] < side[j] if two_streams else rank[e] < rank[j], w):
+                    return False
+                j = np.int64(w.anchor_links[link_of(j, NEXT)])
+    scale = grid.per_degree[own_band]
+    _link(e, _cell(0, own_band, min(np.int64(here_lon * scale), np.int64(scale * 360.0 + 0.5) - 1)), w, head)
+    return True
+
+
+@nb.njit(nogil=True, inline="always")
+def _step(e, row, points, w):  # type: ignore[no-untyped-def]
+    """How far an entity is at this row from where it was, as a chord."""
+    at = np.uint64(3 * row)
+    dx, dy, dz = (
+        w.body[line_of(e, 0)] - points[at],
+        w.body[line_of(e, 1)] - points[at + 1],
+        w.body[line_of(e, 2)] - points[at + 2],
+    )
+    return math.sqrt(dx * dx + dy * dy + dz * dz)
+
+
+@nb.njit(nogil=True, inline="always")
+def _look_ahead(row, entity, lon, lat, points, w, grid):  # type: ignore[no-untyped-def]
+    """Asks for what the events after this one will look at: their own lines, their lists, those whom they watch; and
+    where one will search the grid, the cells around it, then who is in them."""
+    n = entity.shape[0]
+    if row + FAR < n:
+        prefetch(w.body, np.int64(entity[row + FAR]) * WIDTH)
+    if row + NEAR < n:
+        e = np.int64(entity[row + NEAR])
+        first = np.int64(w.links[link_of(e, FIRST)])
+        for place in range(first, first + np.int64(w.links[link_of(e, LENGTH)]), SMALLEST):
+            prefetch(w.watched, place * ENTRY)
+        if w.body[line_of(e, LEFT)] < _step(e, row + NEAR, points, w):
+            prefetch(w.anchor, e * WIDTH)
+            _ask_for_cells(lon[row + NEAR], lat[row + NEAR], 0, w, grid)
+    if row + SOON < n:
+        e = np.int64(entity[row + SOON])
+        first = np.int64(w.links[link_of(e, FIRST)])
+        last = first + np.int64(w.links[link_of(e, LENGTH)])
+        for place in range(first, last):
+            prefetch(w.body, other_of(place, w) * WIDTH)
+        if w.body[line_of(e, LEFT)] < _step(e, row + SOON, points, w):
+            for place in range(first, last):
+                prefetch(w.anchor, other_of(place, w) * WIDTH)
+            _ask_for_cells(lon[row + SOON], lat[row + SOON], 1, w, grid)
+    if row + LAST < n:
+        e = np.int64(entity[row + LAST])
+        if w.body[line_of(e, LEFT)] < _step(e, row + LAST, points, w):
+            _ask_for_cells(lon[row + LAST], lat[row + LAST], 2, w, grid)
+
+
+@inlined
+def _ask_for_cells(lon, lat, nth, w, grid):  # type: ignore[no-untyped-def]
+    """Asks for the cells around a position; for the first entity in each; for the second."""
+    if not is_position(lon, lat):
+        return
+    mask = grid.head.shape[0] - 1
+    tall, n_bands, here_lon = grid.height, grid.n_bands, _around(lon)
+    wide, radius = grid.wide[2 * n_bands + _band(lat, tall, n_bands)], grid.radius[2]
+    low = _band(lat - radius, tall, n_bands)
+    for band in range(low, min(low + 2, _band(lat + radius, tall, n_bands)) + 1):
+        scale = grid.per_degree[band]
+        west = max(np.int64(0), np.int64((here_lon - wide) * scale))
+        bucket = _bucket(_cell(0, band, west), mask)
+        if nth > 0:
+            for column in range(min(np.int64(MOST_AHEAD), np.int64((here_lon + wide) * scale) - west + 1)):
+                j = np.int64(grid.head[np.uint64((bucket + column) & mask)])
+                if nth > 1 and j >= 0:
+                    j = np.int64(w.anchor_links[link_of(j, NEXT)])
+                if j >= 0:
+                    prefetch(w.anchor, j * WIDTH)
+                    prefetch(w.body, j * WIDTH)
+        else:
+            prefetch(grid.head, bucket)
+
+
+@kernel(
+    two_i64(
+        i64, i64, i32[::1], read_only(i64), read_only(f64), read_only(f64), f64[::1], i64[::1], u8[::1], nb.boolean,
+        i64, f64, struct(Anchors), struct(Watches), struct(Rows),
+    )
+)  # fmt: skip
+def meet(  # type: ignore[no-untyped-def]
+    begin, n_before, entity, ts, lon, lat, points, rank, side, two_streams, fresh, reach_m, grid, w, out
+):
+    """The events of pairs among the rows from `begin` on: row, slot, rows of a and b, distance, whether a word begins.
+
+    Rows are in order, points[row] on the unit sphere; those without a position are passed over. `n_before` rows came
+    before these: of an entity that reported then the row is -1 - entity. A slot is a word of a pair: `ended` lists
+    those whose word is over, which the caller may put on the stack of `free` ones. `rank` orders the keys, `side` says
+    whose stream it is where there are two.
+
+    Returns (row to go on from, number written): it stops where `out` is full, or, with counters[NEEDED] set to how
+    many, where it is too small or slots are too few, or, with counters[LACKING] set, where lists have no room.
+    """
+    grid, w, out = Anchors(*grid), Watches(*w), Rows(*out)
+    body, lines, links, watched, counters = w.body, w.lines, w.links, w.watched, w.counters
+    enough, beyond = chords(reach_m)
+    enough, beyond = enough * enough, beyond * beyond
+    middle, around = 0.5 * (enough + beyond), beyond - enough  # all between the two, and a little more
+    room = out.row.shape[0]
+    n_out = np.int64(0)
+    counters[NEEDED] = counters[LACKING] = 0
+    looks_ahead = body.shape[0] > WIDTH * SMALL
+    row = begin
+    while row < entity.shape[0]:
+        if looks_ahead:
+            _look_ahead(row, entity, lon, lat, points, w, grid)
+        if not is_position(lon[row], lat[row]):
+            row += 1
+            continue
+        e = np.int64(entity[row])
+        x, y, z = points[np.uint64(3 * row)], points[np.uint64(3 * row + 1)], points[np.uint64(3 * row + 2)]
+        step = _step(e, row, points, w)
+        left = body[line_of(e, LEFT)] - step
+        if left < 0.0:
+            dx, dy, dz = w.anchor[line_of(e, 0)] - x, w.anchor[line_of(e, 1)] - y, w.anchor[line_of(e, 2)] - z
+            left = w.anchor[line_of(e, SLACK)] - math.sqrt(dx * dx + dy * dy + dz * dz)
+            if w.anchor_lines[line_of(e, CELL)] < 0 or left < 0.0:
+                # One that goes so far between two events would leave any anchor at the next.
+                left = grid.slack if step < FEW_STEPS * grid.slack or lines[line_of(e, TIME)] == NEVER else 0.0
+                if not _anchor(e, left, lon[row], lat[row], x, y, z, rank, side, two_streams, w, grid):
+                    break
+        length = np.int64(links[link_of(e, LENGTH)])
+        if n_out + length > room or length > counters[FREE]:
+            if length > room or length > counters[FREE]:
+                counters[NEEDED] = length
+            break
+        # From here on the event has come.
+        now = ts[row]
+        first = np.int64(links[link_of(e, FIRST)])
+        for place in range(first, first + length):
+            j = other_of(place, w)
+            slot = np.int64(watched[entry_of(place, WORD)])
+            dx, dy, dz = body[line_of(j, 0)] - x, body[line_of(j, 1)] - y, body[line_of(j, 2)] - z
+            square = dx * dx + dy * dy + dz * dz
+            is_near = square <= enough
+            if abs(square - middle) < around:  # one branch, and hardly ever taken
+                is_near = metres(math.sqrt(square)) <= reach_m
+            is_near &= span(now, lines[line_of(j, TIME)]) <= fresh
+            at = np.uint64(n_out)
+            # Written in any case, and counted if near: which one is cannot be foretold. Words seldom begin or end.
+            out.begins[at] = 0
+            if is_near != (slot >= 0):
+                if is_near:
+                    slot = begin_word(e, place, w)
+                    out.begins[at] = 1
+                else:
+                    end_word(place, w)
+            other = lines[line_of(j, ROW)] - n_before
+            other = other if other >= 0 else -1 - j
+            is_a = watched[entry_of(place, OTHER)] & 1 == 1
+            out.row[at], out.slot[at], out.m[at] = row, slot, square
+            out.a[at] = row if is_a else other
+            out.b[at] = other if is_a else row
+            n_out += np.int64(is_near)
+        body[line_of(e, 0)], body[line_of(e, 1)], body[line_of(e, 2)] = x, y, z
+        body[line_of(e, LEFT)] = left
+        lines[line_of(e, TIME)], lines[line_of(e, ROW)] = now, n_before + row
+        row += 1
+    if beyond < SHORT * SHORT:  # without a branch, so that four are computed at once
+        for nth in range(n_out):
+            out.m[nth] = short_metres(out.m[nth])
+    else:
+        for nth in range(n_out):
+            out.m[nth] = metres(math.sqrt(out.m[nth]))
+    return row, n_out
+
+
+@kernel(nb.void(i64, i64, i64, i32[::1], struct(Watches)))
+def sweep(now, fresh, n_entities, head, w):  # type: ignore[no-untyped-def]
+    """Ends the words of which no event can be one any more, and takes entities that are not fresh out of the grid."""
+    w = Watches(*w)
+    lines, links, watched = w.lines, w.links, w.watched
+    for entity in range(n_entities):
+        e = np.int64(entity)
+        if span(now, lines[line_of(e, TIME)]) <= fresh:
+            continue
+        if w.anchor_lines[line_of(e, CELL)] >= 0:
+            _unlink(e, w, head)
+            w.body[line_of(e, LEFT)] = -1.0
+        room = np.int64(links[link_of(e, ROOM)])
+        if room < 0:
+            continue
+        first = np.int64(links[link_of(e, FIRST)])
+        nth = np.int64(links[link_of(e, LENGTH)])
+        while nth > 0:
+            nth -= 1
+            has_word = watched[entry_of(first + nth, WORD)] >= 0
+            # A word goes on if this one reports before the other is as old.
+            if has_word and span(now, lines[line_of(other_of(first + nth, w), TIME)]) <= fresh:
+                continue
+            if has_word:
+                end_word(first + nth, w)
+            untie(e, nth, w)
+        if links[link_of(e, LENGTH)] == 0:
+            free_room(first, room, w)
+            links[link_of(e, ROOM)] = -1
+
+
+@kernel(nb.void(i64, i32[::1], struct(Watches)))
+def rehash(n_entities, head, w):  # type: ignore[no-untyped-def]
+    """Links all entities that have a cell into an empty table."""
+    w = Watches(*w)
+    w.counters[SLACKS] = 0
+    for entity in range(n_entities):
+        e = np.int64(entity)
+        if w.anchor_lines[line_of(e, CELL)] >= 0:
+            _link(e, w.anchor_lines[line_of(e, CELL)], w, head)
+
+
+@kernel(i64(i32[::1], f64[::1], f64[::1], i64[::1], u8[::1], nb.boolean, struct(Anchors), struct(Watches)))
+def anchor(entities, lon, lat, rank, side, two_streams, grid, w):  # type: ignore[no-untyped-def]
+    """Gives these entities anchors where they are, and lists; returns how many, fewer where room is lacking."""
+    grid, w = Anchors(*grid), Watches(*w)
+    body = w.body
+    w.counters[LACKING] = 0
+    for nth in range(entities.shape[0]):
+        e = np.int64(entities[nth])
+        x, y, z = body[line_of(e, 0)], body[line_of(e, 1)], body[line_of(e, 2)]
+        if not _anchor(e, grid.slack, lon[nth], lat[nth], x, y, z, rank, side, two_streams, w, grid):
+            return nth
+    return entities.shape[0]
+
+
+@kernel(nb.void(i32[::1], i32[::1], i32[::1], struct(Watches)))
+def take_up(slots, a, b, w):  # type: ignore[no-untyped-def]
+    """Puts words into the lists of their entities."""
+    w = Watches(*w)
+    for nth in range(slots.shape[0]):
+        slot = np.int64(slots[nth])
+        w.pairs[PAIR_FIELDS * slot], w.pairs[PAIR_FIELDS * slot + 1] = a[nth], b[nth]
+        first = np.int64(w.links[link_of(np.int64(a[nth]), FIRST)])
+        for place in range(first, first + np.int64(w.links[link_of(np.int64(a[nth]), LENGTH)])):
+            if other_of(place, w) == b[nth]:
+                set_word(place, slot, w)

@@ -1,0 +1,93 @@
+"""Which tuples no output can use any more, though rows that they join may still come: deadness passed up a tree.
+
+A tuple waits for partners in one join; what the two become waits for partners in the next, and so on to an output. Once
+one of the joins on this way has nothing to offer (its other side is empty, and the clocks have passed all that could
+come to it) the tuple is useless: whatever it meets, no match comes of it.
+
+    (a ⋈ b) ⋈ c     no c is there, none can come for this a: the a goes, whether a b may come or not
+
+This is looked at between steps, when all rows before the clocks have come. Where nodes are shared, one way to an output
+is enough to be of use.
+
+*Not taken*: asking the other side's index whether it has a partner for this very tuple. That costs a look-up for each
+tuple in each sweep, and an index that has partners for none of them is rare.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from wayeb_py.rules.conditions import Column
+from wayeb_py.rules.join import Join
+from wayeb_py.rules.lifetime import Awaits, Clocks, Lifetime
+from wayeb_py.rules.node import Node
+from wayeb_py.rules.table import Bools
+from wayeb_py.rules.tuples import Tuples
+
+Readers = Mapping[int, Sequence[Node]]
+Places = Mapping[int, int]  # by a member of a later node's tuples, the member of the tuple that is looked at
+
+
+def drop_useless(nodes: Sequence[Node], readers: Readers, clocks: Clocks, step: int) -> None:
+    """Drops the tuples of every node that nothing can use any more, until none is such: one that goes may have been the
+    last partner of others."""
+    while sum(_drop(node, readers, clocks, step) for node in reversed(nodes)):
+        pass
+
+
+def _drop(node: Node, readers: Readers, clocks: Clocks, step: int) -> int:
+    """Drops the tuples of a node that nothing can use any more, and says how many these are."""
+    memory = node.memory
+    if memory is None or memory.lifetime is None or not memory.n_alive:
+        return 0
+    if not all(isinstance(one, Join) for one in readers[node.number]):
+        return 0
+    alive = memory.alive()
+    tuples = Tuples(memory.rows_of(alive), memory.tables)
+    useful: Bools = np.zeros(len(tuples), dtype=bool)
+    places = {member: member for member in range(len(memory.tables))}
+    for reader in readers[node.number]:
+        useful |= _of_use(node, reader, tuples, places, readers, clocks, is_there=True)
+    n_useless = int((~useful).sum())
+    if n_useless:
+        memory.kill(alive[~useful], step)
+        node.counters.n_useless += n_useless
+    return n_useless
+
+
+def _of_use(
+    node: Node, reader: Node, tuples: Tuples, places: Places, readers: Readers, clocks: Clocks, *, is_there: bool
+) -> Bools:
+    """Which tuples a reader of a node can make an output of; `is_there`: they have met what is there already."""
+    if not isinstance(reader, Join) or reader.inputs[0] is reader.inputs[1]:
+        return np.ones(len(tuples), dtype=bool)
+    side = int(reader.inputs[1] is node)
+    partner, lifetime = reader.inputs[1 - side], reader.kept[side]
+    useful = _can_come(lifetime, partner, tuples, places, clocks)
+    if not is_there and partner.n_alive:
+        useful = np.ones(len(tuples), dtype=bool)
+    if not useful.any():
+        return useful
+    first = len(reader.inputs[0].tables) if side else 0
+    beyond: Bools = np.zeros(len(tuples), dtype=bool)
+    moved = {first + member: own for member, own in places.items()}
+    for later in readers[reader.number]:
+        beyond |= _of_use(reader, later, tuples, moved, readers, clocks, is_there=False)
+    return useful & beyond
+
+
+def _can_come(lifetime: Lifetime, partner: Node, tuples: Tuples, places: Places, clocks: Clocks) -> Bools:
+    """For which tuples a partner may still come; for all where the clocks do not tell it of every table."""
+    if lifetime is None or not {awaits.clock for awaits in lifetime} >= {table.name for table in partner.tables}:
+        return np.ones(len(tuples), dtype=bool)
+    found: Bools = np.zeros(len(tuples), dtype=bool)
+    for awaits in lifetime:
+        until = tuple(
+            (Column(places[column.member], column.name), ticks)
+            for column, ticks in awaits.until
+            if column.member in places
+        )
+        found |= ~Awaits(awaits.clock, until).is_over(tuples, clocks)
+    return found
