@@ -24,6 +24,7 @@ from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import automaton_digest
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.meaning_json import read_meaning, write_meaning
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DamagedError, DataError, WayebError
 from wayeb_py.files.stores import Location
 from wayeb_py.functions import UserFunction
@@ -80,9 +81,13 @@ def _open(data: bytes, functions: Mapping[str, UserFunction]) -> tuple[Patterns,
             paths[name] = Path(folder) / f"{number}{Path('x' + suffix).suffix}"
             paths[name].write_bytes(rest[begin : begin + size])
             begin += size
-        knowledge = _StoredKnowledge(meaning, paths)
+        knowledge: KnowledgeBase = _StoredKnowledge(meaning, paths)
         patterns = Patterns.from_meaning(meaning, dict(functions), Limits(**head["limits"]), head["longest"], knowledge)
         knowledge.load_for(meaning.patterns)
+        for places in _places_of_rules(meaning):
+            knowledge.load(places)
+        if meaning.rules:
+            patterns = replace(patterns, knowledge=knowledge.with_facts(_facts(meaning, paths)))
     return patterns, head["automata"]
 
 
@@ -98,9 +103,40 @@ class _StoredKnowledge(KnowledgeBase):
 
 
 def _files(patterns: Patterns) -> dict[str, Location]:
-    """The files that the patterns ask for."""
-    knowledge = patterns.knowledge
-    return {_name(known): knowledge.path_of(known) for known in knowledge.asked_for(patterns.meaning.patterns)}
+    """The files that the patterns and rules ask for."""
+    knowledge, meaning = patterns.knowledge, patterns.meaning
+    asked = [*knowledge.asked_for(meaning.patterns), *(knowledge.declared[name] for name in _places_of_rules(meaning))]
+    files: dict[str, Location] = {_name(known): knowledge.path_of(known) for known in asked}
+    return files | {f"facts {facts.name}": path for facts, path in fact_files(meaning)}
+
+
+def _places_of_rules(meaning: m.Meaning) -> list[str]:
+    """The places that conditions of rules name, in the order of the rules."""
+    conditions = [
+        condition
+        for rule in meaning.rules
+        for some in (rule.conditions, *(unless.conditions for unless in rule.unless))
+        for condition in some
+    ]
+    parts = [part for condition in conditions for part in walk(condition.predicate)]
+    return list(dict.fromkeys(part.name for part in parts if isinstance(part, m.Places)))
+
+
+def fact_files(meaning: m.Meaning) -> list[tuple[m.Facts, Location]]:
+    """The files of facts that rules may read."""
+    from wayeb_py.compiler.review_facts import path_of  # for start-up time: most have no rules
+
+    return [(facts, path_of(facts)) for facts in meaning.facts if facts.stream is None] if meaning.rules else []
+
+
+def _facts(meaning: m.Meaning, paths: Mapping[str, Path]) -> dict[str, Mapping[str, Any]]:
+    """The tables of facts, from where their files were unpacked."""
+    from wayeb_py.engine.rules.fact_files import read_facts  # for start-up time: most have no rules
+
+    return {
+        facts.name: read_facts(replace(facts, path=str(paths[f"facts {facts.name}"]), given=True), outside=True)
+        for facts, _ in fact_files(meaning)
+    }
 
 
 def _name(known: m.Knowledge | m.Lookup) -> str:

@@ -105,7 +105,10 @@ def render_line(view: StreamView) -> str:
         f"lag {view.lag_events:,}" + ("" if view.event_time_lag_s is None else f" ({duration(view.event_time_lag_s)})"),
         f"{view.sum('detections'):,} detections",
     ]
-    for name, word in (("late", "late"), ("bad", "bad"), ("duplicates", "duplicates"), ("ahead", "ahead of the clock")):
+    for name, word in (
+        ("late", "late"), ("late_for_clock", "late for the clock"), ("bad", "bad"), ("duplicates", "duplicates"),
+        ("ahead", "ahead of the clock"),
+    ):  # fmt: skip
         if view.sum(name):
             parts.append(f"{view.sum(name):,} {word}")
     parts.append(f"{view.entities:,} entities")

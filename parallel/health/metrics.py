@@ -36,6 +36,9 @@ COUNTERS = {
     "detections": Metric("detections_total", "counter", "pattern", "Detections."),
     "episodes": Metric("episodes_total", "counter", "source", "Episodes closed."),
     "late": Metric("late_events_total", "counter", "source", "Events set aside because they came too late."),
+    "late_for_clock": Metric(
+        "late_for_clock_events_total", "counter", "source", "Events too late for what looks at several entities."
+    ),
     "duplicates": Metric("duplicate_events_total", "counter", "source", "Events dropped as duplicates."),
     "bad": Metric("bad_rows_total", "counter", "reason", "Rows set aside because they are no events."),
     "unreadable": Metric("unreadable_values_total", "counter", "column", "Values that could not be read."),

@@ -119,7 +119,8 @@ def _faults(view: StreamView) -> RenderableType:
     rows = [
         (word, f"{view.sum(name):,}")
         for name, word in (
-            ("late", "late"), ("duplicates", "duplicates"), ("ahead", "ahead of the clock"),
+            ("late", "late"), ("late_for_clock", "late for the clock"), ("duplicates", "duplicates"),
+            ("ahead", "ahead of the clock"),
             ("cleaned", "cleaned values"), ("unreadable", "unreadable values"), ("restarts", "restarts"),
         )
         if view.sum(name) or name == "late"

@@ -33,6 +33,7 @@ from wayeb_py.parallel.logs.log import Offsets
 from wayeb_py.parallel.recovery.ledger import FILE as LEDGER
 from wayeb_py.parallel.recovery.ledger import read_ledger
 from wayeb_py.patterns import Patterns
+from wayeb_py.stored_patterns import fact_files
 
 VERSION = 2  # of this file and of the offsets below spark/
 _STORED_NAMES = {"pattern_versions": "eras"}  # where the file has another name than we do
@@ -216,6 +217,10 @@ def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Sc
     knowledge = patterns.knowledge
     paths = {name: knowledge.path_of(known) for name, known in knowledge.declared.items()}
     paths |= {name: knowledge.path_of(lookup) for name, lookup in knowledge.lookups.items()}
+    if patterns.clocked:
+        digest.update(repr([pattern.pair for pattern in patterns.meaning.patterns]).encode())
+        digest.update(repr(_rules(patterns)).encode())
+        paths |= {f"facts {facts.name}": path for facts, path in fact_files(patterns.meaning)}
     for name, path in paths.items():
         digest.update(name.encode())
         digest.update(path.read_bytes() if path.is_file() else b"")
@@ -226,10 +231,20 @@ def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Sc
     return digest.hexdigest()[:16]
 
 
+def fingerprints(patterns: Patterns) -> dict[str, str]:
+    """What each pattern and rule means, as a digest, by its name."""
+    return {pattern.name: pattern.fingerprint for pattern in patterns.compiled} | _rules(patterns)
+
+
+def _rules(patterns: Patterns) -> dict[str, str]:
+    rules = patterns.meaning.rules
+    return {rule.name: hashlib.sha256(repr(rule).encode()).hexdigest()[:16] for rule in rules}
+
+
 def changes(before: dict[str, Any], patterns: Patterns) -> str | None:
     """How the patterns differ from those of a version, in words; None if only knowledge or settings differ."""
     known: dict[str, str] = before["patterns"]
-    now = {p.name: p.fingerprint for p in patterns.compiled}
+    now = fingerprints(patterns)
     words = {
         "new": sorted(set(now) - set(known)),
         "changed": sorted(name for name in now if name in known and now[name] != known[name]),

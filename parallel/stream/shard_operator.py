@@ -5,6 +5,10 @@
 Besides events a shard may receive an *epoch*, which carries the plan of the batch for all shards: the version of the
 patterns, that silent entities are to be given up, that the input has ended. Parcels of any other kind pass unchanged.
 
+Patterns that look at several entities go by the clock of the log's partitions, and all of their events come to one
+shard. So the epoch also says from which partition a packing task has its events, and when each partition last had some:
+those that fell silent before the second by which entities count as silent, the clock does not wait for.
+
 The state holds the number of shards. A packing task sends shard 0 something in every batch, so that Spark asks shard 0
 in every batch. A query with another number of shards than its checkpoint would look for the state of most entities in
 the wrong place; it stops here before it has written anything.
@@ -13,8 +17,8 @@ the wrong place; it stops here before it has written anything.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -27,7 +31,7 @@ from wayeb_py.parallel.stream.stream_recogniser import STEPS_OF_SILENCE, StreamR
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.overflow import Overflow
-from wayeb_py.parallel.wire.packer import in_arrival_order
+from wayeb_py.parallel.wire.packer import NUMBER_BITS, in_arrival_order
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.shards import routes
 
@@ -97,9 +101,20 @@ def recognise_by_shard(events: DataFrame, shards: ShardQuery) -> DataFrame:
     )
 
 
-def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0) -> Parcel:
-    """Names the epoch that a batch ends in, and when it was planned, for a shard."""
-    return Parcel("epoch", shard, 0, json.dumps([epoch.to_json(), clock_s]).encode())
+@dataclass(frozen=True, slots=True)
+class PackedFrom:
+    """Where a packing task has its events from, and the second in which each partition of the log last had some."""
+
+    task: int = 0
+    partition: str = ""
+    spoke_s: Mapping[str, int] = field(default_factory=dict)
+
+
+def epoch_parcel(shard: int, epoch: Epoch, clock_s: int = 0, packed: PackedFrom | None = None) -> Parcel:
+    """Names the epoch that a batch ends in, when it was planned, and the partition of a packing task, for a shard."""
+    packed = packed or PackedFrom()
+    told = [epoch.to_json(), clock_s, packed.task, packed.partition, dict(packed.spoke_s)]
+    return Parcel("epoch", shard, 0, json.dumps(told).encode())
 
 
 def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Iterator[Parcel]:
@@ -120,10 +135,17 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     result = TaskResult(recogniser.inner, f"shard-{shard}", 0, shard, shards.episodes)
     others = (one for one in arrived if one.kind not in ("events", "epoch"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
-    for batch in in_arrival_order(one for one in arrived if one.kind == "events"):
-        yield from result.feed(Block([batch]))
-        if shards.listens or shards.step_ms:
-            recogniser.hear([batch], clock_s)
+    events = [one for one in arrived if one.kind == "events"]
+    by_partition: dict[str | None, list[Parcel]] = {None: events}
+    if order.patterns.clocked:
+        by_partition, spoke_s = _by_partition(arrived, events)
+        away = [partition for partition, last_s in spoke_s.items() if last_s < now.tick]
+        yield from result.take(recogniser.inner.follow(spoke_s, away))
+    for partition, some in by_partition.items():
+        for batch in in_arrival_order(some):
+            yield from result.feed(Block([batch]), partition)
+            if shards.listens or shards.step_ms:
+                recogniser.hear([batch], clock_s)
     for detections in recogniser.advance(was, now, clock_s):
         yield from result.take(detections)
     after = recogniser.snapshot()
@@ -138,11 +160,23 @@ def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupSt
     """The epoch that a batch ends in and when it was planned: as the plan says, or by Spark's clock of the batch."""
     told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
     if told:
-        return max((Epoch.from_json(epoch), clock_s) for epoch, clock_s in told)
+        return max((Epoch.from_json(epoch), clock_s) for epoch, clock_s, *_ in told)
     now_s = state.getCurrentProcessingTimeMs() / 1000  # the same whenever the batch is repeated
     if shards.idle_s is None:
         return was, int(now_s)
     return Epoch(tick=max(was.tick, silent_since(now_s, shards.idle_s))), int(now_s)
+
+
+def _by_partition(
+    arrived: list[Parcel], events: list[Parcel]
+) -> tuple[dict[str | None, list[Parcel]], Mapping[str, int]]:
+    """The parcels of events by the partition that they come from, and when each partition last had some."""
+    told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
+    of_task = {task: partition for _, _, task, partition, _ in told}
+    found: dict[str | None, list[Parcel]] = {partition: [] for partition in sorted(of_task.values())}
+    for one in events:
+        found[of_task[one.number >> NUMBER_BITS]].append(one)
+    return found, told[0][4]
 
 
 def _as_pandas(parcels: list[Parcel]) -> pd.DataFrame:

@@ -17,7 +17,7 @@ from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.log import OffsetRange
 from wayeb_py.parallel.stream.buffer import ReadAhead
-from wayeb_py.parallel.stream.shard_operator import epoch_parcel
+from wayeb_py.parallel.stream.shard_operator import PackedFrom, epoch_parcel
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec
 from wayeb_py.parallel.stream.task_result import count_block, task_counts
 from wayeb_py.parallel.wire.packer import STREAMED_ROWS, Packer
@@ -47,8 +47,9 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
     for parcel in packer.finish():
         failpoints.reach("read:yield")
         yield parcel
+    packed = PackedFrom(spec.split, offsets.partition, spec.spoke_s)
     for shard in range(n_shards):
-        yield epoch_parcel(shard, spec.after, spec.planned_s[1])
+        yield epoch_parcel(shard, spec.after, spec.planned_s[1], packed)
     if aside:
         yield Parcel("aside", 0, spec.split, pack_lines(aside))
     # The shards count what becomes of the events.

@@ -2,8 +2,8 @@
 
 Spark plans batches by offsets and runs `read` in its executors; only detections leave them. Besides the offsets of the
 log's partitions, an offset of ours holds everything else that the answer depends on: the version of the patterns, the
-wall clock, the second before which an entity counts as silent, and whether the input has ended. Spark writes the offset
-before the batch runs, so it can repeat the batch from what it wrote.
+wall clock, the second before which an entity counts as silent, when each partition last had events, and whether the
+input has ended. Spark writes the offset before the batch runs, so it can repeat the batch from what it wrote.
 
 *Not taken*: Spark's Kafka and file sources with a stateful operator behind them (see `dataframe`), which turn every
 event into a row of the JVM and back.
@@ -14,7 +14,7 @@ from __future__ import annotations
 import base64
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
@@ -51,6 +51,7 @@ class SourceOptions:
     shards: int = 0  # that events are packed for, to be recognised behind the source; 0: in the source
     readers: int = 0  # tasks that pack a batch, whatever the log's partitions; 0: one a partition
     gauge: GaugeOptions | None = None  # where it notes for how long the log waited
+    clocked: bool = False  # whether a clock over the log's partitions has to know which of them are silent
 
     def encode(self) -> str:
         from pyspark import cloudpickle
@@ -71,13 +72,16 @@ class Offset:
     epoch: Epoch
     quiet: bool = False  # whether nothing has come since silent entities were given up
     clock_s: int = 0  # when the batch was planned
+    spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock asks
 
     @classmethod
     def from_json(cls, offset: Mapping[str, Any]) -> Offset:
-        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"])
+        spoke_s = offset.get("spoke_s", {})
+        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"], spoke_s)
 
     def to_json(self) -> dict[str, Any]:
-        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s}
+        spoke_s = {"spoke_s": dict(self.spoke_s)} if self.spoke_s else {}
+        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s, **spoke_s}
 
 
 class _Task(InputPartition):
@@ -141,15 +145,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
         epoch, now_s = before.epoch, self._clock.wall_s()
         tick = self._tick(before, now_s, has_events, is_behind=any(at[p] < latest[p] for p in latest))
+        spoke_s = self._spoke_s(before, at, int(now_s))
         if has_events:
-            after = Offset(at, Epoch(self._options.version, tick, epoch.ended_at), clock_s=int(now_s))
+            after = Offset(at, Epoch(self._options.version, tick, epoch.ended_at), False, int(now_s), spoke_s)
         else:
             n_events = sum(at[partition] - self._options.origin.get(partition, 0) for partition in at)
             ends = self._options.ends and self._has_ended(at) and n_events > epoch.ended_at
             if not ends and tick == epoch.tick:
                 return start
             ended_at = n_events if ends else epoch.ended_at
-            after = Offset(at, Epoch(self._options.version, tick, ended_at), quiet=True, clock_s=int(now_s))
+            after = Offset(at, Epoch(self._options.version, tick, ended_at), True, int(now_s), spoke_s)
         if self._gauge is not None:
             self._gauge.planned(at)
         failpoints.reach("plan")
@@ -201,7 +206,10 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         whole = [OffsetRange(p, self._start(before, p), until) for p, until in sorted(after.at.items())]
         pieces = cut_ranges([one for one in whole if one.start < one.end], self._options.readers) or whole[:1]
         planned_s = before.clock_s, after.clock_s
-        return [_Task(TaskSpec(piece, 0, n, 0, before.epoch, after.epoch, planned_s)) for n, piece in enumerate(pieces)]
+        return [
+            _Task(TaskSpec(piece, 0, n, 0, before.epoch, after.epoch, planned_s, after.spoke_s))
+            for n, piece in enumerate(pieces)
+        ]
 
     def commit(self, end: dict[str, Any]) -> None:
         """Everything up to `end` is in the sink: older states can go."""
@@ -227,6 +235,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return tick
         now = max(tick, silent_since(now_s, self._options.idle_s))
         return now if has_events or (not before.quiet and now > before.clock_s > 0) else tick
+
+    def _spoke_s(self, before: Offset, at: Offsets, now_s: int) -> dict[str, int]:
+        """The second in which each partition last had events, or was first seen; none where no clock asks."""
+        if not self._options.clocked:
+            return {}
+        return {
+            partition: now_s if end > self._start(before, partition) else before.spoke_s.get(partition, now_s)
+            for partition, end in at.items()
+        }
 
     # In the executors.
 

@@ -2,6 +2,7 @@
 
     source      partitions of the log ─▶ recognised where they are read (`source`)
     partition   any number of readers ─▶ events by shard ─▶ Spark's stateful operator (`shard_operator`)
+                one shard, with a clock over the log's partitions, where patterns look at several entities
     pattern     groups of patterns x partitions of the log ─▶ recognised where they are read, the log once a group
 
 The scheme, the shards and the groups stay for as long as the checkpoint does: state lies where they put it. The number
@@ -20,6 +21,7 @@ import pyarrow as pa
 from wayeb_py.dsl.wording import counted
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
+from wayeb_py.parallel.batch.several.spec import require_partition
 from wayeb_py.parallel.logs.log import Log, OffsetRange
 from wayeb_py.parallel.wire.overflow import Overflow
 
@@ -100,6 +102,8 @@ def spread_stream(
             hint="leave the option out, and say with --workers how many are to recognise; or give the topic as many "
             "partitions",
         )
+    if patterns is not None and patterns.clocked:
+        return _in_one_shard(asked, patterns, source_parallelism or n_partitions, before)
     if before is None:
         scheme, why = _choose(asked, n_partitions, workers, source_parallelism)
     elif asked in ("auto", before.scheme):
@@ -140,6 +144,21 @@ def _choose(asked: Asked, n_partitions: int, workers: int | None, source_paralle
     if workers is not None and workers > n_partitions:
         return "partition", f"because {has}, and {workers} are to recognise"
     return "source", f"because {has}, each with all events of its entities"
+
+
+def _in_one_shard(asked: Asked, patterns: Patterns, n_readers: int, before: Spread | None) -> Spread:
+    """Patterns that look at several entities: any number of readers, and one shard, which has all events and a clock
+    over the log's partitions."""
+    require_partition(asked, patterns)
+    why = f"because `{patterns.clocked[0]}` looks at more than one entity's events"
+    if before is not None and before.n_shards != 1:
+        lies = f"{counted(before.n_shards, 'shard')}" if before.n_shards else f"the scheme {before.scheme}"
+        raise DataError(
+            f"the checkpoint was begun with {lies}, and its state lies accordingly: one shard would not find it, and "
+            f"`{patterns.clocked[0]}` looks at more than one entity's events, which needs one",
+            hint="run the new patterns with a checkpoint of their own, or begin anew: --restart",
+        )
+    return Spread("partition", why, n_readers, 1)
 
 
 def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:

@@ -29,7 +29,15 @@ from wayeb_py.parallel.health.gauge import gauge_of, has_ended
 from wayeb_py.parallel.health.stream_summary import StreamSummary
 from wayeb_py.parallel.logs.log import Log, NoEventsError
 from wayeb_py.parallel.logs.pressure import Capacity
-from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, changes, digest_of, refuse_other
+from wayeb_py.parallel.recovery.checkpoint import (
+    Checkpoint,
+    Manifest,
+    begin,
+    changes,
+    digest_of,
+    fingerprints,
+    refuse_other,
+)
 from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
@@ -41,7 +49,7 @@ from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.found_schema import refuse_several_streams, schema_of_found
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
 
@@ -98,6 +106,7 @@ def stream(
     end the stream.
     """
     began = time.perf_counter()
+    refuse_several_streams(patterns)
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
     _mind_functions(patterns, checkpoint, no_pickle, say)
@@ -146,6 +155,7 @@ def stream(
             shards=spread.n_shards,
             readers=spread.n_readers if spread.n_shards else 0,
             gauge=gauge,
+            clocked=bool(patterns.clocked),
         )
         aside_folder.open(manifest.stream_id)
         tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
@@ -278,8 +288,7 @@ def _begin_version(
         what = changes(last, patterns)
         said = f"({what})" if what else "(knowledge or settings)"
         say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
-    names = {p.name: p.fingerprint for p in patterns.compiled}
-    manifest.pattern_versions.append({"digest": digest, "patterns": names, "by": by})
+    manifest.pattern_versions.append({"digest": digest, "patterns": fingerprints(patterns), "by": by})
     checkpoint.write(manifest)
 
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from wayeb_py.errors import DataError
@@ -65,6 +65,7 @@ class TaskSpec:
     before: Epoch
     after: Epoch
     planned_s: tuple[int, int] = (0, 0)  # by the wall clock: the batch before, and this one
+    spoke_s: Mapping[str, int] = field(default_factory=dict)  # by the same: when each partition last had events
 
 
 _alive: OrderedDict[tuple[Path, str, int, str], tuple[SnapshotPoint, SnapshotKeeper]] = OrderedDict()

@@ -82,8 +82,8 @@ class TaskResult:
         self._first_s: float | None = None
         self._last_s: float | None = None
 
-    def feed(self, block: Block) -> Iterator[Parcel]:
-        """The parcels that are full after some more events."""
+    def feed(self, block: Block, partition: str | None = None) -> Iterator[Parcel]:
+        """The parcels that are full after some more events; `partition` is theirs, where a clock has to know it."""
         count_block(self._tally, block)
         for row in block.aside:
             self._set_aside(row)
@@ -91,7 +91,7 @@ class TaskResult:
             self._see_times(batch)
             for some in self._cut(batch):
                 began = time.perf_counter()
-                detections = self.recogniser.feed(some)
+                detections = self.recogniser.feed(some, partition=partition)
                 self.recognise_s += time.perf_counter() - began
                 yield from self.take(detections)
 
@@ -165,8 +165,9 @@ class TaskResult:
         if self._tables:
             table = pa.concat_tables(self._tables).unify_dictionaries().combine_chunks()
             self._tables = []
+            table = with_ids(table, self.recogniser.patterns.rule_names)
             for start in range(0, table.num_rows, MOST_PARCEL_ROWS):  # a few events may find millions
-                some = with_ids(table.slice(start, MOST_PARCEL_ROWS))
+                some = table.slice(start, MOST_PARCEL_ROWS)
                 yield self._parcel("episodes" if self.episodes else "detections", pack(some))
 
     def _pack_aside(self) -> Iterator[Parcel]:

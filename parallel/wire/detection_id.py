@@ -1,11 +1,16 @@
 """A detection gets an id that depends on nothing but itself, so that a receiver notices repeats.
 
 It is a hash of pattern, place, entity, and the times and places in the word of its last and first event; an episode's
-is of both its ends. Batches, workers and restarts do not enter, nor do emitted columns.
+is of both its ends. Batches, workers and restarts do not enter, nor do emitted columns, nor what else a file holds.
+
+A match of a rule has only times and what the rule emits: its id is a hash of all that. Of matches that are alike in
+everything, which are decided at one time and so come out together, the second has an id of its own, and the third.
 """
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Collection
 from hashlib import blake2b
 
 import pyarrow as pa
@@ -16,10 +21,15 @@ from wayeb_py.engine.rows.detection_schema import NAMED_BY
 DETECTION_ID = "detection_id"
 
 
-def with_ids(table: pa.Table) -> pa.Table:
-    """The table of detections or of episodes with `detection_id` as its first column."""
-    parts = [_texts(table.column(name)) for name in NAMED_BY if name in table.column_names]
-    joined = pc.binary_join_element_wise(*parts, "\x1f").to_pylist()
+def with_ids(table: pa.Table, rules: Collection[str] = ()) -> pa.Table:
+    """The table of detections or of episodes with `detection_id` as its first column; `rules` are those of the file."""
+    parts = [_texts(table.column(name), name == "other") for name in NAMED_BY if name in table.column_names]
+    if rules:
+        of_rule = pc.is_in(table.column("pattern").cast(pa.string()), value_set=pa.array(list(rules)))
+        parts += [_only(of_rule, name, table.column(name)) for name in table.column_names if name not in NAMED_BY]
+    joined = pc.binary_join_element_wise(*parts, "\x1f", null_handling="skip").to_pylist()
+    if rules:
+        joined = _told_apart(joined, of_rule.to_pylist())
     ids = [blake2b(text.encode(), digest_size=16).hexdigest() for text in joined]
     return table.add_column(0, DETECTION_ID, pa.array(ids, pa.string()))
 
@@ -29,9 +39,27 @@ def with_id_first(schema: pa.Schema) -> pa.Schema:
     return schema.insert(0, pa.field(DETECTION_ID, pa.string()))
 
 
-def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def _texts(column: pa.ChunkedArray, may_lack: bool = False) -> pa.ChunkedArray:
+    """The values as text; a missing one is a sign of its own, or, of a column that most files lack, nothing."""
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     if pa.types.is_timestamp(column.type):
         column = column.cast(pa.int64())
-    return pc.fill_null(column.cast(pa.string()), "\x1e")
+    texts = column.cast(pa.string())
+    return texts if may_lack else pc.fill_null(texts, "\x1e")
+
+
+def _only(of_rule: pa.ChunkedArray, name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """`name=value` in the rows of rules that have a value."""
+    told = pc.binary_join_element_wise(f"{name}=", _texts(column, may_lack=True), "")
+    return pc.if_else(of_rule, told, pa.scalar(None, pa.string()))
+
+
+def _told_apart(texts: list[str], of_rule: list[bool]) -> list[str]:
+    """The texts; of rules' that are alike the second and further ones with their number."""
+    seen: Counter[str] = Counter()
+    apart = []
+    for text, is_one in zip(texts, of_rule, strict=True):
+        seen[text] += is_one
+        apart.append(f"{text}\x1f{seen[text]}" if seen[text] > 1 else text)
+    return apart

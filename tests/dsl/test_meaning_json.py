@@ -123,3 +123,20 @@ def test_fields_that_a_later_release_adds_are_filled_in() -> None:
     facts["steps"][-1] = ["Meaning", len(facts["fields"]["Meaning"])]
     assert facts["steps"].pop(-2) == ["()", 0]
     assert read_meaning(json.dumps(facts)) == meaning
+
+
+def test_facts_and_places_that_rules_ask_for_are_stored_with_them(tmp_path: Path) -> None:
+    (tmp_path / "owners.csv").write_text("id,company\na,North\n")
+    (tmp_path / "ports.csv").write_text("name,lon,lat\nHarbour,0,0\n")
+    (tmp_path / "rules.sre").write_text(
+        "stream s { key id  time ts in s  position lon, lat  lateness 1 min  attr lon number  attr lat number }\n"
+        'points port from "ports.csv"\nfacts owner(id, company) from "owners.csv"\n'
+        "rule R := e: s, o: owner where o.id = e.entity and near(e, port, 1 km) emit o.company\n"
+    )
+    events = pa.table({"id": ["a", "a", "b"], "ts": [1, 2, 3], "lon": [0.0, 1.0, 0.0], "lat": [0.0, 0.0, 0.0]})
+    patterns = wayeb_py.compile(tmp_path / "rules.sre")
+    found, stored = patterns.recognise(events).to_arrow(), store_patterns(patterns)
+    assert found.num_rows == 1
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert open_stored(stored, {}).recognise(events).to_arrow().equals(found)

@@ -113,10 +113,15 @@ class Streaming:
     """`wayeb stream` in a process of its own."""
 
     def __init__(
-        self, folder: Path, *options: str, environment: Mapping[str, str] = _NOTHING, out: str | None = None
+        self,
+        folder: Path,
+        *options: str,
+        environment: Mapping[str, str] = _NOTHING,
+        out: str | None = None,
+        patterns: str = PATTERNS,
     ) -> None:
-        sre, self.log = folder / "cars.sre", folder / "said.txt"
-        sre.write_text(PATTERNS)
+        sre, self.log = folder / "patterns.sre", folder / "said.txt"
+        sre.write_text(patterns)
         command = [sys.executable, "-m", "wayeb_py.cli", "stream", str(sre), "--checkpoint", str(folder / "checkpoint")]
         command += ["--out", out or str(folder / "out"), "--log", "json", *options]
         scratch = folder / "scratch"  # left behind by a killed Spark

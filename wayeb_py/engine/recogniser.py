@@ -9,7 +9,7 @@ states.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Literal
@@ -155,16 +155,24 @@ class Recogniser:
         self._streams[name].bind(schema)
         self._bound(name)
 
-    def feed(self, events: Any, stream: str | None = None) -> Detections:
+    def feed(self, events: Any, stream: str | None = None, partition: str | None = None) -> Detections:
         """The detections of some more events: an Arrow table or batch, or anything that speaks the Arrow protocol.
 
-        `stream` names their stream, where the file has several.
+        `stream` names their stream, where the file has several, `partition` one of those that `follow` has named.
         """
         name = self._named(stream)
         batches = _batches(events)
         if len(batches) == 1:
-            return self._announce(self._feed(name, batches[0]))
-        return self._announce(self._joined([found for batch in batches for found in [self._feed(name, batch)]]))
+            return self._announce(self._feed(name, batches[0], partition))
+        return self._announce(self._joined([self._feed(name, batch, partition) for batch in batches]))
+
+    def follow(self, partitions: Collection[str], away: Collection[str] = (), stream: str | None = None) -> Detections:
+        """What is decided once the clock knows in which partitions a stream comes, and that it does not wait for those
+        that are away."""
+        if self._clock is None:
+            return self._joined([])
+        self._clock.follow(self._named(stream), partitions, away)
+        return self._announce(self._together(self._clocked_on(self._clock.release())))
 
     def advance(self, clock: int) -> Detections:
         """The detections that are decided once no event before this time, in ticks, can come any more."""
@@ -261,7 +269,7 @@ class Recogniser:
             raise no_such_stream(stream, list(self._streams))
         return stream
 
-    def _feed(self, name: str, batch: pa.RecordBatch) -> Detections:
+    def _feed(self, name: str, batch: pa.RecordBatch, partition: str | None) -> Detections:
         operator = self._streams[name]
         if self._clock is None:
             return self._together([(operator, operator.feed(batch))])
@@ -270,16 +278,16 @@ class Recogniser:
         if not is_bound:
             self._bound(name)
         if operator.arrived is not None:
-            self._take(name, self._clock)
+            self._take(name, self._clock, partition)
             found += self._clocked_on(self._clock.release(), found if name in self._reporting else ())
         return self._together(found)
 
-    def _take(self, name: str, clock: EventClock) -> None:
+    def _take(self, name: str, clock: EventClock, partition: str | None) -> None:
         """Passes the arrived events of a stream to the clock; events that are late for it are counted, and set aside
         once."""
         arrived = self._streams[name].arrived
         assert arrived is not None
-        late = clock.take(name, arrived)
+        late = clock.take(name, arrived, partition)
         if late.any():
             self.counts_of[name].late_for_clock += int(late.sum())
             alone = late & ~arrived.late  # the others have been set aside already

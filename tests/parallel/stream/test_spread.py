@@ -96,3 +96,21 @@ def test_ranges_are_cut_among_readers_without_a_gap() -> None:
         own = [piece for piece in pieces if piece.partition == offsets.partition]
         assert [own[0].start, *(piece.end for piece in own)] == [*(piece.start for piece in own), offsets.end]
     assert pieces == sorted(pieces, key=lambda piece: (piece.partition, piece.start))
+
+
+def test_what_looks_at_several_entities_has_one_shard() -> None:
+    patterns = wayeb_py.compile("stream s { key id time t lateness 1 h }\npattern Gone := (x > 1) ; silence 1 h\n")
+    log, schema = TableLog("folder:/x", 3), pa.schema([])
+
+    def of_several(asked: str = "auto", before: Spread | None = None) -> Spread:
+        return spread_stream(asked, patterns, log, schema, workers=4, source_parallelism=2, before=before)  # type: ignore[arg-type]
+
+    begun = of_several()
+    assert str(begun) == "scheme partition, because `Gone` looks at more than one entity's events: 2 readers, 1 shard"
+    assert of_several("partition", begun) == begun
+    for asked in ("source", "pattern"):
+        with pytest.raises(DataError, match=f"the scheme `{asked}` moves no events between tasks, and `Gone` looks"):
+            of_several(asked)
+    for before in (Spread("source", "", 3), Spread("partition", "", 3, 8)):
+        with pytest.raises(DataError, match=r"begun with (the scheme source|8 shards), and its state lies accordingly"):
+            of_several(before=before)

@@ -1,4 +1,4 @@
-"""Patterns that need a clock over all entities are refused where a job or a stream on Spark begins."""
+"""The columns of what is found are known, and what does not run is refused, where a job or a stream on Spark begins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.wire.found_schema import schema_of_found
+from wayeb_py.parallel.wire.found_schema import refuse_several_entities, schema_of_found
 
 EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
 
@@ -20,14 +20,32 @@ def test_the_columns_are_known_before_anything_is_fed() -> None:
         assert schema_of_found(patterns, EVENTS, episodes) == expected
 
 
-def test_a_silence_is_refused() -> None:
-    silent = wayeb_py.compile("stream s { key id time t }\npattern Gone := (x > 1) ; silence 1 h\n")
-    with pytest.raises(DataError, match="pattern `Gone` goes by a clock over all entities"):
-        schema_of_found(silent, EVENTS, False)
+PAIR = "pattern M for each pair a, b in s within 1 km fresh 1 h := (a.x > b.x) emit a.x as more\n"
+PLACED = "stream s { key id time t position x, y motion x, y lateness 1 h attr y number attr x number }\n"
 
 
-def test_a_rule_is_refused() -> None:
-    text = "stream s { key id time t lateness 1 h }\nrule R := a: s, b: s where a.x = b.x within 1 h\n"
-    rule = wayeb_py.compile(text)
-    with pytest.raises(DataError, match="rule `R` goes by a clock over all entities"):
-        schema_of_found(rule, EVENTS, False)
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        ("stream s { key id time t }\npattern Gone := (x > 1) ; silence 1 h\n", "pattern `Gone`"),
+        ("stream s { key id time t lateness 1 h }\nrule R := a: s, b: s where a.x = b.x within 1 h\n", "rule `R`"),
+        (PLACED.replace("motion x, y ", "") + PAIR, "pattern `M`"),
+    ],
+)
+def test_what_looks_at_several_entities_has_columns_and_runs_where_partitions_are_known(text: str, what: str) -> None:
+    patterns = wayeb_py.compile(text)
+    events = EVENTS.append(pa.field("y", pa.float32()))
+    found = schema_of_found(patterns, events, False)
+    assert found == patterns.recognise(events.empty_table()).to_arrow().schema
+    assert "decided_ts" in found.names
+    with pytest.raises(DataError, match=f"{what} goes by a clock over all entities"):
+        refuse_several_entities(patterns)
+
+
+def test_several_streams_and_files_of_facts_alone_are_refused() -> None:
+    two = wayeb_py.compile("stream s { key id time t }\nstream r { key id time t }\npattern P on s := (x > 1)\n")
+    with pytest.raises(DataError, match="this file has the streams `s`, `r`"):
+        schema_of_found(two, EVENTS, False)
+    facts = wayeb_py.compile('facts a(x, y) from "a.csv"\nrule R := p: a, q: a where p.x = q.y\n')
+    with pytest.raises(DataError, match="these rules read files of facts alone"):
+        schema_of_found(facts, EVENTS, False)

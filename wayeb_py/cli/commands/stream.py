@@ -26,6 +26,7 @@ from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Long
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
 from wayeb_py.cli.spark_options import Master, Scheme
 from wayeb_py.errors import visible
+from wayeb_py.tally import LATE_FOR_CLOCK
 from wayeb_py.text_table import table
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def run_stream(
     ] = None,
     idle: Annotated[
         str | None,
-        typer.Option(metavar="DURATION", help="Wait no longer for an entity silent for so long, by the clock."),
+        typer.Option(metavar="DURATION", help="Wait no longer for an entity, or a partition, silent for so long."),
     ] = None,
     interval: Annotated[
         str | None, typer.Option(metavar="DURATION", help="A batch at most so often; by default as soon as it can be.")
@@ -288,7 +289,9 @@ def render(summary: StreamSummary) -> str:
     ]
     if summary.episodes is not None:
         lines.append(("episodes", f"{summary.episodes:,}"))
-    for name, number in (("late", summary.late), ("duplicates", summary.duplicates)):
+    for name, number in (
+        ("late", summary.late), (LATE_FOR_CLOCK, summary.late_for_clock), ("duplicates", summary.duplicates)
+    ):  # fmt: skip
         if number:
             lines.append((name, f"{number:,}"))
     for title, counts in (

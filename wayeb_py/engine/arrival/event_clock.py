@@ -104,9 +104,13 @@ class EventClock:
         clocks = self._clocks
         return [(name, clocks[name].now_s if name in clocks else self._told_s) for name in self._parts]
 
-    def take(self, name: str, arrived: Arrived) -> npt.NDArray[np.bool_]:
-        """Holds the events of a stream; which of them are late for its clock."""
-        return self._clocks[name].take(arrived.rows)
+    def follow(self, name: str, partitions: Collection[str], away: Collection[str]) -> None:
+        """Learns which partitions a stream comes in, and which of them its clock does not wait for."""
+        self._clocks[name].follow(partitions, away)
+
+    def take(self, name: str, arrived: Arrived, partition: str | None = None) -> npt.NDArray[np.bool_]:
+        """Holds the events of a stream; which of them are late for its clock, or that of their partition."""
+        return self._clocks[name].take(arrived.rows, partition)
 
     def advance(self, clock: int) -> None:
         """Advances the clock to a time that the caller gives, in ticks."""
@@ -160,6 +164,8 @@ class EventClock:
                 "lateness": clock.lateness,
                 "ticks_per_s": clock.ticks_per_s,
             }
+            if clock.partitions:
+                header[name] |= {"partitions": clock.partitions, "away": sorted(clock.away)}
             if clock.held is not None and len(clock.held):
                 blobs[f"held.{name}"] = ipc(clock.held.batch)
         for name, (facts, held) in self._saved.items():
@@ -191,6 +197,8 @@ class EventClock:
                     hint="go on with the lateness that was used before",
                 )
             clock.greatest, clock.floor = int(facts["greatest"]), max(clock.floor, int(facts["clock"]))
+            clock.partitions = {name: int(time) for name, time in facts.get("partitions", {}).items()}
+            clock.away = frozenset(facts.get("away", ()))
             if held is not None and clock.columns:
                 batch = _with_columns(read_ipc(held), clock.columns, schema)
                 key, time = part.stream.key, part.stream.time

@@ -9,6 +9,12 @@ clock (`event_clock`) is past them: an event at the clock's own time may still b
 Where events are promised to be sorted, the order is that of time over all entities: `Disorder` is raised where it is
 not, and the caller sorts. Then nothing is late, except events older than the state that a run continues from.
 
+A stream may come in partitions (`follow` names them). Then each has a clock of its own, an event is late iff it is
+older than that of its own partition, and the stream's clock is the least of theirs: neither depends on how the
+partitions interleave. The clock does not wait for a partition that is away, because it has been silent for long; when
+all are, it stands at the greatest of theirs. What one sends that comes back, or is new, is late as well where it is
+older than the stream's clock was.
+
 Where only a part of a stream's events comes here, each may bring along the greatest time that had arrived before it in
 the whole of the stream (`ARRIVED`): then it is late for the clock here iff it is there.
 
@@ -17,7 +23,8 @@ the whole of the stream (`ARRIVED`): then it is late for the clock here iff it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, field
 from fractions import Fraction
 from math import ceil, floor
 
@@ -46,12 +53,22 @@ class StreamClock:
     held: Rows | None = None
     floor: int = int(NEVER)  # the clock that an earlier run left, or a caller gave: older events are late
     holds: bool = True  # if not, events are looked at for their order alone
+    partitions: dict[str, int] = field(default_factory=dict)  # the greatest time of each; none where there is only one
+    away: frozenset[str] = frozenset()  # the partitions that the clock does not wait for
 
     @property
     def now(self) -> int:
         """The clock in ticks: no event that counts is older from here on; NEVER before the first event."""
-        late_by = 0 if self.in_order else self.lateness
-        return self.floor if self.greatest < int(NEVER) + late_by else max(self.floor, self.greatest - late_by)
+        late_by, reached = 0 if self.in_order else self.lateness, self._reached
+        return self.floor if reached < int(NEVER) + late_by else max(self.floor, reached - late_by)
+
+    @property
+    def _reached(self) -> int:
+        """The greatest time that has arrived, of the partition that the others wait for."""
+        if not self.partitions:
+            return self.greatest
+        waited_for = [time for name, time in self.partitions.items() if name not in self.away]
+        return min(waited_for, default=max(self.partitions.values()))
 
     @property
     def now_s(self) -> Fraction | None:
@@ -62,19 +79,33 @@ class StreamClock:
     def greatest_s(self) -> Fraction | None:
         return None if self.greatest == int(NEVER) else Fraction(self.greatest, self.ticks_per_s)
 
-    def take(self, rows: Rows) -> Bool:
-        """Holds events, and returns which of them are late and not held."""
+    def follow(self, partitions: Collection[str], away: Collection[str]) -> None:
+        """Learns which partitions there are, and which of them the clock does not wait for from here on."""
+        self.floor = self.now
+        self.partitions = {name: self.partitions.get(name, int(NEVER)) for name in partitions}
+        self.away = frozenset(away)
+
+    def take(self, rows: Rows, partition: str | None = None) -> Bool:
+        """Holds events, of one partition where there are several, and returns which of them are late and not held."""
+        if partition is None:
+            return self._take(rows, self.greatest)
+        late = self._take(rows, self.partitions[partition])
+        self.partitions[partition] = max(self.partitions[partition], int(rows.ts.max(initial=int(NEVER))))
+        return late
+
+    def _take(self, rows: Rows, greatest: int) -> Bool:
+        """The same; `greatest` is the greatest time that has arrived before, in their partition."""
         never, late_by = int(NEVER), 0 if self.in_order else self.lateness
         if not self.columns:
             self.greatest = max(self.greatest, int(rows.ts.max(initial=never)))
             return np.zeros(len(rows), dtype=bool)
         arrived = _arrived_before(rows)
-        goes_on = not self.holds and len(rows) > 0 and int(rows.ts[0]) >= max(self.greatest, self.floor)
+        goes_on = not self.holds and len(rows) > 0 and int(rows.ts[0]) >= max(greatest, self.floor)
         if arrived is None and goes_on and (rows.ts[1:] >= rows.ts[:-1]).all():
-            self.greatest = int(rows.ts[-1])
+            self.greatest = max(self.greatest, int(rows.ts[-1]))
             return np.zeros(len(rows), dtype=bool)
         if arrived is None:
-            before = np.maximum.accumulate(np.concatenate([[self.greatest], rows.ts]))[:-1]
+            before = np.maximum.accumulate(np.concatenate([[greatest], rows.ts]))[:-1]
         else:
             before = arrived
             self.greatest = max(self.greatest, int(before.max(initial=never)))
