@@ -124,7 +124,7 @@ def _places_of_rules(meaning: m.Meaning) -> list[str]:
 
 def fact_files(meaning: m.Meaning) -> list[tuple[m.Facts, Location]]:
     """The files of facts that rules may read."""
-    from wayeb_py.compiler.review_facts import path_of  # for start-up time: most have no rules
+    from wayeb_py.compiler.review.facts import path_of  # for start-up time: most have no rules
 
     return [(facts, path_of(facts)) for facts in meaning.facts if facts.stream is None] if meaning.rules else []
 
