@@ -18,6 +18,8 @@ from wayeb_py.simulate.staged_roads import ROAD_STAGE
 from wayeb_py.simulate.staged_scenes import Stage, with_scenes
 from wayeb_py.simulate.staged_sea import SEA_STAGE
 
+pytestmark = pytest.mark.xdist_group("staged scenes")  # which share what is generated and what is found in it
+
 ROOT = Path(__file__).parents[2]
 STAGES = {"maritime": SEA_STAGE, "fleet": ROAD_STAGE}
 EVERY_RULE = [(library, scene.rule) for library, stage in STAGES.items() for scene in stage.scenes]

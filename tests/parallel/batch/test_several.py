@@ -1,6 +1,7 @@
 """On Spark, patterns and rules over several entities find what they find in one process: libraries, streams, frames.
 
-`test_moved.py` has the corpus and random files, in many layouts, without Spark.
+`test_moved.py` has the corpus and random files, in many layouts, without Spark. Of the libraries the fleet's always
+runs, the sea's is marked `soak`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def compare(spark: SparkSession, patterns: wayeb_py.Patterns, paths: Paths, fold
     return summary.engine
 
 
-@pytest.mark.parametrize("library", ["maritime", "fleet"])
+@pytest.mark.parametrize("library", ["fleet", pytest.param("maritime", marks=pytest.mark.soak)])
 def test_a_whole_library_finds_the_same_with_pairs_by_place(
     spark: SparkSession, tmp_path: Path, library: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

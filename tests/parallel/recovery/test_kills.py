@@ -156,7 +156,7 @@ def kill_workers(stream: Streaming, traps: Traps, checkpoint: Path) -> None:
 
 def resume(spark: SparkSession, folder: Path, arriving: Path) -> None:
     """Reads the rest in the session that tests share, as the command would: nothing more will come."""
-    patterns, out = compile_patterns(folder / "cars.sre"), str(folder / "out")
+    patterns, out = compile_patterns(folder / "patterns.sre"), str(folder / "out")
     with Checkpoint(folder / "checkpoint") as checkpoint:
         log, sink = open_logs([str(arriving)], checkpoint, patterns), open_sink(out, episodes=False)
         health = Health(log, checkpoint.folder / FOLDER, Capacity(events=100), frozen=True)

@@ -138,9 +138,11 @@ def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypat
     fed: list[int] = []
     feed = wayeb_py.Recogniser.feed
 
-    def noted(self: wayeb_py.Recogniser, batch: pa.RecordBatch) -> wayeb_py.Detections:
+    def noted(
+        self: wayeb_py.Recogniser, batch: pa.RecordBatch, partition: str | None = None
+    ) -> wayeb_py.Detections:
         fed.append(batch.num_rows)
-        return feed(self, batch)
+        return feed(self, batch, partition=partition)
 
     monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
     monkeypatch.setattr(task_result, "MOST_FOUND", 1000)

@@ -1,5 +1,8 @@
 """A stream of patterns that look at several entities gives what one process finds in the same events, however the log
-is cut into batches, its partitions interleave, and however often the stream is stopped and killed."""
+is cut into batches, its partitions interleave, and however often the stream is stopped and killed.
+
+Restarts always run; the kills, each with a Java of its own, are marked `soak`.
+"""
 
 from __future__ import annotations
 
@@ -374,6 +377,7 @@ def test_a_folder_of_partitions_in_batches_and_restarts(
     assert sum((one.detections for one in summaries), Counter()) == Counter(found["pattern"].to_pylist())
 
 
+@pytest.mark.soak
 def test_killed_workers_and_drivers_lose_and_repeat_nothing(
     patterns: Patterns, in_order: Patterns, tmp_path: Path, spark: SparkSession
 ) -> None:

@@ -154,7 +154,9 @@ class Run:
             memory = self.network.nodes[number].memory
             assert memory is not None
             kept = {nth for (nth,) in matches_of(memory.tuples)}
-            assert useful[number] <= kept <= by_clock
+            assert kept <= by_clock
+            # A row of a node that several members share is of use through any of them, and whether it is depends on the
+            # others' rows in turn: there the matches, compared at every step, show that none of use has gone.
             assert is_shared or kept == useful[number]
 
     def _has_partners(self, part: PlanPart, chosen: dict[int, Row]) -> bool:
