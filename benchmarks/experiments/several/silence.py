@@ -34,7 +34,7 @@ SIZES = {
     "quick": [(100, 1_000, HOUR), (10_000, 20, HOUR)],
     "usual": [(1_000, 2_000, HOUR), (30_000, 200, HOUR), (30_000, 200, DAY), (1_000_000, 12, HOUR)],
 }
-SAY = {HOUR: "1 h", DAY: "1 day"}
+SAY = {HOUR: "1 h", DAY: "1 d"}
 
 
 def make_events(n_entities: int, n_reports: int, silence_s: int) -> pa.Table:
