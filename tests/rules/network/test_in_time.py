@@ -135,6 +135,7 @@ class Run:
         is_shared = len({id(part.node) for part in parts}) < len(parts)
         needed: dict[int, set[int]] = {}
         useful: dict[int, set[int]] = {}
+        needed_still: dict[int, set[int]] = {}
         for member in range(len(query.members)):
             node = self._selection(member)
             if node is None:
@@ -147,22 +148,41 @@ class Run:
             ]
             needed.setdefault(node, set()).update(chosen[member]["nth"] for chosen in rows)
             later = later_partners(plan.root, member)
-            useful.setdefault(node, set()).update(
-                chosen[member]["nth"] for chosen in rows if all(self._has_partners(part, chosen) for part in later)
-            )
+            for chosen in rows:
+                if all(self._has_partners(part, chosen) for part in later):
+                    useful.setdefault(node, set()).add(chosen[member]["nth"])
+                if all(self._has_own_partners(part, chosen) for part in later):
+                    needed_still.setdefault(node, set()).add(chosen[member]["nth"])
         for number, by_clock in needed.items():
             memory = self.network.nodes[number].memory
             assert memory is not None
             kept = {nth for (nth,) in matches_of(memory.tuples)}
-            assert kept <= by_clock
-            # A row of a node that several members share is of use through any of them, and whether it is depends on the
-            # others' rows in turn: there the matches, compared at every step, show that none of use has gone.
-            assert is_shared or kept == useful[number]
+            assert needed_still.get(number, set()) <= kept <= by_clock
+            assert is_shared or kept <= useful.get(number, set())
 
     def _has_partners(self, part: PlanPart, chosen: dict[int, Row]) -> bool:
         """Whether a part of the plan keeps something, or may get something that belongs with a row."""
         stands = any(self.query.members[member].clock is None for member in part.members)
         return stands or part.node.n_alive > 0 or awaits(self.query, chosen, list(part.members), self.clocks)
+
+    def _has_own_partners(self, part: PlanPart, chosen: dict[int, Row]) -> bool:
+        """Whether a part of the plan keeps a row that is in time for this very row, or may get something for it.
+
+        A row that goes while a part is empty, and can get nothing for it, stays gone when the part gets something that
+        is for others alone.
+        """
+        if awaits(self.query, chosen, list(part.members), self.clocks):
+            return True
+        (member, *more) = part.members
+        if more:
+            return False
+        if self.query.members[member].clock is None:
+            return True
+        memory = part.node.memory
+        last = last_to_come(self.query, chosen, member)
+        alive = set() if memory is None else {nth for (nth,) in matches_of(memory.tuples)}
+        table = self.query.members[member].table
+        return any(row["nth"] in alive and row["ts"] <= last for row in self.fed[table])
 
     def _selection(self, member: int) -> int | None:
         """The node of a member, if it keeps rows."""
