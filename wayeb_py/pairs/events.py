@@ -9,7 +9,7 @@ from wayeb_py.arrays import F64, I32, I64, U8
 
 @dataclass(frozen=True, slots=True)
 class Events:
-    """Rows in order."""
+    """Events of all streams that a pairing reads, in order; entities count over all streams."""
 
     entity: I32
     ts: I64

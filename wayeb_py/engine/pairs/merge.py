@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from wayeb_py.arrays import I32, I64
 from wayeb_py.engine.pairs.stream_events import SourceEvents
-from wayeb_py.engine.pairs.words import Ordered
+from wayeb_py.pairs.events import Events
 
 NOTHING: I32 = np.zeros(0, dtype=np.int32)
 NO_RANKS: I64 = np.zeros(0, dtype=np.int64)
@@ -24,14 +24,14 @@ NO_RANKS: I64 = np.zeros(0, dtype=np.int64)
 class PairingEvents:
     """The events that one pairing reads."""
 
-    events: Ordered
+    events: Events
     local: I64 | None  # [row] -> row of the event's own source; None where it is the same
     at: I64 | None  # [row] -> place among the events of all sources; None where it is the same
 
     def where(self, rows: I64) -> PairingEvents:
         """Only some of the events."""
         one = self.events
-        some = Ordered(
+        some = Events(
             one.entity[rows], one.ts[rows], one.lon[rows], one.lat[rows], one.points[rows], one.speed_m_s[rows],
             one.course[rows], one.rank, one.side,
         )  # fmt: skip
@@ -64,9 +64,9 @@ class Merged:
         at = np.flatnonzero((self.source == sides[0]) | (self.source == sides[1]))
         return PairingEvents(self._ordered(tuple(column[at] for column in self.columns), side), self.local[at], at)
 
-    def _ordered(self, columns: tuple[npt.NDArray[Any], ...], side: npt.NDArray[np.uint8]) -> Ordered:
+    def _ordered(self, columns: tuple[npt.NDArray[Any], ...], side: npt.NDArray[np.uint8]) -> Events:
         entity, ts, lon, lat, points, speed_m_s, course = columns
-        return Ordered(entity, ts, lon, lat, points, speed_m_s, course, self.rank, side)
+        return Events(entity, ts, lon, lat, points, speed_m_s, course, self.rank, side)
 
 
 def merge(events: Sequence[SourceEvents], entities: list[I32], rank: I64, source_of: npt.NDArray[np.uint8]) -> Merged:

@@ -21,9 +21,10 @@ from wayeb_py.arrays import I32, I64
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema
-from wayeb_py.engine.pairs.words import FoundPairs, Ordered
+from wayeb_py.engine.pairs.words import FoundPairs
 from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
+from wayeb_py.pairs.events import Events
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class PairSilences:
             silent.waiting.hear(entity[firsts], ts[firsts], n_entities)
         return sent
 
-    def wait(self, found: Sequence[FoundRows], events: Ordered, sent: Sent, rank: I64) -> None:
+    def wait(self, found: Sequence[FoundRows], events: Events, sent: Sent, rank: I64) -> None:
         """Matches at a pairing's events wait, unless a sent event has followed them too soon."""
         of_pair = Sent(events.entity, events.ts)
         for rows in found:

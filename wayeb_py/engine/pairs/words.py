@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from wayeb_py.arrays import F64, I32, I64, U8, Bool
+from wayeb_py.arrays import I32, I64, U8, Bool
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.share import Part
 from wayeb_py.engine.pairs.values import PairChunk, Picker
@@ -26,22 +26,8 @@ from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoine
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, settle
+from wayeb_py.pairs.events import Events
 from wayeb_py.pairs.meetings import Meetings, Met
-
-
-@dataclass(frozen=True, slots=True)
-class Ordered:
-    """Events of all sources that a pairing reads, in order; entities count over all sources."""
-
-    entity: I32
-    ts: I64
-    lon: F64
-    lat: F64
-    points: F64  # of the unit sphere, one a row
-    speed_m_s: F64
-    course: F64
-    rank: I64  # [entity]
-    side: U8  # [entity]: the place of its source among the file's
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +92,7 @@ class PairWords:
             self.cohort.grow(room)
 
     def feed(
-        self, events: Ordered, pick: Picker, pool: ThreadPoolExecutor | None
+        self, events: Events, pick: Picker, pool: ThreadPoolExecutor | None
     ) -> tuple[list[FoundPairs], list[PairEpisode]]:
         """The detections of some more events, and the episodes that they close."""
         found: list[FoundPairs] = []
@@ -124,7 +110,7 @@ class PairWords:
             self.meetings.sweep(int(events.ts[-1]))
         return found, self._settle(closed)
 
-    def _owned(self, met: Met, events: Ordered, owns: Callable[[I32, I32], Bool]) -> Met:
+    def _owned(self, met: Met, events: Events, owns: Callable[[I32, I32], Bool]) -> Met:
         """The events of pairs that are recognised here; whose a word is, is asked when it begins."""
         if len(self._is_own) < len(self.meetings.pairs):
             self._is_own = grown(self._is_own, 2 * len(self.meetings.pairs), False)
@@ -170,7 +156,7 @@ class PairWords:
         return PairEpisode(episode, int(self.a[episode.entity]), int(self.b[episode.entity]))
 
     def _step(
-        self, met: Met, events: Ordered, pick: Picker, pool: ThreadPoolExecutor | None, closed: list[Episode]
+        self, met: Met, events: Events, pick: Picker, pool: ThreadPoolExecutor | None, closed: list[Episode]
     ) -> list[FoundPairs]:
         self.grow(len(self.meetings.pairs))
         row, word, at = met.row, met.slot, _by_role(met.a_row, met.b_row)
@@ -242,7 +228,7 @@ class PairWords:
         return times, np.concatenate(names)
 
 
-def _ranked(met: Met, events: Ordered) -> Met:
+def _ranked(met: Met, events: Events) -> Met:
     """The same with a as the one with the smaller key, where two sides have been searched for other reasons."""
     a, b = (_entities(rows, events.entity) for rows in (met.a_row, met.b_row))
     swapped = events.rank[a] > events.rank[b]
