@@ -21,7 +21,7 @@ from pathlib import Path
 import wayeb_py
 from wayeb_py.errors import DataError
 from wayeb_py.files.output.whole_file import telling_faults, whole_file
-from wayeb_py.kernels.cache import MACHINE_CODE, kernel_source
+from wayeb_py.kernels.cache import MACHINE_CODE, kept_machine_code, kernel_modules
 from wayeb_py.run.startup import compile_kernels
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)  # that a zip can express
@@ -61,12 +61,9 @@ def _members() -> Iterator[tuple[str, bytes]]:
 def _machine_code() -> Iterator[tuple[str, bytes]]:
     """numba's cache of the kernels; compiled here, if it was missing."""
     compile_kernels()
-    source = kernel_source()
-    if source is None:  # nothing is kept here: the process that runs the zip compiles
-        return
-    folder = Path(source).parent / "__pycache__"
-    for path in sorted([*folder.glob("*.nbi"), *folder.glob("*.nbc")]):
-        yield f"wayeb_py/{MACHINE_CODE}/{path.name}", path.read_bytes()
+    for module in kernel_modules():  # nothing where nothing is kept: the process that runs the zip compiles
+        for path in kept_machine_code(module):
+            yield f"wayeb_py/{MACHINE_CODE}/{path.name}", path.read_bytes()
 
 
 def _byte_code(source: bytes, member: str) -> bytes:

@@ -1,11 +1,14 @@
 """Caches the kernels' machine code: a machine compiles once, or never where the package ships the code.
 
 numba keeps what it compiled beside a source file that it can look at, as long as that file's content stays. But a
-kernel holds code of other files; and a package that was shipped as a zip has no files at all. So we join the sources of
-all kernels into one file, in a folder named by their content, and set each kernel's `co_filename` to it. The folder is
-in the package's `__pycache__`, or in the user's cache where that is not ours to write, or below the temporary folder
-where there is no home. Machine code that is found with the package comes along: from a zip (`wayeb ship`), or from
-its installation. numba takes it if it is for this processor, this version, these sources.
+kernel holds code of other files; and a package that was shipped as a zip has no files at all. So for each module of
+kernels we join its source and those of all modules of kernels that it imports, directly or through others, into one
+file that is named by its content, and set `co_filename` of the module's kernels to it. An edit thus compiles again what
+may hold the edited code, and nothing else. The files are in one folder: in the package's `__pycache__`, or in the
+user's cache where that is not ours to write, or below the temporary folder where there is no home. Machine code that is
+found with the package comes along: from a zip (`wayeb ship`), or from its installation. numba takes it if it is for
+this processor, this version, these sources. *Not taken*: one file of all sources, after whose every edit each kernel is
+compiled again, for minutes.
 
 We run code from this folder, so we trust it only if it is a real folder and no link, if we own it, and if no other user
 can write to it or to a parent. Where there is no such folder nothing is kept, and every process compiles what it needs.
@@ -16,6 +19,7 @@ from __future__ import annotations
 import hashlib
 import os
 import pkgutil
+import re
 import stat
 import tempfile
 from collections.abc import Iterator
@@ -28,6 +32,8 @@ import wayeb_py
 from wayeb_py.files.output.whole_file import whole_file
 
 MACHINE_CODE = "_machine_code"  # the folder of it in a zip
+FOLDER = "kernels"
+_IMPORTED = re.compile(r"^(?:from|import) (wayeb_py[\w.]*)", re.MULTILINE)
 
 
 def kernel_modules() -> list[str]:
@@ -44,26 +50,55 @@ def _modules_of(*folders: str) -> list[str]:
 
 
 @cache
-def kernel_source() -> str | None:
-    """The path of the one file that has the sources of all kernels; machine code is kept in `__pycache__` beside it.
+def kernel_source(module: str) -> str | None:
+    """The path of the file that stands for a module of kernels; machine code is kept in `__pycache__` beside it.
 
     None where there is no folder that is ours alone.
     """
-    texts = []
-    for name in kernel_modules():
-        package, _, module = name.rpartition(".")
-        texts.append(files(package).joinpath(f"{module}.py").read_text(encoding="utf-8"))
-    text = "\n".join(texts)
-    name = f"kernels-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+    text = "\n".join(source_of(name) for name in sorted(_modules_within(module)))
+    name = f"{module}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
     for home in _homes():
-        folder = home.path / name
+        folder = home.path / FOLDER
         if home.is_ours() and _is_ours(folder, home.mode) and _is_ours(folder / "__pycache__", home.mode):
-            path = folder / "kernels.py"
+            path = folder / f"{name}.py"
             if not path.exists():
                 _bring_machine_code(name, folder / "__pycache__")
                 _write_whole(path, text.encode())
             return str(path)
     return None
+
+
+def kept_machine_code(module: str) -> list[Path]:
+    """The files with the machine code of a module's kernels, as its source is now."""
+    source = kernel_source(module)
+    if source is None:
+        return []
+    kept = Path(source).parent / "__pycache__"
+    return sorted(path for path in kept.glob(f"{Path(source).stem}.*") if path.suffix in (".nbi", ".nbc"))
+
+
+def _modules_within(module: str) -> set[str]:
+    """The modules whose code a module's kernels may hold: itself, what it imports of kernels, and what that imports."""
+    within: set[str] = set()
+    unread = [module]
+    while unread:
+        name = unread.pop()
+        if name not in within:
+            within.add(name)
+            unread += _known_modules().intersection(_IMPORTED.findall(source_of(name)))
+    return within
+
+
+@cache
+def _known_modules() -> frozenset[str]:
+    return frozenset(kernel_modules())
+
+
+@cache
+def source_of(module: str) -> str:
+    """The text of a module, in a zip as well."""
+    package, _, name = module.rpartition(".")
+    return files(package).joinpath(f"{name}.py").read_text(encoding="utf-8")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +160,10 @@ def _bring_machine_code(name: str, folder: Path) -> None:
 
 def _machine_code_of_package(name: str) -> Iterator[tuple[str, bytes]]:
     package = files("wayeb_py")
-    for brought in (package.joinpath(MACHINE_CODE), package.joinpath("__pycache__", name, "__pycache__")):
+    for brought in (package.joinpath(MACHINE_CODE), package.joinpath("__pycache__", FOLDER, "__pycache__")):
         if brought.is_dir():
-            yield from ((code.name, code.read_bytes()) for code in brought.iterdir())
+            ours = (code for code in brought.iterdir() if code.name.startswith(f"{name}."))
+            yield from ((code.name, code.read_bytes()) for code in ours)
 
 
 def _write_whole(path: Path, data: bytes) -> None:

@@ -56,7 +56,7 @@ class Kernel:
 
     def _load(self, kind: Any) -> Callable[..., Any]:
         # A dispatcher of its own for each signature: one that holds several would load them all.
-        source = kernel_source()
+        source = kernel_source(self._function.__module__)
         code = self._function.__code__
         function = FunctionType(
             code if source is None else code.replace(co_filename=source),
@@ -99,7 +99,8 @@ def subroutine(function: Callable[..., Any]) -> Any:
     return nb.njit(**options)(function)
 
 
-def load_every_kernel() -> None:
-    """Compiles whatever is not in the cache yet, so that no run waits for it later."""
+def load_kernels_of(module: str) -> None:
+    """Compiles what is not in the cache yet of a module that was imported, so that no run waits for it later."""
     for each in Kernel.every:
-        each.load_all()
+        if each._function.__module__ == module:
+            each.load_all()

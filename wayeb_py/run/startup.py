@@ -30,13 +30,30 @@ def spare_pandas() -> None:
         sys.meta_path.remove(hidden)
 
 
-def compile_kernels() -> None:
-    """Compiles every kernel that is not in the cache yet, so that no run has to wait for it."""
+def compile_kernels(n_processes: int = 1) -> None:
+    """Compiles every kernel that is not in the cache yet, so that no run has to wait for it.
+
+    numba compiles one kernel at a time in a process; several processes take the modules in turn and keep the code for
+    all.
+    """
+    from wayeb_py.kernels.cache import kernel_modules, kernel_source, source_of  # for start-up time
+
+    modules = kernel_modules()
+    if n_processes > 1 and kernel_source(modules[0]) is not None:
+        from concurrent.futures import ProcessPoolExecutor  # for start-up time
+        from multiprocessing import get_context
+
+        longest_first = sorted(modules, key=lambda name: len(source_of(name)), reverse=True)
+        with ProcessPoolExecutor(n_processes, get_context("spawn")) as pool:
+            list(pool.map(_compile_module, longest_first))
+    for name in modules:
+        _compile_module(name)
+
+
+def _compile_module(name: str) -> None:
     from importlib import import_module
 
-    from wayeb_py.kernels.cache import kernel_modules  # for start-up time
-    from wayeb_py.kernels.compiled import load_every_kernel  # for start-up time
+    from wayeb_py.kernels.compiled import load_kernels_of  # for start-up time
 
-    for name in kernel_modules():
-        import_module(name)
-    load_every_kernel()
+    import_module(name)
+    load_kernels_of(name)
