@@ -1,4 +1,4 @@
-"""Recognition on Apache Spark: the only package that may import pyspark.
+"""Recognition on Apache Spark, and streams: the only package that may import pyspark.
 
     from wayeb_py.parallel import recognise            # a data frame of events becomes one of detections
     from wayeb_py.parallel import recognise_stream     # the same for a streaming data frame
@@ -17,6 +17,7 @@ Each folder knows those above it:
     recovery/ what a restart continues with: checkpoint, snapshots, versions of patterns, a ledger of batches
     batch/    files or a data frame become an output folder, by a plan
     stream/   a log becomes a running stream: the source that plans, the tasks that recognise
+    live/     the same in one process, without Spark: the loop, its batches, how it goes on after a crash
     replay/   recorded events are sent again by their own time
 """
 

@@ -224,7 +224,7 @@ def test_no_two_modules_need_each_other(layer: str) -> None:
 
 
 # The folders of parallel/, each of which knows those before it.
-FOLDERS = ("wire", "spark", "durable", "logs", "sinks", "health", "recovery", "batch", "stream", "replay")
+FOLDERS = ("wire", "spark", "durable", "logs", "sinks", "health", "recovery", "batch", "stream", "live", "replay")
 
 
 def test_every_folder_of_parallel_has_its_turn() -> None:

@@ -67,11 +67,19 @@ class Gauge:
 
     def planned(self, end: Offsets) -> None:
         """Notes that a batch has been planned that ends there."""
+        self.took(end)
+        self._write(self._clock.steady_s())
+
+    def took(self, end: Offsets) -> None:
+        """The same where it happens many times a second; the file follows within the time between two writes."""
         if self._log_clock is not None:
             for partition, offset in end.items():
                 self._log_clock.take(partition, offset)
         else:
             self._live.take(end)
+
+    def write(self) -> None:
+        """Writes the states as they are now."""
         self._write(self._clock.steady_s())
 
     def _write(self, now_s: float) -> None:

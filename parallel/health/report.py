@@ -81,13 +81,17 @@ class Report:
 
     # As a watcher of the stream.
 
-    def began(self, query: StreamingQuery) -> None:
-        self._query = query
+    def began(self, query: StreamingQuery | None = None) -> None:
+        self._query = query  # of Spark, where it is one
         self.health.started()
 
     def took(self, batch: Batch) -> None:
         self.health.count(batch.number, batch.counts)
         self._woken.set()
+
+    def timed(self, batch_s: float) -> None:
+        """Takes the time of a batch, where no query of Spark's knows it."""
+        self.health.timed(batch_s)
 
     def ended(self, summary: StreamSummary) -> None:
         self._time_batches()

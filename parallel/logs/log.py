@@ -13,6 +13,7 @@ user's own source what ours can do.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Protocol
@@ -118,4 +119,23 @@ class Log(Protocol):
 
     def refuse_lost(self, taken: Offsets) -> None:
         """Raises DataError where the checkpoint has lost the meaning of the log's offsets; looks at nothing else."""
+        return
+
+    # What a source that is received, and not read, adds: see `receive`.
+
+    @property
+    def keeps(self) -> bool:
+        """Whether events can be read again after a crash; if not, those since the last snapshot are lost with it."""
+        return True
+
+    def resume(self, taken: Offsets) -> None:
+        """Learns where the stream goes on from, before it is asked anything else."""
+        return
+
+    def wake(self, arrived: threading.Event) -> bool:
+        """Sets the event from here on whenever something arrives; False where the log has to be asked."""
+        return False
+
+    def close(self) -> None:
+        """Called once, after the last batch."""
         return

@@ -7,6 +7,7 @@ source may be against another.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
@@ -19,10 +20,11 @@ from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
 
 
 class SeveralLogs(Log):
-    """A log of logs; partition `0/west` is partition `west` of the first."""
+    """A log of logs; partition `0/west` is partition `west` of the first. Other labels than numbers may be given."""
 
-    def __init__(self, logs: Sequence[Log]) -> None:
+    def __init__(self, logs: Sequence[Log], labels: Sequence[str] = ()) -> None:
         self.logs = tuple(logs)
+        self.labels = tuple(labels) or tuple(map(str, range(len(logs))))
         names = [log.name for log in logs]
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
@@ -34,8 +36,8 @@ class SeveralLogs(Log):
 
     def identity(self) -> dict[str, str]:
         """What distinguishes each of the logs from others of its name."""
-        facts = [(number, log.identity()) for number, log in enumerate(self.logs)]
-        return {f"{what} (source {number})": value for number, own in facts for what, value in own.items()}
+        facts = [(label, log.identity()) for label, log in zip(self.labels, self.logs, strict=True)]
+        return {f"{what} (source {label})": value for label, own in facts for what, value in own.items()}
 
     def schema(self, wanted: Wanted) -> pa.Schema | None:
         """The types that hold the events of all logs; empty logs are read in the others' types."""
@@ -65,28 +67,46 @@ class SeveralLogs(Log):
             log.settle()
 
     def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
-        log, partition = self._find(offsets.partition)
+        log, partition = self.find(offsets.partition)
         return log.read(OffsetRange(partition, offsets.start, offsets.end), wanted, schema)
 
     def forget(self, before: Offsets) -> None:
-        for number, log in enumerate(self.logs):
-            log.forget(_own(number, before))
+        for label, log in zip(self.labels, self.logs, strict=True):
+            log.forget(_own(label, before))
 
     def refuse_lost(self, taken: Offsets) -> None:
-        for number, log in enumerate(self.logs):
-            log.refuse_lost(_own(number, taken))
+        for label, log in zip(self.labels, self.logs, strict=True):
+            log.refuse_lost(_own(label, taken))
+
+    def resume(self, taken: Offsets) -> None:
+        for label, log in zip(self.labels, self.logs, strict=True):
+            log.resume(_own(label, taken))
+
+    def wake(self, arrived: threading.Event) -> bool:
+        woken = [log.wake(arrived) for log in self.logs]  # each of them is to know the event
+        return all(woken)
+
+    @property
+    def keeps(self) -> bool:
+        return all(log.keeps for log in self.logs)
+
+    def close(self) -> None:
+        for log in self.logs:
+            log.close()
 
     def _joined(self, offsets: Sequence[Offsets]) -> Offsets:
-        return {f"{number}/{name}": offset for number, own in enumerate(offsets) for name, offset in own.items()}
+        labelled = zip(self.labels, offsets, strict=True)
+        return {f"{label}/{name}": offset for label, own in labelled for name, offset in own.items()}
 
-    def _find(self, partition: str) -> tuple[Log, str]:
-        number, _, name = partition.partition("/")
-        return self.logs[int(number)], name
+    def find(self, partition: str) -> tuple[Log, str]:
+        """The log that a partition belongs to, and its name there."""
+        label, _, name = partition.partition("/")
+        return self.logs[self.labels.index(label)], name
 
 
-def _own(number: int, offsets: Offsets) -> Offsets:
+def _own(label: str, offsets: Offsets) -> Offsets:
     """The offsets of one of the logs."""
-    own = f"{number}/"
+    own = f"{label}/"
     return {name.removeprefix(own): offset for name, offset in offsets.items() if name.startswith(own)}
 
 

@@ -189,6 +189,10 @@ class Snapshots:
             if of is not None and of <= done:
                 left.unlink(missing_ok=True)
 
+    def points(self, group: int, partition: str) -> list[SnapshotPoint]:
+        """The points whose states are there, whole or by their changes, in order."""
+        return sorted({point for point, _, _ in self._files(group, partition)})
+
     def _files(self, group: int, partition: str) -> Iterator[tuple[SnapshotPoint, SnapshotPoint, str]]:
         """Every file: its point, the point of the whole state that it goes back to, its name."""
         folder = self._folder(group, partition)

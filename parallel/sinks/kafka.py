@@ -64,6 +64,9 @@ class KafkaSink:
         if self._failed:
             raise self._refused(batch)
 
+    def flush(self) -> None:
+        """Nothing to do: every write waits for the brokers."""
+
     def _send_all(self, producer: Producer, table: pa.Table) -> None:
         keys, ids = _texts(table.column("entity")), _texts(table.column(DETECTION_ID))
         for value, key, detection_id in zip(render_objects(table), keys, ids, strict=True):

@@ -40,7 +40,7 @@ class Batch:
         self.number = number
         self.aside = aside  # NDJSON
         self.counts = list(counts)  # one a partition and group
-        self._parts = [partial(_itself, found)] if found is not None else list(parts)
+        self._parts = [partial(itself, found)] if found is not None else list(parts)
 
     def tally(self) -> Tally:
         """What its tasks counted, together."""
@@ -64,7 +64,8 @@ class Batch:
         return pa.concat_tables(self.tables()) if self._parts else None
 
 
-def _itself(table: pa.Table) -> pa.Table:
+def itself(table: pa.Table) -> pa.Table:
+    """A part that is there already."""
     return table
 
 
@@ -93,6 +94,14 @@ class Replaceable(Protocol):
 
     def put_away(self, stream_id: str, after: int) -> Path | None:
         """Takes the later batches out of readers' sight; returns where to, or None if there are none."""
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """A sink that takes detections as soon as they are found, in several calls of `write` for a batch."""
+
+    def flush(self) -> None:
+        """Returns when everything written is safe, or lost and counted."""
 
 
 class ParquetSink:
@@ -156,6 +165,9 @@ class NdjsonSink:
             with telling_faults(None):
                 self._stream.write(render_ndjson(table))
                 self._stream.flush()
+
+    def flush(self) -> None:
+        """Nothing to do: every write is flushed."""
 
     def close(self) -> None:
         self._stream.flush()

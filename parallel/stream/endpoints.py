@@ -8,7 +8,7 @@ either     python:FILE.py (the user's own: `user_endpoints`)
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from wayeb_py.errors import DataError
@@ -20,6 +20,28 @@ from wayeb_py.parallel.stream.user_endpoints import PYTHON, open_own_log, open_o
 from wayeb_py.patterns import Patterns
 
 KAFKA, REPLAY, FOLDER = "kafka://", "replay:", "folder:"
+
+
+def open_streams(
+    sources: Mapping[str, Sequence[str]],
+    checkpoint: Checkpoint,
+    patterns: Patterns,
+    *,
+    speed: float = 1.0,
+    capacity: Capacity | None = None,
+) -> dict[str, Log]:
+    """The log of each stream, by its name; of several streams none can be a replay, which has a clock of its own."""
+    if len(sources) == 1:
+        name, own = next(iter(sources.items()))
+        return {name: open_logs(own, checkpoint, patterns, speed=speed, capacity=capacity)}
+    logs: dict[str, Log] = {}
+    number = 0
+    for name, own in sources.items():
+        _refuse_replay(own)
+        opened = [open_log(source, checkpoint, patterns, number=number + n) for n, source in enumerate(own)]
+        number += len(own)
+        logs[name] = opened[0] if len(opened) == 1 else _several(opened)
+    return logs
 
 
 def open_logs(
@@ -34,15 +56,23 @@ def open_logs(
     """The log that one `--source` means, or several of them together."""
     if len(sources) == 1:
         return open_log(sources[0], checkpoint, patterns, speed=speed, partitions=partitions, capacity=capacity)
+    _refuse_replay(sources)
+    return _several([open_log(source, checkpoint, patterns, number=n) for n, source in enumerate(sources)])
+
+
+def _refuse_replay(sources: Sequence[str]) -> None:
     replayed = next((source for source in sources if source.startswith(REPLAY)), None)
     if replayed is not None:
         raise DataError(
             "a replay has a clock of its own, and cannot be one of several sources", replayed,
             hint="replay several files as one (replay:A,B), or replay to folders or topics and read those",
         )  # fmt: skip
+
+
+def _several(logs: Sequence[Log]) -> Log:
     from wayeb_py.parallel.logs.several import SeveralLogs  # for start-up time
 
-    return SeveralLogs([open_log(source, checkpoint, patterns, number=n) for n, source in enumerate(sources)])
+    return SeveralLogs(logs)
 
 
 def open_log(

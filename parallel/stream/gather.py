@@ -44,10 +44,10 @@ def gather(parcels: DataFrame, number: int, columns: pa.Schema, overflow: Overfl
 
 
 def _open(fetch: Callable[[], bytes | pa.Buffer], columns: pa.Schema) -> pa.Table:
-    return _aligned(unpack(fetch()), columns)
+    return aligned(unpack(fetch()), columns)
 
 
-def _aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
+def aligned(table: pa.Table, columns: pa.Schema) -> pa.Table:
     """The table with the stream's columns: a group of patterns emits only its own."""
     table = plain_table(table)
     own = set(table.column_names)

@@ -26,8 +26,9 @@ import pyarrow as pa
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
-from wayeb_py.parallel.stream.stream_recogniser import STEPS_OF_SILENCE, StreamRecogniser, silent_since
+from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.overflow import Overflow

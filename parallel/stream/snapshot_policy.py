@@ -44,6 +44,7 @@ class SnapshotKeeper:
         self.recogniser.note_changes()
         self._changes: Snapshot | None = None
         self._whole: Snapshot | None = None
+        self._n_entities = 0  # of what is prepared
 
     @classmethod
     def of_chain(cls, recogniser: StreamRecogniser, chain: SnapshotChain) -> SnapshotKeeper:
@@ -64,7 +65,7 @@ class SnapshotKeeper:
 
     def prepare(self, may_change: bool) -> int:
         """Prepares the files to write; returns the size of the state in bytes."""
-        n_entities = len(self.recogniser.entities)
+        n_entities = self._n_entities = len(self.recogniser.entities)
         changes = self.recogniser.changes() if may_change and self.kept is not None else None
         if changes is not None and self.kept is not None and self.kept.has_room_for(changes):
             self._changes, self._whole = changes, None
@@ -74,6 +75,11 @@ class SnapshotKeeper:
 
     def write(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
         """Puts the prepared snapshot on the disk, as the state of a point."""
+        self.put(snapshots, group, partition, point)
+        self.recogniser.settle()
+
+    def put(self, snapshots: Snapshots, group: int, partition: str, point: SnapshotPoint) -> None:
+        """The same, where the recogniser goes on meanwhile and was settled when the snapshot was prepared."""
         if self._changes is not None:
             assert self.kept is not None
             snapshots.write_changes(group, partition, point, Changed(self.kept.root, self.kept.at, self._changes))
@@ -81,6 +87,5 @@ class SnapshotKeeper:
         else:
             assert self._whole is not None
             root = snapshots.write(group, partition, point, self._whole)
-            self.kept = SnapshotHistory(root, point, len(self._whole.saved), len(self.recogniser.entities))
+            self.kept = SnapshotHistory(root, point, len(self._whole.saved), self._n_entities)
         self._changes = self._whole = None
-        self.recogniser.settle()

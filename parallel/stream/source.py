@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import base64
 import pickle
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
@@ -23,14 +23,13 @@ from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMa
 from pyspark.sql.types import StructType
 
 from wayeb_py.clock import SYSTEM, Clock
-from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.gauge import Gauge, GaugeOptions
 from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.recovery.offset import Offset, next_tick, refuse_shorter, share_out
 from wayeb_py.parallel.recovery.snapshots import Epoch, SnapshotPoint
 from wayeb_py.parallel.recovery.spark_log import SparkLog
 from wayeb_py.parallel.stream.shard_packing import cut_ranges, pack_range
-from wayeb_py.parallel.stream.stream_recogniser import silent_since
 from wayeb_py.parallel.stream.task import StreamContext, TaskSpec, recognise_range
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.parcel import DDL, to_batch
@@ -62,26 +61,6 @@ class SourceOptions:
     def decode(text: str) -> SourceOptions:
         options: SourceOptions = pickle.loads(base64.b64decode(text))
         return options
-
-
-@dataclass(frozen=True, slots=True)
-class Offset:
-    """An offset of ours: where each partition is, and the epoch."""
-
-    at: Offsets
-    epoch: Epoch
-    quiet: bool = False  # whether nothing has come since silent entities were given up
-    clock_s: int = 0  # when the batch was planned
-    spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock asks
-
-    @classmethod
-    def from_json(cls, offset: Mapping[str, Any]) -> Offset:
-        spoke_s = offset.get("spoke_s", {})
-        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"], spoke_s)
-
-    def to_json(self) -> dict[str, Any]:
-        spoke_s = {"spoke_s": dict(self.spoke_s)} if self.spoke_s else {}
-        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s, **spoke_s}
 
 
 class _Task(InputPartition):
@@ -139,12 +118,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         before = Offset.from_json(start)
         latest = self._offered(before)
-        self._refuse_shorter(before, latest)
+        refuse_shorter(self._options.context.log, before.at, latest)
         max_rows = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         at = share_out(before.at | {p: self._start(before, p) for p in latest}, latest, max_rows)
         has_events = any(at[partition] > self._start(before, partition) for partition in at)
         epoch, now_s = before.epoch, self._clock.wall_s()
-        tick = self._tick(before, now_s, has_events, is_behind=any(at[p] < latest[p] for p in latest))
+        is_behind = any(at[p] < latest[p] for p in latest)
+        tick = next_tick(before, self._options.idle_s, now_s, has_events, is_behind)
         spoke_s = self._spoke_s(before, at, int(now_s))
         if has_events:
             after = Offset(at, Epoch(self._options.version, tick, epoch.ended_at), False, int(now_s), spoke_s)
@@ -165,20 +145,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._gauge is not None:
             return self._gauge.offered(before.at, self._target)
         return self._options.context.log.latest() if self._target is None else self._target
-
-    def _refuse_shorter(self, before: Offset, latest: Offsets) -> None:
-        """Raises DataError where the log ends before what was read: its events are then not those that were read."""
-        log = self._options.context.log
-        for partition, taken in sorted(before.at.items()):
-            end = latest.get(partition, 0)
-            if end < taken:
-                place = f"partition {partition}" if partition else "the source"
-                raise DataError(
-                    f"{place} ends at offset {end:,}, and was read up to {taken:,}: it was made anew or cut short, and "
-                    "going on would leave out what is there now",
-                    log.name,
-                    hint="begin anew with --restart beginning, or with --restart now for what comes from now on",
-                )
 
     def _has_ended(self, at: Offsets) -> bool:
         """Whether nothing more will come in this run."""
@@ -225,17 +191,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _start(self, before: Offset, partition: str) -> int:
         return before.at.get(partition, self._options.origin.get(partition, 0))
 
-    def _tick(self, before: Offset, now_s: float, has_events: bool, is_behind: bool) -> int:
-        """The second before which an entity counts as silent; without events it advances once, for all of them.
-
-        It stays while the log has more than the batch takes: a seemingly silent entity may be in the rest.
-        """
-        tick = before.epoch.tick
-        if self._options.idle_s is None or is_behind:
-            return tick
-        now = max(tick, silent_since(now_s, self._options.idle_s))
-        return now if has_events or (not before.quiet and now > before.clock_s > 0) else tick
-
     def _spoke_s(self, before: Offset, at: Offsets, now_s: int) -> dict[str, int]:
         """The second in which each partition last had events, or was first seen; none where no clock asks."""
         if not self._options.clocked:
@@ -256,19 +211,3 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             parcels = Overflow(context.folder).sort_out(recognise_range(context, spec))
         for parcel in parcels:
             yield to_batch([parcel])
-
-
-def share_out(start: Offsets, latest: Offsets, max_rows: int | None) -> Offsets:
-    """Where a batch of at most so many rows ends, from each partition in proportion to what waits there."""
-    waiting = {p: end - start.get(p, 0) for p, end in latest.items()}
-    total = sum(waiting.values())
-    if max_rows is None or total <= max_rows:
-        taken = waiting
-    else:
-        taken = {p: max_rows * n // total for p, n in waiting.items()}
-        rest = max_rows - sum(taken.values())
-        for partition in sorted(waiting, key=lambda p: (taken[p] - waiting[p], p)):
-            more = min(rest, waiting[partition] - taken[partition])
-            taken[partition] += more
-            rest -= more
-    return start | {p: start.get(p, 0) + n for p, n in taken.items()}

@@ -9,39 +9,27 @@ a batch and writes them; events never come to it.
 from __future__ import annotations
 
 import logging
-import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
 
-from wayeb_py.errors import DamagedError, DataError, WayebError
+from wayeb_py.errors import WayebError
 from wayeb_py.files.output.set_aside import BadLimit
-from wayeb_py.files.projection import Wanted
 from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.health.failure import as_error
 from wayeb_py.parallel.health.gauge import gauge_of, has_ended
 from wayeb_py.parallel.health.stream_summary import StreamSummary
-from wayeb_py.parallel.logs.log import Log, NoEventsError
+from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.logs.pressure import Capacity
-from wayeb_py.parallel.recovery.checkpoint import (
-    Checkpoint,
-    Manifest,
-    begin,
-    changes,
-    digest_of,
-    fingerprints,
-    refuse_other,
-)
-from wayeb_py.parallel.recovery.file_owner import require_private
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin, refuse_other
 from wayeb_py.parallel.recovery.ledger import Ledger, LedgerEntry
-from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
 from wayeb_py.parallel.recovery.recover import recover
+from wayeb_py.parallel.recovery.start import begin_version, find_schema, mind_functions
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.stream.gather import gather
@@ -59,7 +47,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 2_000_000
 POLL_S = 0.25
-NO_EVENTS_S = 5.0  # after a fruitless look at everything there is, the next look costs as much
 
 
 class Watcher(Protocol):
@@ -109,7 +96,7 @@ def stream(
     refuse_several_streams(patterns)
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
-    _mind_functions(patterns, checkpoint, no_pickle, say)
+    mind_functions(patterns, checkpoint, no_pickle, say)
     manifest = begin(log.name, patterns, episodes, log.identity())
     known = checkpoint.read()
     ledger = Ledger(checkpoint.folder)
@@ -123,7 +110,7 @@ def stream(
         manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
     sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
     try:
-        schema = _find_schema(checkpoint, manifest, patterns, log, once, stop, say)
+        schema = find_schema(checkpoint, manifest, patterns, log, once, stop, say)
         if schema is None:
             summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
             return summary
@@ -140,7 +127,7 @@ def stream(
         )
         say(str(spread))
         manifest.spread = spread.to_json()
-        _begin_version(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
+        begin_version(checkpoint, manifest, patterns, spread.groups or (patterns.names,), schema, say)
         ledger.begin(manifest.to_json(), entries)
         context = StreamContext(log, checkpoint.folder, episodes, idle_s is not None, manifest.stream_id, no_pickle)
         ends = final and (once or log.ends() is not None)
@@ -194,104 +181,6 @@ def stream(
 
 
 # Before the first batch.
-def _mind_functions(patterns: Patterns, checkpoint: Checkpoint, no_pickle: bool, say: Callable[[str], None]) -> None:
-    """Says that functions are kept as code; DataError where that is refused, or where another user could exchange
-    it."""
-    if not patterns.functions:
-        return
-    named = ", ".join(f"`{name}`" for name in sorted(patterns.functions))
-    if no_pickle:
-        raise DataError(
-            f"a checkpoint can keep the functions {named} only as a pickle, and --no-pickle refuses these",
-            hint="start without it if you trust anyone who can write to the checkpoint, or do without --functions",
-        )
-    require_private(checkpoint.folder)
-    say(f"the checkpoint keeps {named} as a pickle: anyone who can write to {checkpoint.folder} can run code here")
-
-
-def _find_schema(
-    checkpoint: Checkpoint,
-    manifest: Manifest,
-    patterns: Patterns,
-    log: Log,
-    once: bool,
-    stop: threading.Event,
-    say: Callable[[str], None],
-) -> pa.Schema | None:
-    """The types of the events: those of the version before, else of a sample; None if there is nothing to sample."""
-    wanted = patterns.wanted
-    before = _last_schema(checkpoint, manifest)
-    if set(wanted.names) <= set(before.names):
-        return before
-    sampled = _sample(log, wanted, once, stop, say)
-    if sampled is None:
-        return None
-    return pa.schema([*before, *(sampled.field(name) for name in wanted.names if name not in before.names)])
-
-
-def _sample(
-    log: Log, wanted: Wanted, once: bool, stop: threading.Event, say: Callable[[str], None]
-) -> pa.Schema | None:
-    """The types of the first events; waits for them unless only existing events are read."""
-    told: set[float] = set()
-    if once:
-        log.settle()
-    while True:
-        try:
-            sampled = log.schema(wanted)
-            if sampled is not None or once:
-                return sampled
-            why, again_s = f"{log.name} is empty", POLL_S
-        except NoEventsError as error:
-            if once:
-                raise
-            why, again_s = f"{error.file or log.name}: {error.message}", NO_EVENTS_S
-        if again_s not in told:
-            say(f"{why}: waiting for the first events, whose types tell how to read the others")
-            told.add(again_s)
-        if stop.wait(again_s):
-            return None
-
-
-def _last_schema(checkpoint: Checkpoint, manifest: Manifest) -> pa.Schema:
-    if not manifest.pattern_versions:
-        return pa.schema([])
-    return load_schema(checkpoint.folder / "eras", len(manifest.pattern_versions) - 1, manifest.stream_id)
-
-
-def _begin_version(
-    checkpoint: Checkpoint,
-    manifest: Manifest,
-    patterns: Patterns,
-    groups: Sequence[Sequence[str]],
-    schema: pa.Schema,
-    say: Callable[[str], None],
-) -> None:
-    """Keeps the patterns, unless they are those of the last version, and reports what is new about them."""
-    last = manifest.pattern_versions[-1] if manifest.pattern_versions else None
-    digest, by = digest_of(patterns, groups, schema), this_release()
-    folder, stream_id = checkpoint.folder / "eras", manifest.stream_id
-    if last is not None and last["digest"] == digest and last["by"] == by:
-        number = len(manifest.pattern_versions) - 1
-        try:
-            refuse_damaged(folder, number, stream_id)
-        except DamagedError as error:
-            say(f"{error.message}: they are those of this run, and are written again")
-            keep_version(folder, number, patterns, groups, schema, stream_id)
-        checkpoint.write(manifest)
-        return
-    keep_version(folder, len(manifest.pattern_versions), patterns, groups, schema, stream_id)
-    if last is not None and last["digest"] == digest:
-        was, now = (f"{one['release']} on Python {one['python']}" for one in (last["by"], by))
-        say(f"the last run was of release {was}, and this is {now}: the patterns keep their state")
-    elif last is not None:
-        what = changes(last, patterns)
-        said = f"({what})" if what else "(knowledge or settings)"
-        say(f"the patterns are not those of the last run {said}: unchanged ones keep their state")
-    manifest.pattern_versions.append({"digest": digest, "patterns": fingerprints(patterns), "by": by})
-    checkpoint.write(manifest)
-
-
 def _columns(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of all detections of the stream, in the same order in every batch."""
     return with_id_first(schema_of_found(patterns, schema, episodes))
@@ -353,24 +242,3 @@ def _await(query: StreamingQuery, checkpoint: Checkpoint, stop: threading.Event,
     except StreamingQueryException:
         return "failed"
     return "stopped as asked" if stop.is_set() else "read everything that was there"
-
-
-@contextmanager
-def stopping(stop: threading.Event, say: Callable[[str], None]) -> Iterator[None]:
-    """Lets SIGTERM and SIGINT set the event; a second one ends the process as it would end by default."""
-    numbers = (signal.SIGTERM, signal.SIGINT)
-    before = {number: signal.getsignal(number) for number in numbers}
-
-    def ask(number: int, frame: object) -> None:
-        for one in numbers:
-            signal.signal(one, before[one])
-        say("stopping after the batch that is running; once more stops at once")
-        stop.set()
-
-    for number in numbers:
-        signal.signal(number, ask)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, before[number])

@@ -7,8 +7,7 @@ be for the batches after it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from math import floor
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -16,42 +15,71 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from wayeb_py.engine.arrival.entities import Entities
+from wayeb_py.engine.operator import StreamOperator
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.patterns import Patterns
 
-STEPS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many steps
-
-
-def silent_since(now_s: float, idle_s: float) -> int:
-    """The second before which an entity counts as silent; it moves in steps, so that not every batch looks."""
-    step_s = idle_s / STEPS_OF_SILENCE
-    return floor(now_s // step_s * step_s - idle_s)
-
 
 class StreamRecogniser:
-    """A recogniser, and the second in which the last event of each of its entities came."""
+    """A recogniser, and the second in which the last event of each of its entities came, by stream."""
 
-    def __init__(self, patterns: Patterns, schema: pa.Schema, episodes: bool, snapshot: Snapshot | None) -> None:
+    def __init__(
+        self,
+        patterns: Patterns,
+        schema: pa.Schema | Mapping[str, pa.Schema],
+        episodes: bool,
+        snapshot: Snapshot | None,
+    ) -> None:
         saved = None if snapshot is None else snapshot.saved
         self.inner = Recogniser(patterns, order="arrival", episodes=episodes, saved=saved)
         # Binds the patterns to the types of the events, also where no events come at first.
-        self.inner.bind(schema)
-        self._operator = self.inner.of()  # patterns on Spark read one stream
-        self.heard: npt.NDArray[np.int64] = np.zeros(0, dtype=np.int64)
+        self.streams: dict[str, StreamOperator] = {}
+        schemas = schema if isinstance(schema, Mapping) else {next(iter(patterns.by_stream)): schema}
+        for name, own in schemas.items():
+            self.inner.bind(own, name)
+            self.streams[name] = self.inner.of(name)
+        self._parts = patterns.by_stream
+        self._operator = next(iter(self.streams.values()))  # the only one, where changes are noted
+        self.heard_of = {name: np.zeros(0, dtype=np.int64) for name in self.streams}
         if snapshot is not None:
-            self.heard = np.frombuffer(snapshot.heard, dtype=np.int64).copy()
-
+            self._restore_heard(snapshot.heard)
         self._n_heard = len(self.heard)  # when the state was last kept
 
     @property
     def entities(self) -> Entities:
-        """The entities by number."""
+        """The entities of the first stream by number."""
         return self._operator.entities
 
+    @property
+    def heard(self) -> npt.NDArray[np.int64]:
+        """The second of the last event of each entity of the first stream."""
+        return next(iter(self.heard_of.values()))
+
+    @heard.setter
+    def heard(self, heard: npt.NDArray[np.int64]) -> None:
+        self.heard_of[next(iter(self.heard_of))] = heard
+
     def snapshot(self) -> Snapshot:
-        return Snapshot(self.inner.save(), self.heard.tobytes())
+        return Snapshot(self.inner.save(), self._saved_heard())
+
+    def _saved_heard(self) -> bytes:
+        """The times of one stream as they are; of several, each after its length, in the order of the file."""
+        if len(self.heard_of) == 1:
+            return self.heard.tobytes()
+        parts = [heard.tobytes() for heard in self.heard_of.values()]
+        return b"".join(len(part).to_bytes(8, "little") + part for part in parts) if any(parts) else b""
+
+    def _restore_heard(self, saved: bytes) -> None:
+        if len(self.heard_of) == 1 or not saved:
+            self.heard = np.frombuffer(saved, dtype=np.int64).copy()
+            return
+        at = 0
+        for name in self.heard_of:
+            end = at + 8 + int.from_bytes(saved[at : at + 8], "little")
+            self.heard_of[name] = np.frombuffer(saved[at + 8 : end], dtype=np.int64).copy()
+            at = end
 
     # Keeping the state by what has changed.
 
@@ -66,6 +94,8 @@ class StreamRecogniser:
 
     def changes(self) -> Snapshot | None:
         """What has changed since the state was kept; None where the whole state must be kept."""
+        if len(self.inner.operators) > 1 or self.inner.patterns.clocked:
+            return None
         if self._operator.n_kept is None or (self._n_heard, len(self.heard)) not in (
             (0, 0),
             (self._operator.n_kept, len(self.entities)),
@@ -85,38 +115,50 @@ class StreamRecogniser:
             self.heard = np.concatenate([self.heard, np.zeros(n_more, dtype=np.int64)]) if n_more else self.heard
             self.heard[whose] = np.frombuffer(changes.heard, dtype=np.int64)
 
-    def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int) -> None:
+    def hear(self, batches: Iterable[pa.RecordBatch], clock_s: int, stream: str | None = None) -> None:
         """Notes the second in which events of these entities came."""
-        entities = self.entities
-        key = self.inner.patterns.meaning.stream.key
+        name = next(iter(self.streams)) if stream is None else stream
+        key = self._parts[name].stream.key
         for batch in batches:
-            heard_of = entities.number(pc.drop_null(pc.unique(batch.column(key))))
-            if len(entities) > len(self.heard):
-                self.heard = np.concatenate([self.heard, np.full(len(entities) - len(self.heard), clock_s)])
-            self.heard[heard_of] = clock_s
-            self._operator.touch(heard_of)
+            self.hear_keys(pc.unique(batch.column(key)), clock_s, name)
+
+    def hear_keys(self, keys: pa.Array, clock_s: int, stream: str) -> None:
+        """Notes the second in which events of the entities of these keys came."""
+        operator, heard = self.streams[stream], self.heard_of[stream]
+        heard_of = operator.entities.number(pc.drop_null(keys))
+        n_more = len(operator.entities) - len(heard)
+        if n_more > 0:
+            heard = np.concatenate([heard, np.full(n_more, clock_s)])
+        heard[heard_of] = clock_s
+        self.heard_of[stream] = heard
+        operator.touch(heard_of)
 
     def advance(self, before: Epoch, after: Epoch, clock_s: int) -> Iterator[Detections]:
         """What a batch finds after its events: for entities that have fallen silent, for an ended input, and the open
         episodes of entities that patterns have forgotten by the wall clock of the plan."""
         if after.tick != before.tick:
-            yield self.inner.flush_idle(self.silent(after.tick))
+            for name in self.streams:
+                yield self.inner.flush_idle(self.silent(after.tick, name), name)
         if after.ended_at != before.ended_at:
             yield self.inner.finish()
-        evicted = self.evict(clock_s)
-        if evicted is not None:
-            yield evicted
+        for name in self.streams:
+            evicted = self.evict(clock_s, name)
+            if evicted is not None:
+                yield evicted
 
-    def silent(self, tick: int) -> pa.Array:
+    def silent(self, tick: int, stream: str | None = None) -> pa.Array:
         """The keys of the entities whose last event came before this second."""
-        return self.entities.keys(np.flatnonzero(self.heard < tick).astype(np.int32))
+        name = next(iter(self.streams)) if stream is None else stream
+        return self.streams[name].entities.keys(np.flatnonzero(self.heard_of[name] < tick).astype(np.int32))
 
-    def evict(self, clock_s: int) -> Detections | None:
+    def evict(self, clock_s: int, stream: str | None = None) -> Detections | None:
         """Drops entities that have been silent for longer than patterns remember; returns what they still had open."""
-        evicted = self.inner.evict(clock_s)
+        name = next(iter(self.streams)) if stream is None else stream
+        evicted = self.inner.evict(clock_s, name)
         if evicted is None:
             return None
         found, kept = evicted
-        if len(self.heard):
-            self.heard = self.heard[kept[: len(self.heard)]]
+        heard = self.heard_of[name]
+        if len(heard):
+            self.heard_of[name] = heard[kept[: len(heard)]]
         return found

@@ -82,16 +82,17 @@ class TaskResult:
         self._first_s: float | None = None
         self._last_s: float | None = None
 
-    def feed(self, block: Block, partition: str | None = None) -> Iterator[Parcel]:
-        """The parcels that are full after some more events; `partition` is theirs, where a clock has to know it."""
+    def feed(self, block: Block, partition: str | None = None, stream: str | None = None) -> Iterator[Parcel]:
+        """The parcels that are full after some more events; `partition` is theirs, where a clock has to know it, and
+        `stream`, where there are several."""
         count_block(self._tally, block)
         for row in block.aside:
             self._set_aside(row)
         for batch in block.batches:
-            self._see_times(batch)
+            self._see_times(batch, stream)
             for some in self._cut(batch):
                 began = time.perf_counter()
-                detections = self.recogniser.feed(some, partition=partition)
+                detections = self.recogniser.feed(some, stream, partition)
                 self.recognise_s += time.perf_counter() - began
                 yield from self.take(detections)
 
@@ -146,8 +147,9 @@ class TaskResult:
         if self.group == 0:
             self._aside += render_aside(row)
 
-    def _see_times(self, batch: pa.RecordBatch) -> None:
-        stream = self.recogniser.patterns.meaning.stream
+    def _see_times(self, batch: pa.RecordBatch, name: str | None) -> None:
+        patterns = self.recogniser.patterns
+        stream = patterns.meaning.stream if name is None else patterns.by_stream[name].stream
         assert stream.time is not None
         ticks = ticks_of(column_of(batch.column(stream.time), stream.time), stream.time_unit, stream.time)
         if len(ticks.values):

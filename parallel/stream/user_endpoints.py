@@ -70,8 +70,6 @@ def _call(text: str, function: str) -> Any:
 
 
 def _load(path: Path) -> Any:
-    from pyspark import cloudpickle
-
     name = f"wayeb_own_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -83,5 +81,8 @@ def _load(path: Path) -> Any:
     except Exception as error:
         del sys.modules[name]
         raise DataError(f"it cannot be run: {error}", str(path)) from error
-    cloudpickle.register_pickle_by_value(module)
+    if "pyspark" in sys.modules:  # otherwise nothing leaves this process
+        from pyspark import cloudpickle
+
+        cloudpickle.register_pickle_by_value(module)
     return module

@@ -119,11 +119,12 @@ class Streaming:
         environment: Mapping[str, str] = _NOTHING,
         out: str | None = None,
         patterns: str = PATTERNS,
+        engine: str = "spark",
     ) -> None:
         sre, self.log = folder / "patterns.sre", folder / "said.txt"
         sre.write_text(patterns)
         command = [sys.executable, "-m", "wayeb_py.cli", "stream", str(sre), "--checkpoint", str(folder / "checkpoint")]
-        command += ["--out", out or str(folder / "out"), "--log", "json", *options]
+        command += ["--out", out or str(folder / "out"), "--log", "json", "--engine", engine, *options]
         scratch = folder / "scratch"  # left behind by a killed Spark
         scratch.mkdir(exist_ok=True)
         path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])

@@ -20,11 +20,16 @@ if TYPE_CHECKING:
 
 def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
     """The paths of each stream that patterns read; a mistake in them is an error of usage."""
-    names = [stream.name or "" for stream in patterns.meaning.streams]
     if not data and patterns.by_stream:
         misuse("there are no events: add --data PATH")
     if data and not patterns.by_stream:
         misuse(f"these rules read facts alone, and no events: leave out --data {data[0]}")
+    return read_named(patterns, data, "--data", "PATH")
+
+
+def read_named(patterns: Patterns, data: list[str], option: str, what: str) -> dict[str, list[str]]:
+    """The values of an option that names a place for each stream, by stream."""
+    names = [stream.name or "" for stream in patterns.meaning.streams]
     if not patterns.by_stream:
         return {}
     if len(names) == 1:
@@ -34,21 +39,23 @@ def read_data(patterns: Patterns, data: list[str]) -> dict[str, list[str]]:
         name, sign, path = text.partition("=")
         if not sign or (name not in names and os.path.exists(text)):
             misuse(
-                f"--data {text} does not say of which stream: the file has {_listed(names)}; "
-                f"write --data {names[0]}={text}"
+                f"{option} {text} does not say of which stream: the file has {_listed(names)}; "
+                f"write {option} {names[0]}={text}"
             )
         if name not in names:
             close = get_close_matches(name, names, n=1)
             told = f"did you mean `{close[0]}`?" if close else f"the file has {_listed(names)}"
-            misuse(f"--data {text}: no stream is called `{name}`; {told}")
+            misuse(f"{option} {text}: no stream is called `{name}`; {told}")
         if not path:
-            misuse(f"--data {text} names no path after the `=`")
+            misuse(f"{option} {text} names no {what.lower()} after the `=`")
         paths.setdefault(name, []).append(path)
     for name in patterns.by_stream:
         if name not in paths:
             every = (*patterns.names, *patterns.rule_names)
             readers = [one for one in every if name in patterns.select([one]).by_stream]
-            misuse(f"there are no events of the stream `{name}`, which `{readers[0]}` reads; add --data {name}=PATH")
+            misuse(
+                f"there are no events of the stream `{name}`, which `{readers[0]}` reads; add {option} {name}={what}"
+            )
     if sum(path == "-" for own in paths.values() for path in own) > 1:
         misuse("standard input is that of one stream: keep the events of the others in files")
     return {name: paths[name] for name in patterns.by_stream}

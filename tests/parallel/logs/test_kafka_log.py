@@ -28,7 +28,7 @@ from wayeb_py.parallel.logs import kafka as kafka_log
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange
 from wayeb_py.parallel.logs.several import SeveralLogs
-from wayeb_py.parallel.stream import stream
+from wayeb_py.parallel.recovery import start
 
 PATTERNS = wayeb_py.compile('stream s { key id time ts }\npattern P := (v > 5 and k = "a")\n')
 WANTED = Wanted.from_needs(PATTERNS.needs, None)
@@ -339,12 +339,12 @@ class Junk(KafkaLog):
 
 
 def test_a_stream_waits_for_events_among_what_is_none_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(stream, "NO_EVENTS_S", 0.01)
+    monkeypatch.setattr(start, "NO_EVENTS_S", 0.01)
     said: list[str] = []
     log = Junk.open("kafka://nowhere/junk")
-    assert stream._sample(log, WANTED, False, threading.Event(), said.append) == pa.schema([])
+    assert start._sample(log, WANTED, False, threading.Event(), said.append) == pa.schema([])
     (line,) = said
     assert line.startswith("kafka://nowhere:9092/junk: nothing is an event: waiting for the first events")
     Junk.answers = ()
     with pytest.raises(NoEventsError):
-        stream._sample(log, WANTED, True, threading.Event(), said.append)
+        start._sample(log, WANTED, True, threading.Event(), said.append)

@@ -24,7 +24,7 @@ from wayeb_py.parallel.recovery.checkpoint import Checkpoint
 from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, load_version, read_saved_patterns
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotPoint, Snapshots
-from wayeb_py.parallel.stream.stream import _mind_functions
+from wayeb_py.parallel.recovery.start import mind_functions
 
 PATTERNS = STREAM + FAST + SWING
 
@@ -271,12 +271,12 @@ def test_no_pickle_refuses_functions_when_they_are_given_and_when_they_are_read(
     said: list[str] = []
     with Checkpoint(tmp_path / "state") as checkpoint:
         with pytest.raises(DataError, match="the functions `quick` only as a pickle, and --no-pickle refuses"):
-            _mind_functions(patterns, checkpoint, True, said.append)
-        _mind_functions(patterns, checkpoint, False, said.append)
+            mind_functions(patterns, checkpoint, True, said.append)
+        mind_functions(patterns, checkpoint, False, said.append)
         assert said == [
             f"the checkpoint keeps `quick` as a pickle: anyone who can write to {tmp_path / 'state'} can run code here"
         ]
-        _mind_functions(wayeb_py.compile(PATTERNS), checkpoint, True, said.append)
+        mind_functions(wayeb_py.compile(PATTERNS), checkpoint, True, said.append)
         assert len(said) == 1
     keep_version(tmp_path / "eras", 0, patterns, [["Q"]], events(1).schema)
     with pytest.raises(DataError, match="--no-pickle refuses these"):

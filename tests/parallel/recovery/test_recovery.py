@@ -23,7 +23,7 @@ from wayeb_py.parallel.durable import failpoints
 from wayeb_py.parallel.logs.folder import FolderLog
 from wayeb_py.parallel.recovery import pattern_versions, snapshots
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, begin
-from wayeb_py.parallel.stream.stream import _begin_version, _last_schema
+from wayeb_py.parallel.recovery.start import begin_version, last_schema
 from wayeb_py.parallel.stream.task import _alive
 from wayeb_py.parallel.wire.parcel import Parcel
 
@@ -258,9 +258,9 @@ def test_another_release_begins_an_era_and_opens_none_of_the_old(
         manifest = begin("folder:x", patterns, False)
         for version in ("1.0", "1.0", "2.0"):
             monkeypatch.setattr(wayeb_py, "__version__", version)
-            _begin_version(checkpoint, manifest, patterns, [patterns.names], schema, said.append)
+            begin_version(checkpoint, manifest, patterns, [patterns.names], schema, said.append)
             (tmp_path / "eras" / "000000.patterns").write_bytes(b"nobody can open this")
-            assert _last_schema(checkpoint, manifest) == schema
+            assert last_schema(checkpoint, manifest) == schema
         assert [version["by"]["release"] for version in manifest.pattern_versions] == ["1.0", "2.0"]
         assert checkpoint.read() == manifest
     assert "version 0 of the patterns is damaged: its checksum does not fit" in said[0]

@@ -182,7 +182,7 @@ def test_the_command_streams_until_it_is_stopped_and_then_resumes(
     (tmp_path / "cars.sre").write_text(PATTERNS)
     write_parts(table.slice(0, 300), tmp_path / "events", "a")
     words = [
-        "stream", str(tmp_path / "cars.sre"), "--out", "-",
+        "stream", str(tmp_path / "cars.sre"), "--out", "-", "--engine", "spark",
         "--source", str(tmp_path / "events"), "--checkpoint", str(tmp_path / "checkpoint"),
     ]  # fmt: skip
     root = Path(__file__).parents[3]

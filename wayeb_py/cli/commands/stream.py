@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, ParamSpec
+from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec
 
 import typer
 
@@ -24,7 +24,7 @@ from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_bad_limit, read_duration
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, Episodes, Longest, PatternFiles, Quiet, Strict
 from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns, show_warnings
-from wayeb_py.cli.spark_options import Master, Scheme
+from wayeb_py.cli.spark_options import Engine, Master, Scheme
 from wayeb_py.errors import visible
 from wayeb_py.tally import LATE_FOR_CLOCK
 from wayeb_py.text_table import table
@@ -33,9 +33,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wayeb_py.parallel.health.stream_summary import StreamSummary
+    from wayeb_py.patterns import Patterns
 
 
 TRIES = 4  # of a task
+MAX_ROWS = 2_000_000  # of a batch
 P = ParamSpec("P")
 
 
@@ -93,6 +95,10 @@ def run_stream(
     ],
     *,
     once: Annotated[bool, typer.Option("--once", help="Read what is there now, then end.")] = False,
+    engine: Annotated[
+        Engine,
+        typer.Option("--engine", help="In this process, or on Spark; auto takes Spark if a master is configured."),
+    ] = Engine.AUTO,
     final: Annotated[
         bool, typer.Option("--final", help="With --once or a replay: nothing more will come, close what is open.")
     ] = False,
@@ -170,7 +176,7 @@ def run_stream(
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Recognise patterns in a stream, on Spark, and go on after every stop or crash."""
+    """Recognise patterns in a stream, in this process or on Spark, and go on after every stop or crash."""
     if final and not once and not source[0].startswith("replay:"):
         misuse("--final says that nothing more will come: it needs --once, or a replay")
     lateness_s, forget_s, idle_s, interval_s = (
@@ -184,25 +190,31 @@ def run_stream(
     )
     settings = memory_settings(memory)
     limit = read_bad_limit(max_bad, "--max-bad")
+    here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart)
     patterns = compiling.compile(
         files, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
         clean=None if clean is None else clean.value,
     )  # fmt: skip
     patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
-    from wayeb_py.parallel.spark.session import open_session, require_spark
-    from wayeb_py.run.choose_engine import find_master
+    sources = read_sources(patterns, source) if here else {"": source}
+    if not here:
+        from wayeb_py.parallel.spark.session import require_spark
 
-    require_spark()
+        require_spark()
     from wayeb_py.parallel.health import gauge
     from wayeb_py.parallel.health.log_lines import LogLines
     from wayeb_py.parallel.health.report import Report, Reporting
+    from wayeb_py.parallel.health.stopping import stopping
     from wayeb_py.parallel.health.stream_view import Health
     from wayeb_py.parallel.logs.pressure import Capacity
     from wayeb_py.parallel.logs.replay import read_speed
     from wayeb_py.parallel.recovery.checkpoint import Checkpoint
-    from wayeb_py.parallel.stream.endpoints import aside_folder, open_logs, open_sink, refuse_mixed_up
-    from wayeb_py.parallel.stream.stream import MAX_ROWS, stopping, stream
+
+    if not here:  # which Spark's workers have to know before a user's own source is opened
+        import wayeb_py.parallel.stream.stream as _spark  # noqa: F401
+    from wayeb_py.parallel.live.inputs import Inputs
+    from wayeb_py.parallel.stream.endpoints import aside_folder, open_logs, open_sink, open_streams, refuse_mixed_up
 
     as_lines = log_form is LogForm.JSON
 
@@ -212,25 +224,31 @@ def run_stream(
         elif not quiet:
             print(visible(text), file=sys.stderr, flush=True)
 
-    refuse_mixed_up(source, out, checkpoint, aside)
+    every = [one for own in sources.values() for one in own]
+    refuse_mixed_up(every, out, checkpoint, aside)
     stop = threading.Event()
     with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
-        log = open_logs(
-            source, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
-        )
+        if here:
+            logs = open_streams(sources, folder, patterns, speed=read_speed(speed), capacity=capacity)
+            log = Inputs(logs).log
+        else:
+            log = open_logs(
+                source, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
+            )
         sink = open_sink(out, episodes)
-        # A worker that is killed is tried again, as it would be on a cluster.
-        here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
-        say(f"starting Spark ({master or here or 'as configured'}): its Java process takes some seconds")
-        session = open_session(master or here, name="wayeb stream", settings=settings)
-        say("Spark is running; the first batch starts its Python workers and takes longer than the next ones")
+        if engine is Engine.AUTO:
+            say(why)
+        stop_spark: Callable[[], None] = _nothing
+        if not here:
+            session = open_spark(master, workers, settings, say)
+            stop_spark = session.stop
         health = Health(
             log, folder.folder / gauge.FOLDER, capacity or Capacity(events=max_events or MAX_ROWS),
-            frozen=once, latest=log.latest if all(one.startswith("kafka:") for one in source) else None,
+            frozen=once, latest=log.latest if all(one.startswith("kafka:") for one in every) else None,
         )  # fmt: skip
         reporting = Reporting(
-            f"wayeb stream {' + '.join(source)}",
+            f"wayeb stream {' + '.join(every)}",
             quiet,
             None if log_form is None else log_form.value,
             metrics,
@@ -238,17 +256,31 @@ def run_stream(
         )
         with (
             stopping(stop, say),  # Spark has replaced our handlers by its own
-            dying_in_one_line(folder.folder / gauge.FOLDER, reporting.log or "text", session.stop),
+            dying_in_one_line(folder.folder / gauge.FOLDER, reporting.log or "text", stop_spark),
             Report(health, reporting) as report,
         ):
-            summary = stream(
-                session, patterns, log, sink, folder,
-                scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
-                episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
-                max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
-                capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
-                watchers=[report], say=say, stop=stop,
-            )  # fmt: skip
+            if here:
+                from wayeb_py.parallel.live.live_stream import live_stream
+
+                summary = live_stream(
+                    patterns, logs, sink, folder,
+                    episodes=episodes, once=once, final=final,
+                    interval_s=None if interval_s is None else float(interval_s),
+                    max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
+                    capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
+                    watchers=[report], say=say, stop=stop,
+                )  # fmt: skip
+            else:
+                from wayeb_py.parallel.stream.stream import stream
+
+                summary = stream(
+                    session, patterns, log, sink, folder,
+                    scheme=scheme.value, workers=workers, source_parallelism=source_parallelism,
+                    episodes=episodes, once=once, final=final, interval_s=float(interval_s or 0),
+                    max_rows=max_events or MAX_ROWS, idle_s=None if idle_s is None else float(idle_s),
+                    capacity=capacity, aside=aside or aside_folder(out), max_bad=limit, no_pickle=no_pickle,
+                    watchers=[report], say=say, stop=stop,
+                )  # fmt: skip
     from wayeb_py.engine.arrival.clean import losses
 
     for warning in losses(summary.cleaned, summary.events, patterns.meaning.stream.clean):
@@ -259,6 +291,66 @@ def run_stream(
         LogLines("json").tell("ended", summary.end, **summary.to_json())
     elif not quiet:
         print(render(summary), file=sys.stderr)
+
+
+def _nothing() -> None:
+    """There is no Spark to stop."""
+
+
+def is_local(
+    engine: Engine,
+    master: str | None,
+    scheme: Scheme,
+    workers: int | None,
+    source_parallelism: int | None,
+    memory: str | None,
+    checkpoint: Path,
+    restart: Restart | None,
+) -> tuple[bool, str]:
+    """Whether the stream runs in this process, and why."""
+    from wayeb_py.run.choose_engine import find_master
+
+    given = {
+        "--master": master, "--workers": workers, "--source-parallelism": source_parallelism, "--memory": memory,
+        "--scheme": None if scheme is Scheme.AUTO else scheme,
+    }  # fmt: skip
+    named = next((option for option, value in given.items() if value is not None), None)
+    if engine is Engine.LOCAL:
+        if named is not None:
+            misuse(f"{named} is for Spark: run with --engine spark, or without {named}")
+        return True, "running in this process, as asked for"
+    if engine is Engine.SPARK:
+        return False, "running on Spark, as asked for"
+    if named is not None:
+        return False, f"running on Spark, because of {named}"
+    if restart is None and (checkpoint / "spark").is_dir():
+        return False, f"running on Spark, because the checkpoint {checkpoint} was begun there"
+    found = find_master(os.environ)
+    if found is not None:
+        return False, f"running on Spark, because {found} is configured"
+    return True, "running in this process, as no Spark master is configured; --engine spark runs it on Spark"
+
+
+def read_sources(patterns: Patterns, sources: list[str]) -> dict[str, list[str]]:
+    """The sources of each stream that the patterns read: `--source radar=…`, where there are several."""
+    from wayeb_py.cli.event_files import read_named
+
+    return read_named(patterns, sources, "--source", "SOURCE")
+
+
+def open_spark(
+    master: str | None, workers: int | None, settings: dict[str, str], say: Callable[[str], None]
+) -> Any:
+    """The session that a stream on Spark runs in."""
+    from wayeb_py.parallel.spark.session import open_session
+    from wayeb_py.run.choose_engine import find_master
+
+    # A worker that is killed is tried again, as it would be on a cluster.
+    here = f"local[{workers or '*'},{TRIES}]" if master is None and find_master(os.environ) is None else None
+    say(f"starting Spark ({master or here or 'as configured'}): its Java process takes some seconds")
+    session = open_session(master or here, name="wayeb stream", settings=settings)
+    say("Spark is running; the first batch starts its Python workers and takes longer than the next ones")
+    return session
 
 
 @contextmanager

@@ -1,0 +1,133 @@
+"""The batches of a live stream become lines of one file: where each ends, before it is written, and that it is done.
+
+    {"stream": manifest}   {"batch": 7, "planned": offset}   {"batch": 7, "done": true, "snapshot": true}
+
+A batch that is planned and not done is repeated after a crash, up to the same end. Batches that are done and have no
+snapshot are read again silently, from the last one that has. A line is on the disk before anything that depends on it;
+half a line at the end comes from a writer that died.
+
+*Not taken*: a file a batch, as Spark has it: a live stream has a batch a second, and forces two lines to the disk where
+Spark writes four files.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from wayeb_py.files.output.whole_file import telling_faults, write_whole
+from wayeb_py.parallel.durable.sealed_files import seal, unseal
+from wayeb_py.parallel.recovery.ledger import FILE
+from wayeb_py.parallel.recovery.offset import Offset
+
+MOST_LINES = 2000  # after which the file is written anew
+
+
+@dataclass(slots=True)
+class KnownBatches:
+    """What a ledger says of the batches that are still of use."""
+
+    manifest: dict[str, Any] | None = None
+    planned: dict[int, Offset] = field(default_factory=dict)
+    done: dict[int, bool] = field(default_factory=dict)  # whether its state was kept
+    n_damaged: int = 0
+
+    @property
+    def last_done(self) -> int:
+        return max(self.done, default=-1)
+
+    @property
+    def last(self) -> int:
+        """The last batch that may have written something."""
+        return max(self.planned, default=-1)
+
+    def forget(self, before: int) -> None:
+        """Drops the batches before one."""
+        self.planned = {batch: offset for batch, offset in self.planned.items() if batch >= before}
+        self.done = {batch: kept for batch, kept in self.done.items() if batch >= before}
+
+
+class BatchLedger:
+    """The ledger of the stream whose checkpoint is in the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / FILE
+        self.known = KnownBatches()
+        self._manifest: Mapping[str, Any] = {}
+        self._n_lines = 0
+
+    def load(self) -> KnownBatches:
+        """Everything legible in the file."""
+        self.known = read_batches(self.path)
+        return self.known
+
+    def begin(self, manifest: Mapping[str, Any]) -> None:
+        """Writes the file anew with the batches that are known."""
+        self._manifest = manifest
+        lines: list[dict[str, Any]] = [{"stream": dict(manifest)}]
+        for batch, offset in sorted(self.known.planned.items()):
+            lines.append(_planned(batch, offset))
+            if batch in self.known.done:
+                lines.append(_done(batch, self.known.done[batch]))
+        write_whole(self.path, b"".join(map(_line, lines)))
+        self._n_lines = len(lines)
+
+    def plan(self, batch: int, offset: Offset) -> None:
+        """Notes where a batch ends, before any of it is written."""
+        self.known.planned[batch] = offset
+        self._add(_planned(batch, offset))
+
+    def finish(self, batch: int, kept: bool) -> None:
+        """Notes that a batch is written, and whether its state is kept."""
+        self.known.done[batch] = kept
+        self._add(_done(batch, kept))
+
+    def forget(self, before: int) -> None:
+        """Batches before one are of no use any more; a long file is written anew without them."""
+        self.known.forget(before)
+        if self._n_lines >= MOST_LINES:
+            self.begin(self._manifest)
+
+    def _add(self, facts: dict[str, Any]) -> None:
+        self._n_lines += 1
+        with telling_faults(self.path), open(self.path, "ab") as file:
+            file.write(_line(facts))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _planned(batch: int, offset: Offset) -> dict[str, Any]:
+    return {"batch": batch, "planned": offset.to_json()}
+
+
+def _done(batch: int, kept: bool) -> dict[str, Any]:
+    return {"batch": batch, "done": True, "snapshot": kept}
+
+
+def _line(facts: dict[str, Any]) -> bytes:
+    return seal(json.dumps(facts)).encode() + b"\n"
+
+
+def read_batches(path: Path) -> KnownBatches:
+    """The legible part of a ledger; lines that are not whole are counted."""
+    known = KnownBatches()
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return known
+    for line in content.split(b"\n")[:-1]:
+        try:
+            facts = unseal(line)
+            if "stream" in facts:
+                known.manifest = dict(facts["stream"])
+            elif "planned" in facts:
+                known.planned[facts["batch"]] = Offset.from_json(facts["planned"])
+            else:
+                known.done[facts["batch"]] = bool(facts["snapshot"])
+        except (ValueError, TypeError, KeyError):
+            known.n_damaged += 1
+    return known

@@ -1,0 +1,157 @@
+"""A batch that the loop has ended is written in the background: its plan, its output, its state, that it is done.
+
+    plan on the disk ──▶ rows set aside ──▶ output ──▶ snapshot ──▶ counted ──▶ done on the disk ──▶ old states go
+
+The loop goes on with the next batch meanwhile; one batch is written at a time, so that the next one grows while the
+disk is slow. An error ends the stream at the loop's next step.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.live.batch_ledger import BatchLedger
+from wayeb_py.parallel.live.watching import Watcher
+from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.recovery.offset import Offset
+from wayeb_py.parallel.recovery.snapshots import KEPT, SnapshotPoint, Snapshots
+from wayeb_py.parallel.sinks.sinks import AsideFolder, Batch, Prompt, Sink
+from wayeb_py.parallel.stream.bad_row_limit import Tolerance
+from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
+
+GROUP, PARTITION = 0, "live"  # where snapshots of a live stream are kept
+
+
+def point_of(batch: int, offset: Offset) -> SnapshotPoint:
+    """The state after a batch; its place is the number of batches until then."""
+    return SnapshotPoint(offset.epoch, batch + 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A batch that the loop has ended."""
+
+    batch: Batch
+    offset: Offset
+    took_s: float
+    keeper: SnapshotKeeper | None = None  # with the prepared state, where it is kept
+
+
+@dataclass(slots=True)
+class Writing:
+    """Where batches go."""
+
+    ledger: BatchLedger
+    sink: Sink
+    aside: AsideFolder
+    snapshots: Snapshots
+    log: Log
+    stream_id: str
+    summary: StreamSummary
+    watchers: Sequence[Watcher] = ()
+    tolerance: Tolerance | None = None
+
+    def write(self, ended: Ended) -> None:
+        """Returns when the batch is done."""
+        batch, offset = ended.batch, ended.offset
+        failpoints.reach("plan")
+        if self.ledger.known.planned.get(batch.number) != offset:
+            self.ledger.plan(batch.number, offset)
+        failpoints.reach("sink:before")
+        self.aside.write(self.stream_id, batch.number, batch.aside)
+        if self.tolerance is not None:
+            self.tolerance.judge(batch)
+        if isinstance(self.sink, Prompt):  # it has the detections already
+            self.sink.flush()
+        else:
+            self.sink.write(batch)
+        failpoints.reach("sink:after")
+        if ended.keeper is not None:
+            ended.keeper.put(self.snapshots, GROUP, PARTITION, point_of(batch.number, offset))
+        self.summary.take(batch)
+        for watcher in self.watchers:
+            watcher.took(batch)
+            watcher.timed(ended.took_s)
+        failpoints.reach("counted")
+        self.ledger.finish(batch.number, kept=ended.keeper is not None)
+        failpoints.reach("commit")
+        if ended.keeper is not None:
+            self._clear(batch.number, offset)
+
+    def _clear(self, number: int, offset: Offset) -> None:
+        """Drops the states, the lines and the events that no start will ask for."""
+        self.snapshots.collect(GROUP, PARTITION, point_of(number, offset))
+        points = self.snapshots.points(GROUP, PARTITION)[-KEPT:]  # from which a start may have to read on
+        first = min((point.offset - 1 for point in points), default=number)
+        self.ledger.forget(first)
+        self.log.forget(self._offsets(first, offset))
+
+    def _offsets(self, batch: int, newest: Offset) -> Offsets:
+        known = self.ledger.known.planned.get(batch)
+        return newest.at if known is None else known.at
+
+
+class Committer:
+    """Writes batches one after another in a thread of its own."""
+
+    def __init__(self, writing: Writing, clock: Clock = SYSTEM) -> None:
+        self.writing, self._clock = writing, clock
+        self._ended: Ended | None = None
+        self._fault: BaseException | None = None
+        self._closed = False
+        self._changed = threading.Condition()
+        self._thread = threading.Thread(target=self._run, name="wayeb-commit", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_busy(self) -> bool:
+        return self._ended is not None
+
+    def submit(self, ended: Ended) -> None:
+        """Hands a batch over, after the one before is done."""
+        self.wait()
+        with self._changed:
+            self._ended = ended
+            self._changed.notify_all()
+
+    def wait(self) -> None:
+        """Returns when everything handed over is done; raises what went wrong."""
+        with self._changed:
+            while self._ended is not None and self._fault is None:
+                self._changed.wait()
+        self.refuse_faulty()
+
+    def refuse_faulty(self) -> None:
+        """Raises what went wrong in the background."""
+        if self._fault is not None:
+            raise self._fault
+
+    def close(self) -> None:
+        """Ends the thread; what it is writing is finished first."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                while self._ended is None and not self._closed:
+                    self._changed.wait()
+                if self._ended is None:
+                    return
+                ended = self._ended
+            try:
+                self.writing.write(ended)
+            except BaseException as error:
+                self._fault = error
+            with self._changed:
+                self._ended = None
+                self._changed.notify_all()
+            if self._fault is not None:
+                return

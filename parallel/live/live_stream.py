@@ -1,0 +1,222 @@
+"""Logs, patterns and a sink become a running stream in this process: the counterpart of `stream.stream` on Spark.
+
+    checkpoint ──▶ resume ──▶ the batch that was begun, once more ──▶ loop ──▶ summary
+
+*Not taken*: a second form of checkpoint. The folder, its manifest, versions of patterns, snapshots and totals are those
+of a stream on Spark; only the notes about batches differ (`batch_ledger`), as Spark writes its own. A checkpoint goes
+on where it was begun: its snapshots are divided otherwise there.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.errors import DataError, WayebError
+from wayeb_py.files.output.set_aside import BadLimit
+from wayeb_py.parallel.health.gauge import Gauge, gauge_of
+from wayeb_py.parallel.health.stream_summary import StreamSummary
+from wayeb_py.parallel.live.batch_ledger import BatchLedger
+from wayeb_py.parallel.live.commits import Committer, Writing
+from wayeb_py.parallel.live.inputs import Inputs
+from wayeb_py.parallel.live.loop import Loop, LoopOptions
+from wayeb_py.parallel.live.resume import Resumed, Resuming, Version, check_ends
+from wayeb_py.parallel.live.watching import Watcher
+from wayeb_py.parallel.logs.log import Log, OffsetRange
+from wayeb_py.parallel.logs.pressure import Capacity
+from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, begin, refuse_other
+from wayeb_py.parallel.recovery.start import begin_version, last_schema, mind_functions
+from wayeb_py.parallel.sinks.sinks import AsideFolder, Prompt, Sink
+from wayeb_py.parallel.stream.bad_row_limit import Tolerance
+from wayeb_py.parallel.wire.detection_id import with_id_first
+from wayeb_py.patterns import Patterns
+
+MAX_ROWS = 2_000_000
+INTERVAL_S = 1.0
+SCHEME = "live"  # by which a checkpoint says that it is of a stream in one process
+
+
+def live_stream(
+    patterns: Patterns,
+    logs: Mapping[str, Log],
+    sink: Sink,
+    checkpoint: Checkpoint,
+    *,
+    episodes: bool = False,
+    once: bool = False,
+    final: bool = False,
+    interval_s: float | None = None,
+    max_rows: int = MAX_ROWS,
+    capacity: Capacity | None = None,
+    idle_s: float | None = None,
+    aside: str | Path | None = None,
+    max_bad: BadLimit | None = None,
+    no_pickle: bool = False,
+    watchers: Sequence[Watcher] = (),
+    say: Callable[[str], None] = lambda text: None,
+    stop: threading.Event | None = None,
+    clock: Clock = SYSTEM,
+) -> StreamSummary:
+    """Recognises until it is stopped; with `once`, all events that exist at the start, and `final` says that no more
+    will come.
+
+    `logs` are those of the streams that the patterns read, by name. A batch, with its output and its state, is kept
+    at most every `interval_s`; detections leave at once where the sink takes them so. The rest is as on Spark.
+    """
+    began_s = clock.steady_s()
+    stop = stop or threading.Event()
+    inputs = Inputs({name: logs[name] for name in patterns.by_stream})
+    if not inputs.logs:
+        raise DataError(
+            "these rules read files of facts alone, and a running stream would have nothing to wait for",
+            hint="run them as a batch: `wayeb run`",
+        )
+    log = inputs.log
+    summary = StreamSummary(episodes=0 if episodes else None)
+    mind_functions(patterns, checkpoint, no_pickle, say)
+    manifest = _manifest(patterns, inputs, episodes)
+    known = checkpoint.read()
+    ledger = BatchLedger(checkpoint.folder)
+    aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
+    if known is not None:
+        _refuse_spark(known, checkpoint.folder)
+        refuse_other(known, manifest, checkpoint.folder)
+        batches = ledger.load()
+        check_ends(batches, known, inputs, sink, aside_folder, checkpoint.folder, say)
+        manifest = replace(known, source=manifest.source, identity=known.identity | manifest.identity)
+    last = ledger.known.planned.get(ledger.known.last_done)
+    log.resume(manifest.origin if last is None else last.at)
+    sink.open(manifest.stream_id, is_new=known is None and checkpoint.restart != "now")
+    committer: Committer | None = None
+    try:
+        types = inputs.find_types(patterns, last_schema(checkpoint, manifest), once, stop, say)
+        if types is None:
+            summary.end = "nothing was there to read" if once else "stopped before anything was there to read"
+            return summary
+        if known is None:
+            manifest.origin = log.latest() if checkpoint.restart == "now" else log.earliest()
+        manifest.spread = {"scheme": SCHEME}
+        begin_version(checkpoint, manifest, patterns, (patterns.names,), types.joint, say)
+        ledger.begin(manifest.to_json())
+        number = len(manifest.pattern_versions) - 1
+        resuming = Resuming(
+            checkpoint.folder, manifest, inputs, {number: Version(patterns, types)}, episodes, idle_s is not None,
+            no_pickle,
+        )  # fmt: skip
+        resumed = resuming.resume(ledger.known)
+        aside_folder.open(manifest.stream_id)
+        tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
+        for note in patterns.knowledge.notes:
+            say(note)
+        for watcher in watchers:
+            watcher.began()
+        committer = Committer(
+            Writing(
+                ledger, sink, aside_folder, resuming.snapshots, log, manifest.stream_id, summary, watchers, tolerance
+            ),
+            clock,
+        )
+        options = LoopOptions(
+            number, manifest.origin, pa.schema([]), episodes, idle_s,
+            INTERVAL_S if interval_s is None else interval_s, max_rows, once,
+            ends=final and (once or log.ends() is not None), clocked=bool(patterns.clocked),
+        )  # fmt: skip
+        gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
+        running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
+        resumed = running.repeat_planned(resumed)
+        summary.end = running.loop(resumed, number).run(stop)
+        gauge.write()
+        return summary
+    except WayebError as error:
+        summary.end = str(error)
+        raise
+    finally:
+        if committer is not None:
+            committer.close()
+        log.close()
+        sink.close()
+        summary.seconds = clock.steady_s() - began_s
+        for watcher in watchers:
+            watcher.ended(summary)
+
+
+class _Running:
+    """What the loops of one run share: the one of the batch that was begun, and the one of this run's patterns."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        sink: Sink,
+        committer: Committer,
+        gauge: Gauge,
+        options: LoopOptions,
+        resuming: Resuming,
+        clock: Clock,
+    ) -> None:
+        self.inputs, self.committer, self.gauge = inputs, committer, gauge
+        self.options, self.resuming, self.clock = options, resuming, clock
+        self.prompt = sink.write if isinstance(sink, Prompt) else None
+
+    def loop(self, resumed: Resumed, number: int) -> Loop:
+        """A loop that goes on with a version of the patterns."""
+        version, keeper = self.resuming.version(number), resumed.keeper
+        if resumed.batch >= 0 and resumed.offset.epoch.version != number:
+            keeper = self.resuming.exchange(keeper, version)
+        columns = with_id_first(_columns(version, self.options.episodes))
+        clocked = bool(version.patterns.clocked)
+        options = replace(self.options, version=number, columns=columns, clocked=clocked)
+        return Loop(
+            self.inputs, version.types, keeper, self.committer, self.gauge, options,
+            number=resumed.batch + 1, since=resumed.offset, prompt=self.prompt, clock=self.clock,
+        )  # fmt: skip
+
+    def repeat_planned(self, resumed: Resumed) -> Resumed:
+        """Does the batch again that an earlier run had begun, with the patterns of that run, up to the same end."""
+        after = resumed.planned
+        if after is None:
+            return resumed
+        loop = self.loop(resumed, after.epoch.version)
+        starts = self.options.origin | resumed.offset.at
+        ranges = [
+            OffsetRange(partition, starts.get(partition, 0), end)
+            for partition, end in sorted(after.at.items())
+            if starts.get(partition, 0) < end
+        ]
+        loop.take(ranges, after.at)
+        loop.end_as(after)
+        self.committer.wait()
+        return Resumed(loop.keeper, resumed.batch + 1, after)
+
+
+def _manifest(patterns: Patterns, inputs: Inputs, episodes: bool) -> Manifest:
+    """The manifest of a stream that begins now; where there are several streams, it knows each of them."""
+    log = inputs.log
+    manifest = begin(log.name, patterns, episodes, log.identity())
+    if len(inputs.logs) > 1:
+        for name, part in patterns.by_stream.items():
+            facts = (part.stream.key, part.stream.time, part.stream.time_unit)
+            manifest.identity[f"the stream {name}"] = ", ".join(str(fact) for fact in facts if fact is not None)
+    return manifest
+
+
+def _refuse_spark(known: Manifest, folder: Path) -> None:
+    if known.spread.get("scheme") != SCHEME:
+        raise DataError(
+            "this checkpoint is of a stream on Spark, and its state lies accordingly",
+            str(folder),
+            hint="go on with --engine spark, or begin anew: another --checkpoint, or --restart",
+        )
+
+
+def _columns(version: Version, episodes: bool) -> pa.Schema:
+    """The columns of everything that a version finds."""
+    recogniser = Recogniser(version.patterns, saves=False)
+    for name, schema in version.types.bound.items():
+        recogniser.bind(schema, name)
+    return recogniser.schema.episodes if episodes else recogniser.schema.detections

@@ -1,0 +1,264 @@
+"""What has arrived is stepped at once, and ends a batch now and again: the loop of a live stream.
+
+    log ──▶ ranges ──▶ steps of some milliseconds ──▶ recogniser ──▶ detections out
+                                                  └── a batch ends ──▶ `commits` (plan, output, state, done)
+
+A batch ends when its time is up and the one before is written, when entities or partitions have fallen silent, when a
+partition is new or speaks again, and at the end. Everything that the answer depends on besides the events is decided
+there and nowhere else, and is in the batch's offset: so a repeated batch finds the same, however its events were cut.
+
+A range is read as a whole, and a batch ends between two: the rows of a range have no offsets one by one.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.files.formats.block import Block
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.health.gauge import Gauge
+from wayeb_py.parallel.live.batch_result import BatchResult
+from wayeb_py.parallel.live.commits import Committer, Ended
+from wayeb_py.parallel.live.inputs import Inputs, StreamTypes
+from wayeb_py.parallel.live.step_sizes import StepSizes
+from wayeb_py.parallel.logs.log import OffsetRange, Offsets
+from wayeb_py.parallel.recovery.offset import Offset, next_tick, refuse_shorter, share_out
+from wayeb_py.parallel.recovery.snapshots import Epoch
+from wayeb_py.parallel.sinks.sinks import Batch, itself
+from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
+
+POLL_S = 0.02  # how often a log is asked that does not say when something arrives
+QUIET_S = 0.25  # how often the loop looks at the clock while nothing arrives
+
+
+@dataclass(frozen=True, slots=True)
+class LoopOptions:
+    """How a live stream runs."""
+
+    version: int  # of the patterns
+    origin: Offsets  # where reading began; a partition that came later begins at 0
+    columns: pa.Schema
+    episodes: bool = False
+    idle_s: float | None = None
+    interval_s: float = 1.0  # a batch at most so often
+    max_rows: int = 2_000_000  # of a batch
+    once: bool = False
+    ends: bool = False  # whether the input has ended once everything is read
+    clocked: bool = False
+
+
+@dataclass(slots=True)
+class _Open:
+    """The batch that events are added to."""
+
+    number: int
+    since: Offset
+    result: BatchResult
+    began_s: float
+    taken: Offsets = field(default_factory=dict)
+    tables: list[pa.Table] = field(default_factory=list)
+    heard: dict[str, list[pa.Array]] = field(default_factory=dict)  # keys by stream
+
+    @property
+    def has_events(self) -> bool:
+        return any(offset > self.since.at.get(partition, 0) for partition, offset in self.taken.items())
+
+
+class Loop:
+    """Reads, steps and ends batches until it is stopped or everything is read."""
+
+    def __init__(
+        self,
+        inputs: Inputs,
+        types: StreamTypes,
+        keeper: SnapshotKeeper,
+        committer: Committer,
+        gauge: Gauge,
+        options: LoopOptions,
+        *,
+        number: int,
+        since: Offset,
+        prompt: Callable[[Batch], None] | None = None,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        """`prompt` takes detections as soon as they are found; without it they go out with their batch."""
+        self.inputs, self.types, self.keeper, self.committer = inputs, types, keeper, committer
+        self.gauge, self.options, self.prompt, self.clock = gauge, options, prompt, clock
+        self.log = inputs.log
+        self._target: Offsets | None = None
+        self._sizes = StepSizes()
+        self._away: dict[str, frozenset[str]] = {}
+        self._arrived = threading.Event()
+        self._is_woken = self.log.wake(self._arrived)
+        self._batch = self._open(number, since)
+        self._note_away(since)
+
+    # Until the end.
+
+    def run(self, stop: threading.Event) -> str:
+        """Why it ended."""
+        if self.options.once:
+            self.log.settle()
+            ends = self.log.ends()
+            self._target = self.log.latest() if ends is None else ends
+        while True:
+            self.committer.refuse_faulty()
+            if stop.is_set():
+                self.end_batch()
+                self.committer.wait()
+                return "stopped as asked"
+            if self.step():
+                continue
+            if self._has_ended():
+                self.end_batch(ended=self.options.ends)
+                self.committer.wait()
+                return "read everything that was there"
+            self._wait(stop)
+
+    def step(self) -> bool:
+        """Steps what has arrived, and ends the batch where it is time; False if nothing had arrived."""
+        batch = self._batch
+        latest = self.gauge.offered(batch.taken, self._target)
+        refuse_shorter(self.log, batch.taken, latest)
+        start = batch.taken | {p: self._start(p) for p in latest if p not in batch.taken}
+        until = share_out(start, latest, self._sizes.range_rows(self.options.max_rows))
+        ranges = [OffsetRange(p, start[p], end) for p, end in sorted(until.items()) if end > start[p]]
+        if self._must_follow(until, ranges):
+            self.end_batch(until)
+        self.take(ranges, until)
+        is_behind = any(until[p] < latest[p] for p in latest)
+        self._perhaps_end(is_behind)
+        return bool(ranges)
+
+    def take(self, ranges: list[OffsetRange], until: Offsets) -> None:
+        """Feeds ranges of the log, step by step."""
+        batch = self._batch
+        for offsets in ranges:
+            stream = self.inputs.stream_of(offsets.partition)
+            for block in self.inputs.read(offsets, self.types):
+                for part in self._sizes.cut(block):
+                    began_s = self.clock.steady_s()
+                    partition = offsets.partition if self.options.clocked else None
+                    self._give(batch.result.step(part, partition, stream))
+                    self._sizes.note(part.n_rows, self.clock.steady_s() - began_s)
+                    failpoints.reach("step")
+                self._hear(block, stream)
+        batch.taken = dict(until)
+        self.gauge.took(batch.taken)
+
+    def _perhaps_end(self, is_behind: bool) -> None:
+        batch, now_s = self._batch, self.clock.steady_s()
+        tick = next_tick(batch.since, self.options.idle_s, self.clock.wall_s(), batch.has_events, is_behind)
+        is_full = batch.result.n_rows >= self.options.max_rows
+        is_due = batch.has_events and now_s - batch.began_s >= self.options.interval_s
+        if is_full or tick != batch.since.epoch.tick or (is_due and not self.committer.is_busy):
+            self.end_batch(is_behind=is_behind)
+
+    def _has_ended(self) -> bool:
+        if self._target is not None:
+            return True
+        ends = self.log.ends()
+        return ends is not None and self._batch.taken == ends
+
+    def _wait(self, stop: threading.Event) -> None:
+        due_s = QUIET_S
+        if self._batch.has_events:
+            due_s = self._batch.began_s + self.options.interval_s - self.clock.steady_s()
+        self._arrived.wait(max(0.001, min(due_s, QUIET_S if self._is_woken else POLL_S)))
+        self._arrived.clear()
+
+    # One batch.
+
+    def end_batch(self, known: Offsets | None = None, ended: bool = False, is_behind: bool = False) -> None:
+        """Ends the batch by the clock of this moment; `known` are the partitions that the log has by now."""
+        batch, now_s = self._batch, self.clock.wall_s()
+        at = {p: batch.taken.get(p, self._start(p)) for p in {**(known or {}), **batch.taken}}
+        tick = next_tick(batch.since, self.options.idle_s, now_s, batch.has_events, is_behind)
+        epoch = batch.since.epoch
+        n_events = sum(offset - self.options.origin.get(partition, 0) for partition, offset in at.items())
+        ended_at = n_events if ended and n_events > epoch.ended_at else epoch.ended_at
+        spoke_s = self._spoke_s(at, known or {}, int(now_s))
+        after_epoch = Epoch(self.options.version, tick, ended_at)
+        if known is None and not batch.has_events and after_epoch == epoch:
+            return
+        quiet = not batch.has_events and (batch.since.quiet or tick != epoch.tick)
+        self.end_as(Offset(at, after_epoch, quiet, int(now_s), spoke_s))
+
+    def end_as(self, after: Offset) -> None:
+        """Ends the batch as an offset says, which may be one that an earlier run has planned."""
+        batch = self._batch
+        recogniser = self.keeper.recogniser
+        for stream, keys in batch.heard.items():
+            for own in keys:
+                recogniser.hear_keys(own, after.clock_s, stream)
+        self.follow(after)
+        for detections in recogniser.advance(batch.since.epoch, after.epoch, after.clock_s):
+            self._give(batch.result.add(detections))
+        self.committer.wait()  # the keeper is with the batch before until that is written
+        state_bytes = self.keeper.prepare(may_change=batch.since.epoch.version == after.epoch.version)
+        recogniser.settle()
+        counts = batch.result.counted(batch.since.at, after.at, state_bytes)
+        parts = [partial(itself, table) for table in batch.tables]
+        written = Batch(batch.number, aside=batch.result.aside, counts=counts, parts=parts)
+        took_s = self.clock.steady_s() - batch.began_s
+        self.committer.submit(Ended(written, after, took_s, self.keeper))
+        self._batch = self._open(batch.number + 1, after)
+
+    def follow(self, offset: Offset) -> None:
+        """Tells the clock which partitions there are, and which of them have been silent for too long."""
+        self._note_away(offset)
+        for stream, away in self._away.items():
+            own = self.inputs.of_stream(stream, offset.spoke_s)
+            self._give(self._batch.result.add(self.keeper.recogniser.inner.follow(own, away, stream)))
+
+    def _note_away(self, offset: Offset) -> None:
+        if self.options.clocked:
+            for stream in self.inputs.logs:
+                own = self.inputs.of_stream(stream, offset.spoke_s)
+                self._away[stream] = frozenset(p for p in own if offset.spoke_s[p] < offset.epoch.tick)
+
+    def _open(self, number: int, since: Offset) -> _Open:
+        result = BatchResult(self.keeper.recogniser, self.options.episodes, self.options.columns)
+        return _Open(number, since, result, self.clock.steady_s(), dict(since.at))
+
+    def _give(self, table: pa.Table | None) -> None:
+        """Passes on what was found, at once or with the batch."""
+        if table is None:
+            return
+        if self.prompt is None:
+            self._batch.tables.append(table)
+        else:
+            self.prompt(Batch(self._batch.number, found=table))
+
+    def _hear(self, block: Block, stream: str) -> None:
+        if self.options.idle_s is None:
+            return
+        key = self.types.wanted[stream].key.name
+        heard = self._batch.heard.setdefault(stream, [])
+        heard += [pc.unique(batch.column(key)) for batch in block.batches]
+
+    def _start(self, partition: str) -> int:
+        return self._batch.since.at.get(partition, self.options.origin.get(partition, 0))
+
+    def _must_follow(self, until: Offsets, ranges: list[OffsetRange]) -> bool:
+        """Whether the clock has to learn of a partition that is new, or that it does not wait for."""
+        if not self.options.clocked:
+            return False
+        speaks = {offsets.partition for offsets in ranges}
+        known = self._batch.since.spoke_s
+        return any(p not in known for p in until) or any(speaks & away for away in self._away.values())
+
+    def _spoke_s(self, at: Offsets, known: Offsets, now_s: int) -> dict[str, int]:
+        """The second in which each partition last had events, or was first seen; none where no clock asks."""
+        if not self.options.clocked:
+            return {}
+        since = self._batch.since
+        speaks = {p for p, offset in at.items() if max(offset, known.get(p, 0)) > self._start(p)}
+        return {p: now_s if p in speaks else since.spoke_s.get(p, now_s) for p in at}

@@ -1,0 +1,55 @@
+"""How fast the recogniser is becomes how much it takes at a time: some milliseconds' worth in a step, a second's in a
+range.
+
+A step is short so that a signal, a batch's end and work that matters more need not wait. A range is long, as a log
+reads a large one faster than many small ones; it is a second's worth at most, since a batch cannot end inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from wayeb_py.files.formats.block import Block
+
+STEP_S, RANGE_S = 0.005, 1.0
+LEAST_STEP, LEAST_RANGE = 256, 10_000
+_WEIGHT = 0.2  # of a new measurement
+
+
+class StepSizes:
+    """The rows of steps and ranges, by the speed of the last steps."""
+
+    def __init__(self, rows_per_s: float = 200_000.0) -> None:
+        self.rows_per_s = rows_per_s
+
+    def note(self, n_rows: int, seconds: float) -> None:
+        """Learns from a step; small ones show what a step costs, and not a row."""
+        if n_rows >= LEAST_STEP and seconds > 0:
+            self.rows_per_s += _WEIGHT * (n_rows / seconds - self.rows_per_s)
+
+    @property
+    def step_rows(self) -> int:
+        return max(LEAST_STEP, int(self.rows_per_s * STEP_S))
+
+    def range_rows(self, most: int) -> int:
+        """The rows of a range, over all partitions."""
+        return min(most, max(LEAST_RANGE, int(self.rows_per_s * RANGE_S)))
+
+    def cut(self, block: Block) -> Iterator[Block]:
+        """The block in steps; its bad rows are in the first."""
+        n_events = sum(batch.num_rows for batch in block.batches)
+        if n_events <= self.step_rows:
+            yield block
+            return
+        first = Block([], block.n_rows - n_events, block.n_bytes, block.aside, block.unreadable)
+        for batch in block.batches:
+            at = 0
+            while at < batch.num_rows:
+                part = batch.slice(at, self.step_rows)
+                at += part.num_rows
+                first.batches.append(part)
+                first.n_rows += part.num_rows
+                yield first
+                first = Block()
+        if first.n_rows or first.aside:
+            yield first

@@ -1,0 +1,87 @@
+"""Where a stream is: the offset of each partition, and everything else that the answer depends on.
+
+An offset is written down before its batch is: the version of the patterns, the wall clock, the second before which an
+entity counts as silent, when each partition last had events, and whether the input has ended. So a batch can be
+repeated from what was written, on Spark and in one process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import floor
+from typing import Any
+
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.logs.log import Log, Offsets
+from wayeb_py.parallel.recovery.snapshots import Epoch
+
+STEPS_OF_SILENCE = 4  # how finely silence is measured: an idle time is so many steps
+
+
+def silent_since(now_s: float, idle_s: float) -> int:
+    """The second before which an entity counts as silent; it moves in steps, so that not every batch looks."""
+    step_s = idle_s / STEPS_OF_SILENCE
+    return floor(now_s // step_s * step_s - idle_s)
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """An offset of ours: where each partition is, and the epoch."""
+
+    at: Offsets
+    epoch: Epoch
+    quiet: bool = False  # whether nothing has come since silent entities were given up
+    clock_s: int = 0  # when the batch was planned
+    spoke_s: Mapping[str, int] = field(default_factory=dict)  # when each partition last had events, if a clock asks
+
+    @classmethod
+    def from_json(cls, offset: Mapping[str, Any]) -> Offset:
+        spoke_s = offset.get("spoke_s", {})
+        return cls(dict(offset["at"]), Epoch.from_json(offset), offset["quiet"], offset["clock_s"], spoke_s)
+
+    def to_json(self) -> dict[str, Any]:
+        spoke_s = {"spoke_s": dict(self.spoke_s)} if self.spoke_s else {}
+        return {"at": self.at, **self.epoch.to_json(), "quiet": self.quiet, "clock_s": self.clock_s, **spoke_s}
+
+
+def next_tick(before: Offset, idle_s: float | None, now_s: float, has_events: bool, is_behind: bool) -> int:
+    """The second before which an entity counts as silent; without events it advances once, for all of them.
+
+    It stays while the log has more than the batch takes: a seemingly silent entity may be in the rest.
+    """
+    tick = before.epoch.tick
+    if idle_s is None or is_behind:
+        return tick
+    now = max(tick, silent_since(now_s, idle_s))
+    return now if has_events or (not before.quiet and now > before.clock_s > 0) else tick
+
+
+def refuse_shorter(log: Log, taken: Offsets, latest: Offsets) -> None:
+    """Raises DataError where the log ends before what was read: its events are then not those that were read."""
+    for partition, offset in sorted(taken.items()):
+        end = latest.get(partition, 0)
+        if end < offset:
+            place = f"partition {partition}" if partition else "the source"
+            raise DataError(
+                f"{place} ends at offset {end:,}, and was read up to {offset:,}: it was made anew or cut short, and "
+                "going on would leave out what is there now",
+                log.name,
+                hint="begin anew with --restart beginning, or with --restart now for what comes from now on",
+            )
+
+
+def share_out(start: Offsets, latest: Offsets, max_rows: int | None) -> Offsets:
+    """Where a batch of at most so many rows ends, from each partition in proportion to what waits there."""
+    waiting = {p: end - start.get(p, 0) for p, end in latest.items()}
+    total = sum(waiting.values())
+    if max_rows is None or total <= max_rows:
+        taken = waiting
+    else:
+        taken = {p: max_rows * n // total for p, n in waiting.items()}
+        rest = max_rows - sum(taken.values())
+        for partition in sorted(waiting, key=lambda p: (taken[p] - waiting[p], p)):
+            more = min(rest, waiting[partition] - taken[partition])
+            taken[partition] += more
+            rest -= more
+    return start | {p: start.get(p, 0) + n for p, n in taken.items()}
