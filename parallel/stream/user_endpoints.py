@@ -47,7 +47,7 @@ def open_own_sink(out: str) -> Sink:
 
 
 def _require(made: object, names: Sequence[str], text: str, function: str) -> None:
-    missing = [name for name in names if getattr(type(made), name, None) is getattr(Log, name, None)]
+    missing = [name for name in names if getattr(type(made), name, None) in (None, getattr(Log, name, None))]
     if missing:
         raise DataError(
             f"what `{function}` gives has no {' and no '.join(f'`{name}`' for name in missing)}",
