@@ -44,6 +44,8 @@ COMMANDS = {
     "ship": _Command("ship", "write_archive"),
     "map": _Command("map", "draw_detections"),
     "why": _Command("why", "explain_detection"),
+    "learn": _Command("forecasts.learn", "learn_models"),
+    "forecast": _Command("forecasts.forecast", "forecast_patterns"),
     "stream": _Command("stream", "run_stream"),
     "replay": _Command("replay", "replay_events"),
 }
@@ -92,7 +94,7 @@ def spread_values(words: list[str]) -> list[str]:
     that is no name, and the files of a `--places` at text without `=`.
     """
     belongs = {"--data": lambda word: not word.endswith(".sre"), "--places": lambda word: "=" in word}
-    if words[:1] in (["run"], ["stream"]):  # the other commands take one
+    if words[:1] in (["run"], ["stream"], ["learn"], ["forecast"]):  # the other commands take one
         belongs["--pattern"] = str.isidentifier
     spread: list[str] = []
     option = ""  # whose values follow

@@ -34,6 +34,7 @@ from wayeb_py.engine.saved.repeated_events import Repeats
 from wayeb_py.engine.saved.state import RecogniserState
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.engine.values import Chunk
+from wayeb_py.engine.watcher import Watcher
 from wayeb_py.files.projection import Need
 from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, forget_rows, settle
 from wayeb_py.kernels.order import mark_repeated
@@ -70,6 +71,7 @@ class OrderedRecogniser:
         self._binding: Binding | None = None
         self.repeats = Repeats() if own_input else None
         self._saved: bytes | None = None
+        self.watcher: Watcher | None = None
 
     @property
     def fingerprint(self) -> str:
@@ -195,6 +197,8 @@ class OrderedRecogniser:
         for cohort, tier in binding.in_turn():
             own = replace(chunk, computed={}) if tier else chunk
             parts = cohort.step(own, binding.tail_ts, binding.tail, self._pool)
+            if self.watcher is not None:
+                self.watcher.watch(binding, cohort, own, parts, rows, begin)
             if parts and binding.has_tiers:
                 binding.tiers.mark(parts, chunk.detected, n)
             found += parts

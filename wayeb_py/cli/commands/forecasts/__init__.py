@@ -1,0 +1,1 @@
+"""The commands about what comes next: `wayeb learn` and `wayeb forecast`."""

@@ -1,0 +1,24 @@
+"""What else reads a chunk of events while its patterns are stepped: a watcher, which changes nothing.
+
+It sees each event in its place in its entity's word, with the values that letters look at and the matches that end
+there. Forecasts are learnt and made so: they share the order, the cleaning and the memory of recognition.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.engine.stepping.cohort import Cohort
+from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.values import Chunk
+
+if TYPE_CHECKING:
+    from wayeb_py.engine.binding import Binding
+
+
+class Watcher(Protocol):
+    """Reads what a recogniser reads."""
+
+    def watch(self, binding: Binding, cohort: Cohort, chunk: Chunk, found: list[Found], rows: Rows, begin: int) -> None:
+        """Reads a chunk that a cohort of patterns has stepped; `begin` is its first row in the batch's rows."""

@@ -1,0 +1,98 @@
+"""A pattern becomes the automaton that forecasts walk: after every symbol it knows whether the pattern is detected.
+
+The tracking automaton looks for a pattern from every start at once, and knows where each match began. A forecast does
+not ask where: without its starts the automaton is that of `any* ; R`, made as small as it can be. A window in events is
+part of the language (`R & any{1,n}`), so the automaton keeps it exactly. A window in time depends on the times of
+events, which no automaton over symbols sees: the automaton is that of the pattern without it, and a model says how many
+of its matches were within the window (`counts.Counts.matches`). *Not taken*: times as further symbols, which would
+make another alphabet for each window.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from wayeb_py.arrays import I64, Bool
+from wayeb_py.compiler.automata.derivatives import Dfa
+from wayeb_py.compiler.automata.minimize import minimize
+from wayeb_py.compiler.axes import Axis
+from wayeb_py.compiler.describe import symbol_texts
+from wayeb_py.compiler.limits import Limits
+from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
+from wayeb_py.dsl import meaning as m
+from wayeb_py.errors import LimitError, UsageError
+
+
+@dataclass(frozen=True, slots=True)
+class DetectingAutomaton:
+    """State 0 is where every word begins; `detects[state]`: the pattern is detected at the event that led there."""
+
+    name: str
+    fingerprint: str  # of the pattern, its window included
+    axes: tuple[Axis, ...]
+    symbol_of_cell: I64  # [cell of axis 0, cell of axis 1, …]
+    next_state: I64  # [state, symbol]
+    detects: Bool  # [state]
+    has_time_window: bool  # where it has, `detects` is that of the pattern without its window
+
+    @property
+    def n_states(self) -> int:
+        return len(self.detects)
+
+    @property
+    def n_symbols(self) -> int:
+        return int(self.next_state.shape[1])
+
+    def symbol_texts(self) -> list[str]:
+        """What events each symbol stands for, as a reader of the pattern would say it."""
+        return symbol_texts(self.axes, self.symbol_of_cell, self.n_symbols)
+
+
+def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: Limits) -> DetectingAutomaton:
+    """The automaton of a pattern of one entity; UsageError for other patterns, LimitError for one that is too large."""
+    _refuse(pattern)
+    window = pattern.window
+    if window is not None and window.events is not None:
+        any_event = m.Letter(m.Always())
+        bounded = m.Intersection((pattern.regex, m.Iteration(any_event, 1, window.events)))
+        walked = compile_pattern(replace(pattern, regex=bounded, window=None), False, limits)
+    elif window is not None or compiled.longest:
+        walked = compile_pattern(replace(pattern, window=None), False, limits)
+    else:
+        walked = compiled
+    if walked.tracker is None:
+        raise LimitError(
+            f"the automaton of `{pattern.name}` is too large to forecast with",
+            given=f"more than {limits.table_states:,} states",
+            limit=f"{limits.table_states:,} states",
+            knob="Limits.table_states, or a pattern with smaller bounds",
+        )
+    tracker = walked.tracker
+    smallest = minimize(Dfa(tracker.next_state, tracker.start != 0))
+    return DetectingAutomaton(
+        pattern.name,
+        compiled.fingerprint,
+        walked.axes,
+        walked.symbol_of_cell,
+        np.ascontiguousarray(smallest.next_state),
+        smallest.accepting,
+        window is not None and window.seconds is not None,
+    )
+
+
+def _refuse(pattern: m.Pattern) -> None:
+    why, hint = None, None
+    if pattern.pair is not None:
+        why = "is about pairs, whose words are encounters"
+        hint = "forecast a pattern of one entity that each of the two shows before they meet"
+    elif pattern.silence_s is not None:
+        why = "ends in a silence, and a forecast looks at events"
+        hint = "forecast the pattern without its silence"
+    elif pattern.each is not None:
+        variable, places = pattern.each
+        why = f"is one pattern for each place of `{places}`, each with a word of its own"
+        hint = f'write it for one place, as in `distance({places}["NAME"])` in place of `distance({variable})`'
+    if why is not None:
+        raise UsageError(f"there are no forecasts of `{pattern.name}`: it {why}", hint=hint)

@@ -1,0 +1,170 @@
+"""Events become counts: a watcher that counts, for each pattern, which symbol follows which, and after how long."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from wayeb_py.arrays import I64
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.engine.arrival.reorder import Rows
+from wayeb_py.engine.binding import Binding
+from wayeb_py.engine.stepping.cohort import Cohort
+from wayeb_py.engine.stepping.steppers import Found
+from wayeb_py.engine.values import Chunk
+from wayeb_py.errors import LimitError
+from wayeb_py.forecast.automaton import DetectingAutomaton
+from wayeb_py.forecast.counts import EDGES_MS, N_FOLDS, Context, Counts, bins_of, fold_of
+from wayeb_py.forecast.symbols import SymbolReader, Walk
+from wayeb_py.kernels.ticks import NEVER
+
+MOST_ENTRIES = 1 << 20  # of the table that follows the last symbols
+USUAL_ORDER = 3
+
+
+def longest_order(automaton: DetectingAutomaton, asked: int | None) -> int:
+    """How many of the last symbols are counted: what is asked for, or else as many as the table has room for."""
+    n = automaton.n_symbols
+    if asked is not None:
+        needed = (n + 1) ** max(asked, 1) * n
+        if needed > MOST_ENTRIES:
+            raise LimitError(
+                f"contexts of {asked} of the {n} symbols of `{automaton.name}` are too many",
+                given=f"a table of {needed:,} entries",
+                limit=f"{MOST_ENTRIES:,} entries",
+                knob="a smaller --order, or a pattern with fewer kinds of letters",
+            )
+        return asked
+    order = USUAL_ORDER
+    while order > 1 and (n + 1) ** order * n > MOST_ENTRIES:
+        order -= 1
+    return order
+
+
+class Learner:
+    """Counts for some patterns, over the events that one recogniser reads."""
+
+    def __init__(
+        self,
+        patterns: CompiledPatterns,
+        automata: Sequence[DetectingAutomaton],
+        order: int | None = None,
+        by: str | None = None,
+    ) -> None:
+        self._by = by
+        self._folds: I64 = np.zeros(0, dtype=np.int64)
+        self._class_texts: list[str] = []
+        self._class_of: dict[str, int] = {}
+        self.one = [_OnePattern(automaton, patterns, order) for automaton in automata]
+
+    def watch(self, binding: Binding, cohort: Cohort, chunk: Chunk, found: list[Found], rows: Rows, begin: int) -> None:
+        """Counts a chunk."""
+        entities = binding.entities
+        if len(self._folds) < len(entities):
+            new = [fold_of(str(key)) for key in entities.keys_since(len(self._folds)).to_pylist()]
+            self._folds = np.concatenate([self._folds, np.array(new, dtype=np.int64)])
+        n = len(chunk.ts)
+        classes = np.zeros(n, dtype=np.int64)
+        if self._by is None:
+            self._number_class("")
+        else:
+            classes = self.class_numbers(rows.batch.column(self._by).slice(begin, n))
+        for one in self.one:
+            if one.reader.is_of(cohort):
+                one.count(cohort, chunk, found, self._folds, classes, len(entities))
+
+    def class_numbers(self, column: pa.Array) -> I64:
+        """The class of each event."""
+        coded = column.cast(pa.string()).fill_null("").dictionary_encode()
+        numbers = np.array([self._number_class(text) for text in coded.dictionary.to_pylist()], dtype=np.int64)
+        codes: I64 = coded.indices.to_numpy(zero_copy_only=False).astype(np.int64)
+        return numbers[codes]
+
+    def _number_class(self, text: str) -> int:
+        number = self._class_of.setdefault(text, len(self._class_texts))
+        if number == len(self._class_texts):
+            self._class_texts.append(text)
+        return number
+
+    def counts(self) -> list[Counts]:
+        """What was counted so far, for each pattern."""
+        return [one.counts(self._class_texts, self._folds) for one in self.one]
+
+
+class _OnePattern:
+    def __init__(self, automaton: DetectingAutomaton, patterns: CompiledPatterns, order: int | None) -> None:
+        self.automaton = automaton
+        self.reader = SymbolReader(automaton, patterns)
+        self.order = longest_order(automaton, order)
+        base = automaton.n_symbols + 1
+        self._length = max(self.order, 1)
+        codes = np.arange(base**self._length, dtype=np.int64)
+        # A context as a number: its symbols as digits, the newest last, each plus 1; 0 is no symbol.
+        shifted = (codes[:, None] * base + np.arange(1, base)) % base**self._length
+        self._contexts, self._states = Walk(shifted), Walk(automaton.next_state)
+        self._follows: dict[int, int] = {}  # by a number made of class, fold, context and symbol
+        self._ends: dict[int, int] = {}
+        self._gaps: dict[int, int] = {}
+        self._matches = np.zeros((automaton.n_states, 2), dtype=np.int64)
+        self._n_words = 0
+
+    def count(
+        self, cohort: Cohort, chunk: Chunk, found: list[Found], folds: I64, classes: I64, n_entities: int
+    ) -> None:
+        symbols = self.reader.symbols(cohort, chunk)
+        before, _ = self._contexts.step(symbols, chunk, n_entities)
+        _, state = self._states.step(symbols, chunk, n_entities)
+        n_contexts, n = len(self._contexts), self.automaton.n_symbols
+        fold = folds[chunk.entity]
+        is_first = chunk.fresh != 0
+        context = np.where(is_first, 0, before).astype(np.int64)
+        _count_in(self._follows, ((classes * N_FOLDS + fold) * n_contexts + context) * n + symbols)
+        # An event that begins a word of an entity which had one shows that forgetting ended that one.
+        ended = is_first & (before > 0)
+        _count_in(self._ends, (classes[ended] * N_FOLDS + fold[ended]) * n_contexts + before[ended])
+        follows = chunk.elapsed != NEVER
+        last = before[follows].astype(np.int64) % (n + 1) - 1
+        bins = bins_of(chunk.elapsed[follows], chunk.ticks_per_s)
+        _count_in(self._gaps, ((classes[follows] * n + last) * n + symbols[follows]) * len(EDGES_MS) + bins)
+        self._n_words += int(is_first.sum())
+        is_detected = np.zeros(len(symbols), dtype=np.int64)
+        is_detected[self.reader.detected_rows(found)] = 1
+        accepts = self.automaton.detects[state]
+        np.add.at(self._matches, (state[accepts], is_detected[accepts]), 1)
+
+    def counts(self, classes: list[str], folds: I64) -> Counts:
+        counts = Counts(self.order, n_words=self._n_words)
+        n_contexts, n = len(self._contexts), self.automaton.n_symbols
+        for number, k in self._follows.items():
+            rest, symbol = divmod(number, n)
+            rest, code = divmod(rest, n_contexts)
+            class_, fold = divmod(rest, N_FOLDS)
+            counts.follows[classes[class_], fold, self._context(code), symbol] += k
+        for number, k in self._ends.items():
+            rest, code = divmod(number, n_contexts)
+            class_, fold = divmod(rest, N_FOLDS)
+            counts.ends[classes[class_], fold, self._context(code)] += k
+        for number, k in self._gaps.items():
+            rest, bin_ = divmod(number, len(EDGES_MS))
+            rest, symbol = divmod(rest, n)
+            class_, last = divmod(rest, n)
+            counts.gaps[classes[class_], last, symbol, bin_] += k
+        for state, (missed, detected) in enumerate(self._matches.tolist()):
+            counts.matches.update({(state, within): k for within, k in ((False, missed), (True, detected)) if k})
+        for fold in folds.tolist():
+            counts.entities[fold] += 1
+        return counts
+
+    def _context(self, code: int) -> Context:
+        digits: list[int] = []
+        while code:
+            code, digit = divmod(code, self.automaton.n_symbols + 1)
+            digits.append(digit - 1)
+        return tuple(reversed(digits[: self.order]))
+
+
+def _count_in(counts: dict[int, int], numbers: I64) -> None:
+    for number, k in zip(*(part.tolist() for part in np.unique(numbers, return_counts=True)), strict=True):
+        counts[number] = counts.get(number, 0) + k
