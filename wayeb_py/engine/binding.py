@@ -6,8 +6,9 @@ one recogniser and changes with every chunk; the patterns do not.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import floor
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -117,6 +118,16 @@ class Binding:
     def conform(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The needed columns in the types of the first batch."""
         return self._conformer.conform(batch)
+
+    def batch_of(self, arrays: Mapping[str, Any]) -> pa.RecordBatch:
+        """A batch of arrays by column: times in ticks, NaN for a missing whole number."""
+        columns = [
+            self.rows.times(np.asarray(arrays[field.name], dtype=np.int64))
+            if field.name == self.time
+            else pa.array(arrays[field.name], field.type, from_pandas=pa.types.is_integer(field.type))
+            for field in self.schema
+        ]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
 
     def grow(self, n_entities: int) -> None:
         """Makes room for entities up to this number."""

@@ -9,8 +9,8 @@ without waiting for silent ones, to drop forgotten ones, and to save only what h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,14 @@ from wayeb_py.arrays import I32, Bool
 from wayeb_py.columns import column_of, ticks_of
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.entities import wrong_key
+from wayeb_py.engine.arrival.input_tables import batch_of_rows
 from wayeb_py.engine.arrival.reorder import ARRIVED, Arrived, Rows
+from wayeb_py.engine.arrival.tie_order import Disorder
 from wayeb_py.engine.arrow_values import has_null_word, plain
 from wayeb_py.engine.binding import Binding
 from wayeb_py.engine.eviction import find_evictable, keep_entities
+from wayeb_py.engine.few.few_events import BatchOf, FewEvents
+from wayeb_py.engine.few.layout import ROOM
 from wayeb_py.engine.ordered_recogniser import OrderedRecogniser
 from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.engine.saved import changes
@@ -69,6 +73,8 @@ class EntityRecogniser(OrderedRecogniser):
         self.arrived: Arrived | None = None  # of the batch that was fed last, for the clock, where there is one
         self._keeps_arrived = keeps_arrived
         self._changes: Changes | None = None  # noted only where a caller asks for it
+        self._few: FewEvents | None = None
+        self._few_for: Binding | None = None
 
     # Feeding.
 
@@ -80,6 +86,59 @@ class EntityRecogniser(OrderedRecogniser):
         """The detections of some more events."""
         binding = self._bind(batch.schema)
         self.arrived = None
+        if batch.num_rows <= ROOM and (few := self._few_of(binding)) is not None:
+            conformed = binding.conform(batch)
+            return self._step_few(few, batch.num_rows, lambda: conformed, few.fill_batch(conformed))
+        return self._feed(binding, batch)
+
+    def feed_rows(self, events: Sequence[Mapping[str, Any]]) -> Detections | None:
+        """The detections of a few more events, given as Python values by column; None where they take the way of a
+        batch, and nothing has changed."""
+        binding = self._binding
+        if binding is None or not events or (few := self._few_of(binding)) is None or not few.fill_rows(events):
+            return None
+        return self._step_few(few, len(events), lambda: binding.conform(batch_of_rows(events)), True)
+
+    def feed_arrays(self, arrays: Mapping[str, Any]) -> Detections:
+        """The detections of some more events, given as arrays by column; times are in ticks of the time column."""
+        binding = self._binding
+        if binding is None:
+            raise ValueError("arrays have no types of their own: bind a schema first")
+        n, few = len(arrays[binding.time]), self._few_of(binding)
+        if few is None or n > ROOM:
+            return self.feed(binding.batch_of(arrays))
+        return self._step_few(few, n, lambda: binding.batch_of(arrays), few.fill_arrays(arrays, n))
+
+    def _few_of(self, binding: Binding) -> FewEvents | None:
+        """The way for a few events, where there is one; it goes with the binding."""
+        if self._few_for is not binding:
+            self._few_for = binding
+            others = self._joiner is not None or self.repeats is not None or self._keeps_arrived
+            self._few = None if others else FewEvents.of(binding, is_sorted=self.order == "sorted")
+        return self._few
+
+    def _step_few(self, few: FewEvents, n: int, batch_of: BatchOf, is_usual: bool) -> Detections:
+        """The detections of a few events by one call, and by the ordinary way from the first one that needs it."""
+        binding = self._binding
+        assert binding is not None
+        done, found = few.step(n) if is_usual else (0, [])
+        if done:
+            self.counts.events += done
+            if self._changes is not None:
+                self._changes.touch(few.entities(done))
+        if done == n:
+            return few.detections(found, n, batch_of)
+        if not done:
+            return self._feed(binding, batch_of())
+        before = few.detections(found, done, lambda: batch_of().slice(0, done))
+        table = before.to_arrow()  # made now: the arrays of the few are filled anew
+        try:
+            after = self._feed(binding, batch_of().slice(done))
+        except Disorder as wrong:
+            raise Disorder(wrong.entity, wrong.row + done) from None
+        return Detections(pa.concat_tables([table, after.to_arrow()]), after.episodes())
+
+    def _feed(self, binding: Binding, batch: pa.RecordBatch) -> Detections:
         conformed = binding.conform(batch)
         if self._keeps_arrived and ARRIVED in batch.schema.names:
             conformed = conformed.append_column(ARRIVED, batch.column(ARRIVED))

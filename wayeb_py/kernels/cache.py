@@ -38,7 +38,7 @@ _IMPORTED = re.compile(r"^(?:from|import) (wayeb_py[\w.]*)", re.MULTILINE)
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels; in a zip as well."""
-    folders = (("kernels",), ("spatial", "kernels"), ("rules", "kernels"))
+    folders = (("kernels",), ("kernels", "few"), ("spatial", "kernels"), ("rules", "kernels"))
     ours = [name for folder in folders for name in _modules_of(*folder)]
     others = [*_modules_of("pairs"), *_modules_of("forecast")]
     return sorted({*ours, *(name for name in others if name.endswith("kernels"))} - {__name__})
@@ -47,7 +47,8 @@ def kernel_modules() -> list[str]:
 def _modules_of(*folders: str) -> list[str]:
     """Modules of a folder of the package, by their names: none of them is imported."""
     paths = [os.path.join(path, *folders) for path in wayeb_py.__path__]
-    return [".".join(["wayeb_py", *folders, module.name]) for module in pkgutil.iter_modules(paths)]
+    modules = [module.name for module in pkgutil.iter_modules(paths) if not module.ispkg]
+    return [".".join(["wayeb_py", *folders, name]) for name in modules]
 
 
 @cache

@@ -9,7 +9,7 @@ from wayeb_py.kernels.compiled import i32, i64, inlined, kernel, read_only
 
 
 @inlined
-def _first_slot(key, mask):  # type: ignore[no-untyped-def]
+def first_slot(key, mask):  # type: ignore[no-untyped-def]
     """Where the search for a key begins in a table of a power of two slots."""
     mixed = np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)
     return np.int64((mixed ^ (mixed >> np.uint64(32))) & np.uint64(mask))
@@ -30,7 +30,7 @@ def number_keys(keys, slots, numbers, known, n_known, entity):  # type: ignore[n
         if number >= 0 and key == before:
             entity[row] = number
             continue
-        slot = _first_slot(key, mask)
+        slot = first_slot(key, mask)
         while numbers[slot] >= 0 and slots[slot] != key:
             slot = (slot + 1) & mask
         if numbers[slot] < 0:
@@ -65,7 +65,7 @@ def rehash(old_keys, slots, numbers):  # type: ignore[no-untyped-def]
     mask = slots.shape[0] - 1
     for number in range(old_keys.shape[0]):
         key = old_keys[number]
-        slot = _first_slot(key, mask)
+        slot = first_slot(key, mask)
         while numbers[slot] >= 0:
             slot = (slot + 1) & mask
         slots[slot] = key

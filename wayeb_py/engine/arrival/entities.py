@@ -7,6 +7,7 @@ for each distinct value of a batch's dictionary. Numbering each batch by sorting
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -17,10 +18,12 @@ import pyarrow.compute as pc
 
 from wayeb_py.arrays import I32, I64
 from wayeb_py.errors import EventsError
+from wayeb_py.kernels.few.step_few import AS_THEY_ARE, BY_HASH, DIRECTLY, KnownKeys
 from wayeb_py.kernels.keys import number_dense_keys, number_keys, rehash
 
 DIRECT_RANGE = 1 << 22  # entries of a direct table: 16 MiB
 HASHED_AT_ONCE = 1 << 13
+_NO_NUMBERS, _NO_KEYS = np.zeros(0, dtype=np.int32), np.zeros(0, dtype=np.int64)
 
 
 class Entities:
@@ -60,6 +63,15 @@ class Entities:
         if self.is_text:
             return pa.array(self._keys.words[first:], type=pa.string()).cast(self.key_type)
         return self.keys(np.arange(first, len(self), dtype=np.int32))
+
+    @property
+    def number_of_word(self) -> Mapping[str, int] | None:
+        """The number of each key that is a text, as it is known now and later; None where keys are whole numbers."""
+        return self._keys.number_of if self.is_text else None
+
+    def known_keys(self) -> KnownKeys:
+        """What a kernel needs to find the numbers of keys; those of texts it is given."""
+        return KnownKeys(AS_THEY_ARE, _NO_NUMBERS, _NO_KEYS, 0, len(self)) if self.is_text else self._keys.known_keys()
 
     def learn(self, keys: pa.Array) -> None:
         """Adds keys under the next numbers, in their order; for restoring."""
@@ -132,9 +144,7 @@ class _IntegerKeys:
             n_more = len(entity[piece])
             self._make_known(self._n + n_more)
             self._make_room(n_more)
-            self._n = int(
-                number_keys(values[piece], self._slots, self._numbers, self._known, self._n, entity[piece])
-            )
+            self._n = int(number_keys(values[piece], self._slots, self._numbers, self._known, self._n, entity[piece]))
         return entity
 
     def _reaches(self, low: int, high: int) -> bool:
@@ -178,20 +188,25 @@ class _IntegerKeys:
             grown[: self._n] = self._known[: self._n]
             self._known = grown
 
+    def known_keys(self) -> KnownKeys:
+        if self._direct is not None:
+            return KnownKeys(DIRECTLY, self._direct, _NO_KEYS, self._offset, self._n)
+        return KnownKeys(BY_HASH, self._numbers, self._slots, 0, self._n)
+
     def as_arrow(self, numbers: I32 | None) -> pa.Array:
         return pa.array(self._known[: self._n] if numbers is None else self._known[numbers])
 
 
 class _TextKeys:
     def __init__(self) -> None:
-        self._number_of: dict[str, int] = {}
+        self.number_of: dict[str, int] = {}
         self.words: list[str] = []  # [number] -> key
         self._dictionary: pa.Array | None = None  # the last batch's, and its numbers
         self._numbers: I32 = np.zeros(0, dtype=np.int32)
         self._arrow: pa.Array = pa.array([], type=pa.string())  # all keys, made anew when some have been added
 
     def __len__(self) -> int:
-        return len(self._number_of)
+        return len(self.number_of)
 
     def number(self, keys: pa.Array) -> I32:
         if not pa.types.is_dictionary(keys.type):
@@ -203,7 +218,7 @@ class _TextKeys:
             used = np.zeros(len(words), dtype=bool)
             used[indices] = True
             numbers = np.full(len(words), -1, dtype=np.int32)
-            number_of = self._number_of
+            number_of = self.number_of
             for index in np.flatnonzero(used).tolist():
                 numbers[index] = number_of.setdefault(words[index], len(number_of))
             if len(number_of) > len(self.words):

@@ -8,7 +8,7 @@ caller's.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -40,6 +40,11 @@ def as_table(events: Any, needed: Collection[str] | None = None) -> pa.Table:
     if isinstance(events, list) and all(isinstance(row, dict) for row in events):
         return _converted(lambda: pa.Table.from_pylist(events), events)
     return _converted(lambda: pa.table(events), events)
+
+
+def batch_of_rows(rows: Sequence[Mapping[str, Any]]) -> pa.RecordBatch:
+    """Rows, at least one of them, as one batch."""
+    return as_table(list(rows)).combine_chunks().to_batches()[0]
 
 
 def _converted(convert: Callable[[], pa.Table], events: Any) -> pa.Table:

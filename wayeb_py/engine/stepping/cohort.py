@@ -60,7 +60,7 @@ class Cohort:
                 *(plan.shared for _, _, plan in placed),
             ]
         )
-        self._encoders = [Encoder(axis) for axis in axes]
+        self.encoders = [Encoder(axis) for axis in axes]
         # With a single stepper its codes are summed at once and the cells of the axes are never written down.
         self._direct = len(groups) + len(simulated) == 1 and not placed
         windows = _windows(self.patterns, ticks_per_s)
@@ -72,7 +72,7 @@ class Cohort:
         ]
         self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
         asked = {number for asked in self._asked for number in asked.axes}
-        self._encoded = [(number, one) for number, one in enumerate(self._encoders) if number not in asked]
+        self._encoded = [(number, one) for number, one in enumerate(self.encoders) if number not in asked]
         self._cells = np.empty((1, 0), dtype=np.uint16)
         self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
 
@@ -82,7 +82,7 @@ class Cohort:
 
     def looking_back(self) -> Iterator[m.Value]:
         """The values that need memory, wherever they stand."""
-        for encoder in self._encoders:
+        for encoder in self.encoders:
             yield from _looking_back(encoder.axis.subject)
         for stepper in self.placed:
             for subject in stepper.subjects():
@@ -99,7 +99,7 @@ class Cohort:
         if self.seen is not None:
             chunk = self._hide_the_past(chunk, self.seen)
         n = len(chunk.ts)
-        n_axes = len(self._encoders)
+        n_axes = len(self.encoders)
         direct = self._direct
         n_rows = 1 if direct else max(1, n_axes)
         if self._cells.shape[0] != n_rows or self._cells.shape[1] < n:

@@ -26,7 +26,7 @@ MANY_THRESHOLDS = 24  # from here on a binary search is faster than comparing wi
 
 
 @dataclass(frozen=True, slots=True)
-class _Thresholds:
+class Thresholds:
     """The cuts of an axis in the type of a column."""
 
     always: int  # how many of them every value exceeds
@@ -39,7 +39,7 @@ class Encoder:
 
     def __init__(self, axis: Axis) -> None:
         self.axis = axis
-        self._bound: dict[tuple[Any, ...], _Thresholds] = {}
+        self._bound: dict[tuple[Any, ...], Thresholds] = {}
         self._of_cells: dict[int, U16] = {}  # [stride][cell]
         self._looked_up: tuple[list[str | None] | None, int, U16] | None = None
 
@@ -94,7 +94,7 @@ class Encoder:
             add_never(column.values, missing, code)
 
     def _add_numbers(self, column: Column, stride: int, missing: np.uint16, code: U16) -> None:
-        thresholds = self._thresholds(column)
+        thresholds = self.thresholds(column)
         if column.missing is None and not thresholds.always:
             _add_passed(column.values, thresholds, np.uint16(stride), missing, code)
             if column.has_never:
@@ -120,7 +120,8 @@ class Encoder:
                 cell = bisect_left(cuts, (exact, True), key=lambda cut: (cut.value, cut.after))
                 code[row] += np.uint16(stride * cell)
 
-    def _thresholds(self, column: Column) -> _Thresholds:
+    def thresholds(self, column: Column) -> Thresholds:
+        """The cuts in the type of the column."""
         key = (column.values.dtype, column.own, column.per_unit)
         bound = self._bound.get(key)
         if bound is None:
@@ -129,11 +130,11 @@ class Encoder:
                 always, some = 0, _round_cuts(self.axis.cuts, column.own, dtype)
             else:
                 always, some = _floor_cuts(self.axis.cuts, column.per_unit, dtype)
-            bound = self._bound[key] = _Thresholds(always, some, _in_fours(some))
+            bound = self._bound[key] = Thresholds(always, some, _in_fours(some))
         return bound
 
 
-def _add_passed(values: Array, thresholds: _Thresholds, stride: np.uint16, missing: np.uint16, code: U16) -> None:
+def _add_passed(values: Array, thresholds: Thresholds, stride: np.uint16, missing: np.uint16, code: U16) -> None:
     some = thresholds.some
     if len(some) == 1:
         add_cell_of_one(values, some[0], stride, missing, code)

@@ -52,9 +52,9 @@ class Coder:
                 coarse = np.array(coarsen(axis, mine[axis.subject])) * stride_of[axis.subject]
                 maps.append(coarse.astype(np.uint16))
                 first.append(first[-1] + len(coarse))
-        self._axes = np.array(numbers, dtype=np.int32)
-        self._first = np.array(first, dtype=np.int32)
-        self._maps = np.concatenate(maps) if maps else np.zeros(0, dtype=np.uint16)
+        self.axes = np.array(numbers, dtype=np.int32)
+        self.first = np.array(first, dtype=np.int32)
+        self.maps = np.concatenate(maps) if maps else np.zeros(0, dtype=np.uint16)
         self._code: U16 = np.empty(0, dtype=np.uint16)
 
     def codes(self, cells: U16, n: int) -> U16:
@@ -63,8 +63,8 @@ class Coder:
         if len(self._code) < n:
             self._code = np.zeros(n, dtype=np.uint16)
         code = self._code[:n]
-        if len(self._axes):
-            combine(cells, n, self._axes, self._first, self._maps, code)
+        if len(self.axes):
+            combine(cells, n, self.axes, self.first, self.maps, code)
         return code
 
 
@@ -74,9 +74,9 @@ class TableStepper:
     def __init__(self, group: Group, axes: Sequence[Axis], direct: bool, windows: Windows) -> None:
         self.group = group
         tables, moves, reports = lay_out(group)
-        self._automaton = tuple(tables), tuple(moves), tuple(reports), tuple(windows)
-        self._coder = Coder(group.axes, axes, direct)
-        self.strides = self._coder.strides
+        self.automaton = tuple(tables), tuple(moves), tuple(reports), tuple(windows)
+        self.coder = Coder(group.axes, axes, direct)
+        self.strides = self.coder.strides
         self.state: U16 = np.zeros(0, dtype=np.uint16)  # [entity]
         self.register_seq: I64 = np.zeros(0, dtype=np.int64)  # [entity * n_registers + register]
         self.register_ts: I64 = np.zeros(0, dtype=np.int64)
@@ -92,12 +92,12 @@ class TableStepper:
 
     def step(self, cells: U16, n: int, chunk: Chunk, rows: tuple[Any, ...]) -> list[Found]:
         """The detections of a chunk; `rows` are its events as kernels read them."""
-        code = self._coder.codes(cells, n)
+        code = self.coder.codes(cells, n)
         kept = tuple(KeptStates(self.state, self.register_seq, self.register_ts, self.group.n_registers))
         found: list[Found] = []
         row = 0
         while row < n:
-            row, n_out = step_tables(row, code, rows, *self._automaton, kept, self._buffer.arrays)
+            row, n_out = step_tables(row, code, rows, *self.automaton, kept, self._buffer.arrays)
             if n_out:
                 found.append(self._buffer.take(n_out))
         return found

@@ -1,0 +1,1 @@
+"""A few events become detections in one compiled call: which patterns allow it, their values, what was found."""
