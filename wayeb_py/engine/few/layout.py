@@ -32,7 +32,7 @@ ROOM = 32  # so many events at most are a few
 
 @dataclass(frozen=True, slots=True)
 class FewColumns:
-    """The arrays that values of events are put into, a stretch of `ROOM` for each column."""
+    """The arrays that values of events are put into, `ROOM` numbers for each column."""
 
     key: I64
     ts: I64
@@ -165,8 +165,8 @@ def _axis_cells(sources: list[_AxisSource], group: TableStepper | None, cells: U
 def _takes(binding: Binding, columns: FewColumns, axis_of: dict[str, _AxisSource]) -> dict[str, Take] | None:
     takes: dict[str, Take] = {}
     for place, field in enumerate(binding.schema):
-        stretch = slice(place * ROOM, (place + 1) * ROOM)
-        numbers, integers, absent = columns.numbers[stretch], columns.integers[stretch], columns.absent[stretch]
+        own_part = slice(place * ROOM, (place + 1) * ROOM)
+        numbers, integers, absent = columns.numbers[own_part], columns.integers[own_part], columns.absent[own_part]
         source = axis_of.get(field.name)
         take = _take_attribute(field.type, source, numbers, integers, absent)
         if field.name == binding.key:
