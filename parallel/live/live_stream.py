@@ -80,7 +80,7 @@ def live_stream(
     log = inputs.log
     summary = StreamSummary(episodes=0 if episodes else None)
     mind_functions(patterns, checkpoint, no_pickle, say)
-    manifest = _manifest(patterns, inputs, episodes)
+    manifest = begin(log.name, patterns, episodes, log.identity())
     known = checkpoint.read()
     ledger = BatchLedger(checkpoint.folder)
     aside_folder = AsideFolder(aside or checkpoint.folder / "aside")
@@ -192,17 +192,6 @@ class _Running:
         loop.end_as(after)
         self.committer.wait()
         return Resumed(loop.keeper, resumed.batch + 1, after)
-
-
-def _manifest(patterns: Patterns, inputs: Inputs, episodes: bool) -> Manifest:
-    """The manifest of a stream that begins now; where there are several streams, it knows each of them."""
-    log = inputs.log
-    manifest = begin(log.name, patterns, episodes, log.identity())
-    if len(inputs.logs) > 1:
-        for name, part in patterns.by_stream.items():
-            facts = (part.stream.key, part.stream.time, part.stream.time_unit)
-            manifest.identity[f"the stream {name}"] = ", ".join(str(fact) for fact in facts if fact is not None)
-    return manifest
 
 
 def _refuse_spark(known: Manifest, folder: Path) -> None:

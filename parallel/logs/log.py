@@ -113,6 +113,14 @@ class Log(Protocol):
         same."""
         return {}
 
+    def stream_of(self, partition: str) -> str | None:
+        """The stream of a pattern file whose events a partition holds; None where the log is that of the only one."""
+        return None
+
+    def of_stream(self, stream: str | None) -> Log:
+        """The log of one stream of a pattern file."""
+        return self
+
     def settle(self) -> None:
         """Waits for content that is in the log already and can be read in a moment."""
         return

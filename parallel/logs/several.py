@@ -1,14 +1,14 @@
-"""Several logs become one: their partitions side by side, each under the number of its log.
+"""Several logs become one: their partitions side by side, each under the number of its log, or under its stream.
 
 All events of an entity are in one partition, as in any log; which of the logs has it does not matter. Where an entity
 may come from several of them, the stream has to be repartitioned by entity (`spread`), and a lateness says how late one
-source may be against another.
+source may be against another. Where a pattern file has several streams, each has a log of its own.
 """
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import pyarrow as pa
 
@@ -102,6 +102,32 @@ class SeveralLogs(Log):
         """The log that a partition belongs to, and its name there."""
         label, _, name = partition.partition("/")
         return self.logs[self.labels.index(label)], name
+
+
+class StreamLogs(SeveralLogs):
+    """The logs of a file's streams; partition `radar/west` is partition `west` of the stream `radar`."""
+
+    def __init__(self, logs: Mapping[str, Log]) -> None:
+        self.logs, self.labels = tuple(logs.values()), tuple(logs)  # two streams may read the same events
+
+    @property
+    def name(self) -> str:
+        return " + ".join(f"{label}={log.name}" for label, log in zip(self.labels, self.logs, strict=True))
+
+    def stream_of(self, partition: str) -> str:
+        return stream_of(partition)
+
+    def of_stream(self, stream: str | None) -> Log:
+        return self.logs[self.labels.index(stream or "")]
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        """Streams have types of their own: ask the log of one."""
+        raise TypeError("the logs of several streams have no schema in common")
+
+
+def stream_of(partition: str) -> str:
+    """The stream whose events a partition of `StreamLogs` holds."""
+    return partition.partition("/")[0]
 
 
 def _own(label: str, offsets: Offsets) -> Offsets:

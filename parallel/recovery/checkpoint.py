@@ -181,8 +181,14 @@ def _remove(path: Path) -> None:
 def begin(source: str, patterns: Patterns, episodes: bool, identity: Mapping[str, str] = {}) -> Manifest:
     """The manifest of a stream that begins now."""
     stream = patterns.meaning.stream
-    stream_id = secrets.token_hex(4)
-    return Manifest(stream_id, source, stream.key, stream.time, stream.time_unit, episodes, identity=dict(identity))
+    identity = dict(identity)
+    if len(patterns.meaning.streams) > 1:
+        for name, part in patterns.by_stream.items():
+            facts = (part.stream.key, part.stream.time, part.stream.time_unit)
+            identity[f"the stream {name}"] = ", ".join(str(fact) for fact in facts if fact is not None)
+    return Manifest(
+        secrets.token_hex(4), source, stream.key, stream.time, stream.time_unit, episodes, identity=identity
+    )
 
 
 def refuse_other(known: Manifest, now: Manifest, folder: Path) -> None:
@@ -217,6 +223,8 @@ def digest_of(patterns: Patterns, groups: Sequence[Sequence[str]], schema: pa.Sc
     knowledge = patterns.knowledge
     paths = {name: knowledge.path_of(known) for name, known in knowledge.declared.items()}
     paths |= {name: knowledge.path_of(lookup) for name, lookup in knowledge.lookups.items()}
+    if len(patterns.meaning.streams) > 1:
+        digest.update(repr(patterns.meaning.streams).encode())
     if patterns.clocked:
         digest.update(repr([pattern.pair for pattern in patterns.meaning.patterns]).encode())
         digest.update(repr(_rules(patterns)).encode())

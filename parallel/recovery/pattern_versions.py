@@ -37,6 +37,7 @@ from wayeb_py.functions import UserFunction
 from wayeb_py.parallel.durable.sealed_files import open_sealed, put_sealed
 from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.spark.pattern_bundle import pack_functions, select
+from wayeb_py.parallel.wire.event_schemas import by_stream, wanted_by_stream
 from wayeb_py.patterns import Patterns
 from wayeb_py.stored_patterns import functions_of, open_stored, store_patterns
 
@@ -58,18 +59,21 @@ def this_release() -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class PatternVersion:
-    """Patterns with all the knowledge they ask for, in the groups that run apart, and the types of their events."""
+    """Patterns with all the knowledge they ask for, in the groups that run apart, and the types of their events: see
+    `event_schemas`."""
 
     groups: tuple[Patterns, ...]
     schema: pa.Schema
 
-    def wanted(self, group: int) -> Wanted:
-        """The columns that a group reads."""
+    def wanted(self, group: int, stream: str | None = None) -> Wanted:
+        """The columns that a group reads, of one stream where the file has several."""
         patterns = self.groups[group]
-        return patterns.wanted
+        return patterns.wanted if stream is None else wanted_by_stream(patterns)[stream]
 
-    def schema_of(self, group: int) -> pa.Schema:
+    def schema_of(self, group: int, stream: str | None = None) -> pa.Schema:
         """Their types."""
+        if stream is not None:
+            return by_stream(self.groups[group], self.schema)[stream]
         return pa.schema([self.schema.field(name) for name in self.wanted(group).names])
 
 

@@ -13,6 +13,7 @@ from wayeb_py.parallel.logs.log import Log, NoEventsError
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint, Manifest, changes, digest_of, fingerprints
 from wayeb_py.parallel.recovery.file_owner import require_private
 from wayeb_py.parallel.recovery.pattern_versions import keep_version, load_schema, refuse_damaged, this_release
+from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, join_streams, wanted_by_stream
 from wayeb_py.patterns import Patterns
 
 POLL_S = 0.25
@@ -44,7 +45,16 @@ def find_schema(
     say: Callable[[str], None],
 ) -> pa.Schema | None:
     """The types of the events: those of the version before, else of a sample; None if there is nothing to sample."""
-    return extend_schema(last_schema(checkpoint, manifest), patterns.wanted, log, once, stop, say)
+    before = last_schema(checkpoint, manifest)
+    if not has_several(patterns):
+        return extend_schema(before, patterns.wanted, log, once, stop, say)
+    schemas = by_stream(patterns, before)
+    for name, wanted in wanted_by_stream(patterns).items():
+        found = extend_schema(schemas[name], wanted, log.of_stream(name), once, stop, say)
+        if found is None:
+            return None
+        schemas[name] = found
+    return join_streams(patterns, schemas)
 
 
 def extend_schema(

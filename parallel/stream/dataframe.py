@@ -31,7 +31,11 @@ from wayeb_py.parallel.spark.pattern_bundle import open_patterns, pack_patterns
 from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, recognise_by_shard
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.found_schema import refuse_several_entities, schema_of_found
+from wayeb_py.parallel.wire.found_schema import (
+    refuse_several_entities,
+    refuse_several_streams,
+    schema_of_found,
+)
 from wayeb_py.parallel.wire.packer import PLACE, STREAMED_ROWS, Packer
 from wayeb_py.parallel.wire.parcel import Parcel
 from wayeb_py.parallel.wire.routing import route_by_hash
@@ -87,6 +91,7 @@ def _arrow_schema(patterns: Patterns, events: DataFrame) -> pa.Schema:
 
 def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.Schema:
     """The columns of detections in such events, as Spark has them; EventsError where the patterns do not fit."""
+    refuse_several_streams(patterns)
     refuse_several_entities(patterns)
     found = with_id_first(schema_of_found(patterns, schema, episodes))
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])

@@ -44,6 +44,26 @@ def open_streams(
     return logs
 
 
+def open_spark_log(
+    sources: Mapping[str, Sequence[str]],
+    checkpoint: Checkpoint,
+    patterns: Patterns,
+    *,
+    speed: float = 1.0,
+    partitions: int | None = None,
+    capacity: Capacity | None = None,
+) -> Log:
+    """All sources as one log, as Spark reads it: `sources` are by stream."""
+    if len(patterns.meaning.streams) == 1:
+        (own,) = sources.values() or ([],)
+        return open_logs(own, checkpoint, patterns, speed=speed, partitions=partitions, capacity=capacity)
+    from wayeb_py.parallel.logs.several import StreamLogs  # for start-up time
+
+    for own in sources.values():
+        _refuse_replay(own)
+    return StreamLogs(open_streams(sources, checkpoint, patterns))
+
+
 def open_logs(
     sources: Sequence[str],
     checkpoint: Checkpoint,

@@ -9,6 +9,11 @@ Patterns that look at several entities go by the clock of the log's partitions, 
 shard. So the epoch also says from which partition a packing task has its events, and when each partition last had some:
 those that fell silent before the second by which entities count as silent, the clock does not wait for.
 
+The recogniser of a shard stays alive in its worker process. The state carries a token, new with every batch: where the
+next batch of the shard comes to a process whose recogniser has that token, nothing is restored. *Not taken*: states by
+what has changed, since a batch touches most entities that pairs keep; states that are written less often, since Spark
+may give the next batch to another process, which would have to repeat all events since.
+
 The state holds the number of shards. A packing task sends shard 0 something in every batch, so that Spark asks shard 0
 in every batch. A query with another number of shards than its checkpoint would look for the state of most entities in
 the wrong place; it stops here before it has written anything.
@@ -17,20 +22,25 @@ the wrong place; it stops here before it has written anything.
 from __future__ import annotations
 
 import json
+import secrets
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.errors import DataError
 from wayeb_py.files.formats.block import Block
 from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.logs.several import stream_of
 from wayeb_py.parallel.recovery.offset import STEPS_OF_SILENCE, silent_since
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire import parcel
+from wayeb_py.parallel.wire.event_schemas import by_stream, has_several
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.parallel.wire.packer import NUMBER_BITS, in_arrival_order
 from wayeb_py.parallel.wire.parcel import Parcel
@@ -53,6 +63,8 @@ STATE_SETTINGS = {
 
 _STATE_DDL = "shards int, shard int, epoch string, heard binary, recogniser binary"
 _ROUTE = "route"
+_TOKEN = "token"  # in the epoch of a state: tells which recogniser has it
+ALIVE = 16  # recognisers that a worker process keeps
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +84,7 @@ class ShardQuery:
     episodes: bool
     idle_s: float | None = None  # measured by the operator itself, where no epochs are sent
     listens: bool = False  # whether the epochs name the silent entities
+    name: str = ""  # of the stream, in a process that has recognisers of several
     overflow: Overflow | None = None  # where a shard puts results that are too large for Spark
 
     @property
@@ -131,35 +144,60 @@ def _step(shards: ShardQuery, arrived: list[Parcel], state: GroupState) -> Itera
     was = Epoch() if before is None else Epoch.from_json(json.loads(before[2]))
     now, clock_s = _epoch(shards, arrived, was, state)
     order = shards.order(now.version)
-    snapshot = None if before is None else Snapshot(bytes(before[4]), bytes(before[3]))
-    recogniser = StreamRecogniser(order.patterns, order.schema, shards.episodes, snapshot)
+    recogniser = _recogniser(shards, order, shard, before, was, now)
     result = TaskResult(recogniser.inner, f"shard-{shard}", 0, shard, shards.episodes)
     others = (one for one in arrived if one.kind not in ("events", "epoch"))
     yield from sorted(others, key=lambda one: one.number)  # a shuffle keeps no order
-    events = [one for one in arrived if one.kind == "events"]
-    by_partition: dict[str | None, list[Parcel]] = {None: events}
     if order.patterns.clocked:
-        by_partition, spoke_s = _by_partition(arrived, events)
-        away = [partition for partition, last_s in spoke_s.items() if last_s < now.tick]
-        yield from result.take(recogniser.inner.follow(spoke_s, away))
-    for partition, some in by_partition.items():
-        for batch in in_arrival_order(some):
-            yield from result.feed(Block([batch]), partition)
+        for detections in _followed(recogniser, arrived, now):
+            yield from result.take(detections)
+    for stream, partition, events in _in_parts(arrived, order.patterns):
+        for batch in in_arrival_order(events):
+            yield from result.feed(Block([batch]), partition, stream)
             if shards.listens or shards.step_ms:
-                recogniser.hear([batch], clock_s)
+                recogniser.hear([batch], clock_s, stream)
     for detections in recogniser.advance(was, now, clock_s):
         yield from result.take(detections)
     after = recogniser.snapshot()
     yield from result.finish(state_bytes=len(after.saved))
     failpoints.reach("shard:state")
-    state.update((shards.n_shards, shard, json.dumps(now.to_json()), after.heard, after.saved))
+    token = secrets.token_hex(8)
+    state.update((shards.n_shards, shard, json.dumps(now.to_json() | {_TOKEN: token}), after.heard, after.saved))
     if shards.step_ms:
         state.setTimeoutDuration(shards.step_ms)
+    _keep_alive(shards, shard, token, recogniser)
+
+
+# Recognisers that live on.
+
+_alive: OrderedDict[tuple[str, int, int], tuple[str, StreamRecogniser]] = OrderedDict()
+
+
+def _recogniser(
+    shards: ShardQuery, order: ShardPatterns, shard: int, before: tuple[Any, ...] | None, was: Epoch, now: Epoch
+) -> StreamRecogniser:
+    """The recogniser of a shard in the state before the batch; it belongs to the batch from here on."""
+    token, alive = _alive.pop((shards.name, shards.n_shards, shard), ("", None))
+    schemas = by_stream(order.patterns, order.schema)
+    if before is None:
+        return StreamRecogniser(order.patterns, schemas, shards.episodes, None)
+    if alive is not None and was.version == now.version and json.loads(before[2]).get(_TOKEN) == token:
+        return alive
+    return StreamRecogniser(order.patterns, schemas, shards.episodes, Snapshot(bytes(before[4]), bytes(before[3])))
+
+
+def _keep_alive(shards: ShardQuery, shard: int, token: str, recogniser: StreamRecogniser) -> None:
+    _alive[shards.name, shards.n_shards, shard] = token, recogniser
+    while len(_alive) > ALIVE:
+        _alive.popitem(last=False)
+
+
+# What a batch brings.
 
 
 def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupState) -> tuple[Epoch, int]:
     """The epoch that a batch ends in and when it was planned: as the plan says, or by Spark's clock of the batch."""
-    told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
+    told = _told(arrived)
     if told:
         return max((Epoch.from_json(epoch), clock_s) for epoch, clock_s, *_ in told)
     now_s = state.getCurrentProcessingTimeMs() / 1000  # the same whenever the batch is repeated
@@ -168,16 +206,36 @@ def _epoch(shards: ShardQuery, arrived: list[Parcel], was: Epoch, state: GroupSt
     return Epoch(tick=max(was.tick, silent_since(now_s, shards.idle_s))), int(now_s)
 
 
-def _by_partition(
-    arrived: list[Parcel], events: list[Parcel]
-) -> tuple[dict[str | None, list[Parcel]], Mapping[str, int]]:
-    """The parcels of events by the partition that they come from, and when each partition last had some."""
-    told = [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
-    of_task = {task: partition for _, _, task, partition, _ in told}
-    found: dict[str | None, list[Parcel]] = {partition: [] for partition in sorted(of_task.values())}
+def _followed(recogniser: StreamRecogniser, arrived: list[Parcel], now: Epoch) -> Iterator[Detections]:
+    """What is decided once the clocks of the streams know their partitions, and which of them are away."""
+    spoke_s: Mapping[str, int] = _told(arrived)[0][4]
+    patterns = recogniser.inner.patterns
+    for name in patterns.by_stream:
+        own = {one: last_s for one, last_s in spoke_s.items() if not has_several(patterns) or stream_of(one) == name}
+        away = [partition for partition, last_s in own.items() if last_s < now.tick]
+        yield recogniser.inner.follow(own, away, name)
+
+
+def _in_parts(arrived: list[Parcel], patterns: Patterns) -> Iterator[tuple[str | None, str | None, list[Parcel]]]:
+    """The parcels of events, by stream where the file has several, and by partition where a clock has to know it."""
+    events = [one for one in arrived if one.kind == "events"]
+    if not patterns.clocked and not has_several(patterns):
+        yield None, None, events
+        return
+    of_task = {task: partition for _, _, task, partition, _ in _told(arrived)}
+    found: dict[str, list[Parcel]] = {partition: [] for partition in sorted(of_task.values())}
     for one in events:
         found[of_task[one.number >> NUMBER_BITS]].append(one)
-    return found, told[0][4]
+    for partition, some in found.items():
+        yield (
+            stream_of(partition) if has_several(patterns) else None,
+            partition if patterns.clocked else None,
+            some,
+        )
+
+
+def _told(arrived: list[Parcel]) -> list[Any]:
+    return [json.loads(one.payload) for one in arrived if one.kind == "epoch"]
 
 
 def _as_pandas(parcels: list[Parcel]) -> pd.DataFrame:

@@ -30,11 +30,12 @@ def pack_range(context: StreamContext, spec: TaskSpec, n_shards: int) -> Iterato
     """The parcels of a task whose events are recognised elsewhere."""
     failpoints.reach("read:begin")
     offsets, version = spec.offsets, context.version(spec.after.version)
-    wanted = version.wanted(0)
+    stream = context.log.stream_of(offsets.partition)
+    wanted = version.wanted(0, stream)
     packer = Packer(route_by_hash(n_shards), wanted.key.name, spec.split, STREAMED_ROWS)
     tally = Tally()
     aside = bytearray()
-    with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0))) as blocks:
+    with ReadAhead(context.log.read(offsets, wanted, version.schema_of(0, stream))) as blocks:
         for block in blocks:
             count_block(tally, block)
             for row in block.aside:

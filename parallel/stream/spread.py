@@ -23,6 +23,7 @@ from wayeb_py.errors import DataError
 from wayeb_py.parallel.batch.sample import COSTED_ROWS, equal_groups, measure_costs
 from wayeb_py.parallel.batch.several.spec import require_partition
 from wayeb_py.parallel.logs.log import Log, OffsetRange
+from wayeb_py.parallel.wire.event_schemas import by_stream, has_several, join_streams
 from wayeb_py.parallel.wire.overflow import Overflow
 
 if TYPE_CHECKING:
@@ -102,10 +103,14 @@ def spread_stream(
             hint="leave the option out, and say with --workers how many are to recognise; or give the topic as many "
             "partitions",
         )
-    if patterns is not None and patterns.clocked:
+    if patterns.clocked:
         return _in_one_shard(asked, patterns, source_parallelism or n_partitions, before)
+    if has_several(patterns):
+        require_partition(asked, patterns)
+        asked = "partition"
     if before is None:
         scheme, why = _choose(asked, n_partitions, workers, source_parallelism)
+        why = "because the file has several streams" if has_several(patterns) else why
     elif asked in ("auto", before.scheme):
         scheme, why = before.scheme, "as its checkpoint was begun"
     else:
@@ -178,10 +183,13 @@ def make_frame(spark: SparkSession, options: SourceOptions) -> DataFrame:
 
     def order(number: int) -> ShardPatterns:
         version = context.version(number)
-        return ShardPatterns(version.groups[0], version.schema_of(0))
+        patterns = version.groups[0]
+        return ShardPatterns(patterns, join_streams(patterns, by_stream(patterns, version.schema)))
 
     overflow = Overflow(context.folder)
-    shards = ShardQuery(options.shards, order, context.episodes, listens=context.listens, overflow=overflow)
+    shards = ShardQuery(
+        options.shards, order, context.episodes, listens=context.listens, name=context.stream_id, overflow=overflow
+    )
     return recognise_by_shard(read, shards)
 
 

@@ -9,15 +9,17 @@ from wayeb_py.compiler.streams import quoted
 from wayeb_py.engine.binding import bind_schema
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError
+from wayeb_py.parallel.wire.event_schemas import by_stream, has_several
 
 
 def schema_of_found(patterns: CompiledPatterns, events: pa.Schema, episodes: bool) -> pa.Schema:
-    """The columns of the patterns' detections in such events, of one stream; EventsError or DataError where they cannot
-    run on them."""
-    refuse_several_streams(patterns)
-    if patterns.clocked:
+    """The columns of the patterns' detections in such events (`event_schemas`: of all streams); EventsError or
+    DataError where they cannot run on them."""
+    refuse_no_stream(patterns)
+    if patterns.clocked or has_several(patterns):
         recogniser = Recogniser(patterns, saves=False)
-        recogniser.bind(events)
+        for name, schema in by_stream(patterns, events).items():
+            recogniser.bind(schema, name)
         rows = recogniser.schema
     else:
         rows = bind_schema(patterns, events)
@@ -25,14 +27,17 @@ def schema_of_found(patterns: CompiledPatterns, events: pa.Schema, episodes: boo
 
 
 def refuse_several_streams(patterns: CompiledPatterns) -> None:
-    """Raises DataError for a file that a batch runs, in one process or on Spark, and a running stream does not."""
-    streams = patterns.meaning.streams
-    if len(streams) > 1:
-        names = quoted(stream.name or "" for stream in streams)
+    """Raises DataError for a file with several streams, where the events of one come."""
+    if has_several(patterns):
+        names = quoted(stream.name or "" for stream in patterns.meaning.streams)
         raise DataError(
-            f"this file has the streams {names}, and a running stream on Spark reads one",
-            hint="run it over what has arrived, as a batch: `wayeb run`, with `--engine spark` on Spark",
+            f"this file has the streams {names}, and a streaming data frame has the events of one",
+            hint="run it with `wayeb stream --source NAME=SOURCE`, a source for each; or over all of it, as a batch",
         )
+
+
+def refuse_no_stream(patterns: CompiledPatterns) -> None:
+    """Raises DataError for a file that a batch runs, in one process or on Spark, and a running stream does not."""
     if not patterns.by_stream:
         raise DataError(
             "these rules read files of facts alone, and a running stream would have nothing to wait for",

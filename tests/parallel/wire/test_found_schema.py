@@ -7,7 +7,7 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.wire.found_schema import refuse_several_entities, schema_of_found
+from wayeb_py.parallel.wire.found_schema import refuse_several_entities, refuse_several_streams, schema_of_found
 
 EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
 
@@ -44,8 +44,8 @@ def test_what_looks_at_several_entities_has_columns_and_runs_where_partitions_ar
 
 def test_several_streams_and_files_of_facts_alone_are_refused() -> None:
     two = wayeb_py.compile("stream s { key id time t }\nstream r { key id time t }\npattern P on s := (x > 1)\n")
-    with pytest.raises(DataError, match="this file has the streams `s`, `r`"):
-        schema_of_found(two, EVENTS, False)
+    with pytest.raises(DataError, match="this file has the streams `s`, `r`, and a streaming data frame has"):
+        refuse_several_streams(two)
     facts = wayeb_py.compile('facts a(x, y) from "a.csv"\nrule R := p: a, q: a where p.x = q.y\n')
     with pytest.raises(DataError, match="these rules read files of facts alone"):
         schema_of_found(facts, EVENTS, False)

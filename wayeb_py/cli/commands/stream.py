@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, ParamSpec
 
 import typer
 
+from wayeb_py.cli.event_files import read_lateness, read_named
 from wayeb_py.cli.exit_codes import DATA_FAULT, PASSING_FAULT, explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_bad_limit, read_duration
@@ -80,7 +81,7 @@ def run_stream(
         typer.Option(
             metavar="SOURCE",
             help="A folder in which files appear, kafka://HOST:PORT/TOPIC, replay:DATA, or python:FILE.py (your own); "
-            "may be given several times.",
+            "may be given several times. STREAM=SOURCE where the patterns read several streams.",
         ),
     ],
     out: Annotated[
@@ -118,7 +119,8 @@ def run_stream(
     episodes: Episodes = False,
     longest: Longest = False,
     lateness: Annotated[
-        str | None, typer.Option(metavar="DURATION", help="How late an event may arrive (10min); 0 by default.")
+        list[str] | None,
+        typer.Option(metavar="[STREAM=]DURATION", help="How late an event may arrive (10min); 0 by default."),
     ] = None,
     forget: Annotated[
         str | None, typer.Option(metavar="DURATION", help="Forget an entity that was not heard of for so long (30d).")
@@ -179,10 +181,10 @@ def run_stream(
     """Recognise patterns in a stream, in this process or on Spark, and go on after every stop or crash."""
     if final and not once and not source[0].startswith("replay:"):
         misuse("--final says that nothing more will come: it needs --once, or a replay")
-    lateness_s, forget_s, idle_s, interval_s = (
+    lateness_s = read_lateness(lateness)
+    forget_s, idle_s, interval_s = (
         read_duration(text, option)
         for option, text in (
-            ("--lateness", lateness),
             ("--forget", forget),
             ("--idle", idle),
             ("--interval", interval),
@@ -197,7 +199,7 @@ def run_stream(
     )  # fmt: skip
     patterns = select_patterns(patterns, pattern)
     show_warnings(patterns, strict)
-    sources = read_sources(patterns, source) if here else {"": source}
+    sources = read_sources(patterns, source)
     if not here:
         from wayeb_py.parallel.spark.session import require_spark
 
@@ -214,7 +216,13 @@ def run_stream(
     if not here:  # which Spark's workers have to know before a user's own source is opened
         import wayeb_py.parallel.stream.stream as _spark  # noqa: F401
     from wayeb_py.parallel.live.inputs import Inputs
-    from wayeb_py.parallel.stream.endpoints import aside_folder, open_logs, open_sink, open_streams, refuse_mixed_up
+    from wayeb_py.parallel.stream.endpoints import (
+        aside_folder,
+        open_sink,
+        open_spark_log,
+        open_streams,
+        refuse_mixed_up,
+    )
 
     as_lines = log_form is LogForm.JSON
 
@@ -233,8 +241,8 @@ def run_stream(
             logs = open_streams(sources, folder, patterns, speed=read_speed(speed), capacity=capacity)
             log = Inputs(logs).log
         else:
-            log = open_logs(
-                source, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
+            log = open_spark_log(
+                sources, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
             )
         sink = open_sink(out, episodes)
         if engine is Engine.AUTO:
@@ -333,8 +341,6 @@ def is_local(
 
 def read_sources(patterns: Patterns, sources: list[str]) -> dict[str, list[str]]:
     """The sources of each stream that the patterns read: `--source radar=…`, where there are several."""
-    from wayeb_py.cli.event_files import read_named
-
     return read_named(patterns, sources, "--source", "SOURCE")
 
 

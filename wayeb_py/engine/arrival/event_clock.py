@@ -7,7 +7,7 @@ seconds, exactly, since streams may count theirs in different units. At the end 
 everything that arrived, and events that still come are late.
 
 A stream that only patterns of single entities read holds no events here, and none of its events is late for the clock;
-its time counts: the clock waits for every stream of the file.
+its time counts: the clock waits for every stream of the file, but for one whose partitions are all away.
 """
 
 from __future__ import annotations
@@ -86,8 +86,12 @@ class EventClock:
 
     @property
     def now_s(self) -> Fraction | None:
-        """The clock in seconds; None while there is a stream of which nothing has arrived."""
-        return min((time_s for _, time_s in self._times() if time_s is not None), default=None) if self.is_set else None
+        """The clock in seconds, which waits for no stream that is away; None while a stream has had no event."""
+        if not self.is_set:
+            return None
+        times = self._times()
+        waited_for = [time_s for name, time_s in times if time_s is not None and not self._is_away(name)]
+        return min(waited_for, default=max((time_s for _, time_s in times if time_s is not None), default=None))
 
     @property
     def is_set(self) -> bool:
@@ -108,6 +112,9 @@ class EventClock:
         """Learns which partitions a stream comes in, and which of them its clock does not wait for."""
         self._clocks[name].follow(partitions, away)
 
+    def _is_away(self, name: str) -> bool:
+        return name in self._clocks and self._clocks[name].is_away
+
     def take(self, name: str, arrived: Arrived, partition: str | None = None) -> npt.NDArray[np.bool_]:
         """Holds the events of a stream; which of them are late for its clock, or that of their partition."""
         return self._clocks[name].take(arrived.rows, partition)
@@ -124,7 +131,12 @@ class EventClock:
     def release(self) -> Passed:
         """What the clock is past by now."""
         now_s = self.now_s
-        return self._passed(now_s) if now_s is not None else Passed({}, None, self._reached_s())
+        if now_s is None:
+            return Passed({}, None, self._reached_s())
+        for clock in self._clocks.values():
+            if clock.is_away:
+                clock.advance(now_s)  # what it sends once it is back, and that is older, the others have not waited for
+        return self._passed(now_s)
 
     def finish(self, reached_s: Mapping[str, Fraction] = MappingProxyType({})) -> Passed:
         """All that is held: the input has ended, and the clock moves past everything that arrived.

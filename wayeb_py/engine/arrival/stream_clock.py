@@ -71,6 +71,11 @@ class StreamClock:
         return min(waited_for, default=max(self.partitions.values()))
 
     @property
+    def is_away(self) -> bool:
+        """Whether all partitions are away, so that the clock of the file does not wait for this stream."""
+        return bool(self.partitions) and self.away.issuperset(self.partitions)
+
+    @property
     def now_s(self) -> Fraction | None:
         """The same in seconds; None before the first event."""
         return None if self.now == int(NEVER) else Fraction(self.now, self.ticks_per_s)
