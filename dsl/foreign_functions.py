@@ -9,7 +9,12 @@ TEXT_FUNCTIONS = frozenset(["startswith", "endswith", "contains", "matches", "su
 
 FUNCTIONS = {
     **dict.fromkeys(
-        ["avg", "mean", "average", "sum", "median", "stddev", "std", "variance", "var", "percentile", "first", "last"],
+        ["avg", "mean", "average", "sum", "first", "last"],
+        "a letter looks at one event, and at the one before it by `prev(x)`; over the events of a match `emit` "
+        "computes: `emit mean(speed), sum(fuel), first(lon)`",
+    ),
+    **dict.fromkeys(
+        ["median", "stddev", "std", "variance", "var", "percentile"],
         "a letter looks at one event, and at the one before it by `prev(x)`; what is computed over several events must "
         "be a column of the events",
     ),

@@ -81,7 +81,7 @@ _ALLEN = {
     "same_time": "x and y start together and end together",
 }
 
-_OVER_SEVERAL = "of one event; what is computed over several must be a column of the events"
+_OVER_SEVERAL = "of one event; over those of a match `emit` computes it"
 
 FUNCTIONS: tuple[Function, ...] = (
     Function("abs", "abs(x)", ("number",), "same", "x without its sign"),
@@ -324,6 +324,24 @@ FUNCTIONS: tuple[Function, ...] = (
         for name, says in _ALLEN.items()
     ),
 )
+
+MEASURES: dict[str, Function] = {
+    measure.name: measure
+    for measure in (
+        Function("count", "count()", (), "number", "how many events the match has; `count(x)` how many of them have x, "
+                 "`count(speed > 50)` for how many a predicate holds"),
+        Function("duration", "duration()", (), "number", "time from the first to the last event", SECONDS),
+        Function("travelled", "travelled()", (), "number", "way from the first to the last event, great-circle "
+                 "distances from event to event; 0 for one event", METRES, ("position", "previous event")),
+        Function("first", "first(x)", ("value",), "same", "x at the first event; missing where it is missing there"),
+        Function("last", "last(x)", ("value",), "same", "x at the last event; missing where it is missing there"),
+        Function("min", "min(x)", ("number",), "same", "the least x"),
+        Function("max", "max(x)", ("number",), "same", "the greatest x"),
+        Function("sum", "sum(x)", ("number",), "same", "the sum of x, added up in the order of the events"),
+        Function("mean", "mean(x)", ("number",), "same", "that sum over the number of events that have x"),
+    )
+}  # fmt: skip
+"""What `emit` computes over the events of a match, by name; `min` and `max` of several values are functions as well."""
 
 _BY_NAME: dict[str, tuple[Function, ...]] = {}
 for _function in FUNCTIONS:

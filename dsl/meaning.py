@@ -13,16 +13,18 @@ of this module too, so that callers write `m.Compare`, `m.Letter` and `m.Rule` a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import field
 from fractions import Fraction
-from typing import Literal
+from typing import Any, Literal
 
 from wayeb_py.dsl.node import NOWHERE as NOWHERE
 from wayeb_py.dsl.node import Node, Spanned, node, record
 from wayeb_py.dsl.predicates import *  # noqa: F403
-from wayeb_py.dsl.predicates import Attribute, Kind, Predicate, Role
+from wayeb_py.dsl.predicates import Attribute, Kind, Predicate, Role, Value
 from wayeb_py.dsl.rules import *  # noqa: F403
 from wayeb_py.dsl.rules import Facts, Rule, RuleExample
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, SourceText
 
 # Regexes.
@@ -174,8 +176,18 @@ class EachPair:
 
 
 @record
+class MeasuredColumn:
+    """A column of detections that is computed over the match: measures, constants, and arithmetic of them."""
+
+    name: str
+    value: Value
+    kind: Kind | None = field(default=None, compare=False)
+
+
+@record
 class Pattern(Spanned):
-    """A named regex with its window and the columns of the last event that its detections carry.
+    """A named regex with its window and the columns that its detections carry: `emit` of the last event, `measures` of
+    the whole match.
 
     `text` is all that follows the name, as the file writes it, without comments and on one line; `span` is that of the
     name.
@@ -194,6 +206,21 @@ class Pattern(Spanned):
     emit_of: tuple[tuple[Role, str], ...] = ()  # of a pair: whose column each of `emit` is, and what the events call it
     tier: int = 1  # one more than the highest that it reads by `detected` or `since`; 1 if it reads events alone
     silence_of: Role | None = None  # of a pair: who sends nothing; None for both
+    measures: tuple[MeasuredColumn, ...] = ()
+    emit_order: tuple[str, ...] = ()  # the names of all emitted columns as the file has them, where some are measured
+
+    @property
+    def emitted(self) -> tuple[str, ...]:
+        """The names of all columns that it adds to its detections, in the order of the file."""
+        names = (*self.emit, *(column.name for column in self.measures))
+        return (*self.emit_order, *(name for name in names if name not in self.emit_order))
+
+    @property
+    def parts(self) -> Iterator[Any]:
+        """All that it asks of events: the parts of its regex and of its measures."""
+        yield from walk(self.regex)
+        for column in self.measures:
+            yield from walk(column.value)
 
 
 @record

@@ -142,6 +142,26 @@ class Since:
     each: bool = False
 
 
+# Values of a match, from its first to its last event. Only `emit` has them.
+
+MeasureFunction = Literal["count", "duration", "travelled", "first", "last", "min", "max", "sum", "mean"]
+
+
+@node
+class Measure(Node):
+    """`max(speed)`: what a function makes of the operand's values at the events of a match, in their order.
+
+    `sum`, `mean`, `min` and `max` pass over missing values, and are missing where there is no other; `first` and `last`
+    are the values at the first and at the last event, missing or not. `count` without an operand counts events, of a
+    value those where it is not missing, of a predicate those where it holds. `duration` is in seconds and has no
+    operand. `travelled` is the sum of `moved()`, in metres, over all events but the first.
+    """
+
+    function: MeasureFunction
+    operand: Value | Predicate | None = None
+    kind: Kind | None = field(default=None, compare=False, repr=False)
+
+
 # Values of a pair. At an event of the pair at time t, pa and pb are the newest events of a and b up to it. The rows of
 # a rule's members take the same words.
 
@@ -199,7 +219,7 @@ class Apart:
 
 Value = (
     Attribute | Constant | Arithmetic | Previous | Held | Elapsed | Moved | Hour | Distance | PlaceColumn | FunctionCall
-    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa | Apart
+    | Since | Of | Age | Separation | Bearing | Closing | Cpa | Tcpa | Apart | Measure
 )  # fmt: skip
 
 

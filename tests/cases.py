@@ -109,7 +109,8 @@ def type_of(words: Sequence[str]) -> str:
 class Case:
     """A file of patterns, events in the order of their arrival, and what they should give.
 
-    Detections are [pattern, entity, at, from], episodes [pattern, entity, from, to, how many].
+    Detections are [pattern, entity, at, from], episodes [pattern, entity, from, to, how many]; `emits` has what each
+    detection emits, in their order, and "-" for what is missing.
     """
 
     name: str
@@ -120,6 +121,7 @@ class Case:
     arrival: bool = False  # events are taken as they arrive; otherwise the whole table is put in order
     detects: list[tuple[Any, ...]] = field(default_factory=list, repr=False)
     episodes: list[tuple[Any, ...]] | None = field(default=None, repr=False)
+    emits: list[tuple[Any, ...]] | None = field(default=None, repr=False)
     n_late: int | None = None
     n_duplicates: int | None = None
     n_unread: int | None = None
@@ -151,7 +153,7 @@ def read_case(fields: dict[str, Any]) -> Case:
     stream, time_unit = fields.pop("stream", ""), fields.pop("time_unit", "s")
     settings = {name: fields.pop(name) for name in ("longest", "arrival") if name in fields}
     counts = {f"n_{name}": fields.pop(name) for name in ("late", "duplicates", "unread") if name in fields}
-    detects, episodes = fields.pop("detects"), fields.pop("episodes", None)
+    detects, episodes, emits = fields.pop("detects"), fields.pop("episodes", None), fields.pop("emits", None)
     words = {column: tuple(v.split() if isinstance(v, str) else v) for column, v in fields.items()}
     several_entities = KEY in words
     n_events = len(next(iter(words.values())))
@@ -174,6 +176,7 @@ def read_case(fields: dict[str, Any]) -> Case:
         time_unit,
         detects=[full(row) for row in detects],
         episodes=None if episodes is None else [full(row) for row in episodes],
+        emits=None if emits is None else [tuple(None if cell == "-" else cell for cell in row) for row in emits],
         **settings,
         **counts,
     )

@@ -101,7 +101,7 @@ def cell(value: Any) -> Cell:
 
 def detections_of(tables: Iterable[pa.Table], patterns: wayeb_py.Patterns) -> list[Detection]:
     """The rows of tables of detections."""
-    emitted = {pattern.name: pattern.emit for pattern in patterns.meaning.patterns}
+    emitted = {pattern.name: pattern.emitted for pattern in patterns.meaning.patterns}
     found = []
     for table in tables:
         ts, start_ts = integers(table["ts"]), integers(table["start_ts"])

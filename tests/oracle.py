@@ -220,6 +220,18 @@ def calculate(operation: str, operands: Sequence[float]) -> float | None:
     return None if math.isnan(result) else result
 
 
+def _added(values: Sequence[float]) -> float:
+    """The sum in 64-bit floats, one after the other."""
+    total = 0.0
+    for value in values:
+        total += value
+    return total
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
 class Word:
     """The events of one entity from its first, or from the one after a long silence."""
 
@@ -292,6 +304,64 @@ class Word:
                 return self._metres(k, float(point.lon), float(point.lat))
             case _:
                 raise NotImplementedError(f"the oracle knows no files of places and no functions: {value}")
+
+    def over(self, value: m.Value, first: int, last: int) -> Cell:
+        """A computed column of a match, from its first to its last event: measures, and arithmetic of them."""
+        match value:
+            case m.Measure():
+                return self.measure(value, range(first, last + 1))
+            case m.Constant():
+                return value.value
+            case m.Arithmetic():
+                operands = [self.over(operand, first, last) for operand in value.operands]
+                numbers = [operand for operand in operands if isinstance(operand, int | float | Fraction)]
+                if len(numbers) < len(operands):
+                    return None
+                return calculate(value.operator, [float(number) for number in numbers])
+            case _:
+                raise AssertionError(f"not of a match: {value}")
+
+    def measure(self, measure: m.Measure, events: range) -> Cell:
+        """What a measure says of some consecutive events."""
+        operand = measure.operand
+        match measure.function:
+            case "count" if operand is None:
+                return len(events)
+            case "duration":
+                return float(self.time_s(events[-1]) - self.time_s(events[0]))
+            case "count" if isinstance(operand, m.Predicate):
+                return sum(self.holds(operand, k) for k in events)
+        assert isinstance(operand, m.Value)
+        match measure.function:
+            case "first":
+                return self.as_sent(operand, events[0])
+            case "last":
+                return self.as_sent(operand, events[-1])
+            case "travelled":
+                moved = [self.value(operand, k) for k in events[1:]]
+                return _added([float(x) for x in moved if x is not None])
+        values = [value for k in events if (value := self.value(operand, k)) is not None]
+        if measure.function == "count":
+            return len(values)
+        if not values:
+            return None
+        match measure.function:
+            case "min" | "max":
+                choose = min if measure.function == "min" else max
+                there = [k for k in events if self.value(operand, k) is not None]
+                return self.as_sent(operand, choose(there, key=lambda k: self._at(operand, k)))  # type: ignore[arg-type, return-value]
+            case "sum":
+                return _number(_added([float(value) for value in values]))
+            case "mean":
+                return _number(_added([float(value) for value in values]) / len(values))
+        raise AssertionError(measure.function)
+
+    def as_sent(self, value: m.Value, k: int) -> Cell:
+        """A column as the events have it, times in their own ticks; other values as numbers that arithmetic has."""
+        found = self.value(value, k)
+        if isinstance(value, m.Attribute) and found is not None:
+            return self.arrived[k].event[value.name]
+        return float(found) if isinstance(found, int | Fraction) and not isinstance(found, bool) else found
 
     def _at(self, held: m.Value | m.Predicate, k: int) -> Cell:
         return self.holds(held, k) if isinstance(held, m.Predicate) else self.value(held, k)
@@ -465,7 +535,10 @@ def detect(pattern: m.Pattern, word: Word, settings: Settings, answer: Answer) -
         starts = [s for s in range(k + 1) if ends[s] >> (k + 1) & 1 and satisfies(pattern.window, word, s, k)]
         if starts:
             start = min(starts) if settings.longest else max(starts)
-            emitted = tuple(word.arrived[k].event[column] for column in pattern.emit)
+            measured = {column.name: word.over(column.value, start, k) for column in pattern.measures}
+            emitted = tuple(
+                measured[name] if name in measured else word.arrived[k].event[name] for name in pattern.emitted
+            )
             found = Detection(pattern.name, word.entity, word.ts(k), k, word.ts(start), start, emitted)
             answer.detections.append(found)
             answer.known_after.append(word.arrived[k].known_after)

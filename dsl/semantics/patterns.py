@@ -13,6 +13,7 @@ from typing import Literal
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import ways_to_call
+from wayeb_py.dsl.semantics.calls.emitted import emitted_by
 from wayeb_py.dsl.semantics.letters import as_regex, written_text
 from wayeb_py.dsl.semantics.names import DeclaredNames, names_in
 from wayeb_py.dsl.semantics.pairs import pairing_of, warn_of_asymmetry
@@ -25,10 +26,6 @@ from wayeb_py.dsl.units import UNITS
 from wayeb_py.errors import SourceText
 
 Scopes = Mapping[str | None, Scope]
-
-# The columns that every detection has, and those that a detection of a pair or of a silence has besides.
-DETECTION_COLUMNS = ("pattern", "place", "entity", "ts", "seq", "start_ts", "start_seq")
-COLUMNS_OF_A_CLOCK = ("other", "decided_ts")
 
 
 def resolve_all(
@@ -68,9 +65,15 @@ def _used_on(stream: str | None, scopes: Scopes, gathered: DeclaredNames) -> set
         own = None if pattern.on is None else pattern.on.stream
         if isinstance(pattern.each, t.EachPair):
             own = pattern.each.stream
-        by_stream.setdefault(own, set()).update(lets_under(pattern.body, gathered))
+        by_stream.setdefault(own, set()).update(*(lets_under(body, gathered) for body in bodies_of(pattern)))
     by_stream[streams[0]] |= gathered.lets.keys() - set().union(*by_stream.values())
     return by_stream[stream]
+
+
+def bodies_of(pattern: t.Pattern) -> list[t.Expression]:
+    """The expressions of a pattern: its regex, and the values that it emits."""
+    items = () if pattern.emit is None else pattern.emit.columns
+    return [pattern.body, *(item.value for item in items if isinstance(item, t.EmittedValue))]
 
 
 def lets_under(body: t.Expression, gathered: DeclaredNames) -> set[str]:
@@ -141,13 +144,12 @@ def _pattern(
         return None
     resolver = Resolver(scope)
     if pair is not None:
-        needed = lets_under(pattern.body, gathered) & scope.lets_of_pairs
+        needed = set().union(*(lets_under(body, gathered) for body in bodies_of(pattern))) & scope.lets_of_pairs
         for let, let_source in ordered:
             if let.name in needed:
                 scope.results[let.name] = resolver.resolve(let.body, let_source, in_regex=False, pair=pair)
     each = _each(scope, pattern, source)
-    emit = _emit(scope, pattern, source) if pair is None else ()
-    emit_of = _emit_of_pair(pair, pattern, source) if pair is not None else ()
+    emitted = emitted_by(scope, pattern, source, None if each == "wrong" else each, pair)
     silence_s, silence_of = _silence_s(scope, pattern, source), _silence_of(scope, pattern, pair, source)
     result = resolver.resolve(pattern.body, source, each, pair=pair) if each != "wrong" else None
     regex = as_regex(resolver, result, pattern.body, None) if result is not None else None
@@ -158,14 +160,16 @@ def _pattern(
         regex,
         source,
         _window(pattern),
-        emit if pair is None else tuple(name for name, _ in emit_of),
+        emitted.columns,
         each,
         _text(pattern, source),
         scope.stream.name,
         None if pair is None else pair.meaning,
         silence_s,
-        tuple(of for _, of in emit_of),
+        emitted.of,
         silence_of=silence_of,
+        measures=emitted.measures,
+        emit_order=emitted.order if emitted.measures else (),
         span=pattern.name_span,
     )
     if pair is not None and isinstance(pattern.each, t.EachPair):
@@ -309,73 +313,3 @@ def _each(scope: Scope, pattern: t.Pattern, source: SourceText) -> tuple[str, st
             source, f"`{each.variable}` has a meaning already", each.span, "the row needs a name of its own"
         )
     return (each.variable, each.places)
-
-
-def _emit(scope: Scope, pattern: t.Pattern, source: SourceText) -> tuple[str, ...]:
-    columns: list[str] = []
-    for column in pattern.emit.columns if pattern.emit is not None else ():
-        if isinstance(column, t.Emitted):
-            what = (
-                "columns keep their names" if column.variable is None else "only columns of the events can be emitted"
-            )
-            sign = "as" if column.variable is None else "."
-            hint = "write `emit speed, fuel`"
-            scope.report.error(source, what, column.sign_span, f"`{sign}` stands here", hint)
-            continue
-        if column.name in columns:
-            scope.report.error(source, f"`{column.name}` is emitted twice", column.span, "once before it already")
-        elif column.name in DETECTION_COLUMNS or (pattern.silence is not None and column.name in COLUMNS_OF_A_CLOCK):
-            scope.report.error(
-                source, f"every detection has a column `{column.name}` already", column.span, "leave it out"
-            )
-        elif scope.has_attr_lines and column.name not in scope.attributes:
-            close = scope.report.suggest(column.name, list(scope.attributes))
-            if close is None and column.name in scope.lets:
-                close = "only columns of the events can be emitted, not a `let`"
-            scope.report.error(
-                source, f"unknown attribute `{column.name}`", column.span, "not in the event schema", close
-            )
-        columns.append(column.name)
-        scope.mentioned.add(column.name)
-    return tuple(columns)
-
-
-def _emit_of_pair(pair: Pairing, pattern: t.Pattern, source: SourceText) -> tuple[tuple[str, tuple[m.Role, str]], ...]:
-    """Name by name, whose column it is and what the events call it."""
-    report = pair.scopes["a"].report
-    a, b = pair.meaning.variables
-    found: dict[str, tuple[m.Role, str]] = {}
-    for item in pattern.emit.columns if pattern.emit is not None else ():
-        column = item.name if isinstance(item, t.Name) else item.column
-        variable = None if isinstance(item, t.Name) else item.variable
-        if variable not in pair.roles:
-            alone = f"`{column}` stands alone, and a pair has two"
-            who = alone if variable is None else f"`{variable}` is not an entity of this pair"
-            report.error(source, who, item.span, "whose?", f"write `emit {a}.{column}` or `emit {b}.{column}`")
-            continue
-        role = pair.roles[variable]
-        scope = pair.scopes[role]
-        name = column if isinstance(item, t.Name) or item.name is None else item.name
-        if name in found:
-            report.error(
-                source,
-                f"two columns are called `{name}`",
-                item.span,
-                "once before it already",
-                f"give it another name: `emit {variable}.{column} as {column}_{variable}`",
-            )
-        elif name in DETECTION_COLUMNS or name in COLUMNS_OF_A_CLOCK:
-            report.error(
-                source,
-                f"every detection has a column `{name}` already",
-                item.span,
-                "needs another name",
-                f"write `emit {variable}.{column} as {column}_{variable}`",
-            )
-        elif scope.has_attr_lines and column not in scope.attributes:
-            hint = report.suggest(column, list(scope.attributes))
-            label = f"not in the event schema of `{scope.stream.name}`"
-            report.error(source, f"unknown attribute `{column}`", item.span, label, hint)
-        found.setdefault(name, (role, column))
-        scope.mentioned.add(column)
-    return tuple(found.items())

@@ -11,13 +11,12 @@ from dataclasses import replace
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.scope import Diagnostics
-from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Note
 
 
 def read_by(pattern: m.Pattern) -> list[str]:
     """The patterns that a pattern asks for, in the order of its text."""
-    asked = (part.pattern for part in walk(pattern.regex) if isinstance(part, m.Detected | m.Since))
+    asked = (part.pattern for part in pattern.parts if isinstance(part, m.Detected | m.Since))
     return list(dict.fromkeys(asked))
 
 

@@ -16,8 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Literal, cast
 
+from wayeb_py.dsl.syntax import lexicon
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import expressions as expression_errors
 from wayeb_py.dsl.syntax.errors import habits
@@ -55,6 +56,9 @@ _SUMS = {"+": SUM, "-": SUM, "*": PRODUCT, "/": PRODUCT}
 _WORDS = frozenset(["any", "none", "true", "false"])
 
 
+Where = Literal["pattern", "rule", "emit"]  # what an expression stands in: the words of its clauses end it
+
+
 @dataclass(slots=True)
 class _Operator:
     """An operator that waits for its right operand; one that joins many (`;`, `and`) collects their places."""
@@ -83,10 +87,10 @@ class _Frame:
 class _Reader:
     """Reads one expression from the tokens of its declaration."""
 
-    def __init__(self, text: str, start: int, end: int, in_rule: bool = False) -> None:
+    def __init__(self, text: str, start: int, end: int, place: Where = "pattern") -> None:
         self.text = text
-        self.ends = rule_errors.CLAUSES if in_rule else ("within", "emit")
-        self.in_rule = in_rule
+        self.ends = rule_errors.CLAUSES if place == "rule" else ("within", "emit", "as")[: 3 if place == "emit" else 2]
+        self.in_rule, self.in_emit = place == "rule", place == "emit"
         self.tokens = tokens_of(text, start, end)
         if self.tokens[0].kind == "end":
             raise expression_errors.nothing_follows(Span(start, start))
@@ -115,13 +119,10 @@ class _Reader:
 
     def ends_here(self, token: Token) -> bool:
         if token.kind == "name":
-            return token.text in self.ends
-        return token.kind == "end" or (token.text == ";" and self.begins_silence(self.at + 1))
-
-    def begins_silence(self, at: int) -> bool:
-        """Whether `silence 1 h` or `silence of a` stands here, which belongs to the pattern and not to its regex."""
-        following = self.tokens[at + 1] if self.tokens[at].text == "silence" else None
-        return following is not None and (following.kind == "number" or following.text == "of")
+            return token.text in self.ends or (not self.in_emit and lexicon.begins_which(self.tokens, self.at))
+        if self.in_emit and token.text == "," and len(self.frames) == 1:
+            return True
+        return token.kind == "end" or (token.text == ";" and lexicon.begins_silence(self.tokens, self.at + 1))
 
     def closes_later(self) -> bool:
         """Whether the open bracket is closed after the clause that stands here."""
@@ -140,7 +141,8 @@ class _Reader:
         frame = self.frames[-1]
         if token.kind == "number":
             before = self.tokens[self.at - 1] if self.at else None
-            number_errors.check_count(token, before, self.tokens[self.at + 1], self.text)
+            if not self.in_emit:
+                number_errors.check_count(token, before, self.tokens[self.at + 1], self.text)
             self.push(self.read_number(token), 1)
             return False
         if token.kind == "text":
@@ -185,7 +187,7 @@ class _Reader:
         )
 
     def read_name(self, token: Token) -> bool:
-        if token.kind == "name" and self.begins_silence(self.at):
+        if token.kind == "name" and lexicon.begins_silence(self.tokens, self.at):
             raise expression_errors.silence_alone(token)
         self.at += 1
         following = self.tokens[self.at]
@@ -318,7 +320,8 @@ class _Reader:
         if following.kind in ("number", "text", "backquoted"):
             return False
         if following.kind == "name":
-            return following.text in RESERVED or following.text in self.ends
+            ends = following.text in self.ends or lexicon.begins_which(self.tokens, self.at + 1)
+            return ends or following.text in RESERVED
         return following.text not in ("(", "-")
 
     def join(self, frame: _Frame, token: Token) -> None:
@@ -480,9 +483,9 @@ def check_literal(token: Token) -> None:
         raise PatternSyntaxError("this number is out of range", token.span, "more than a 64-bit number can hold")
 
 
-def read_expression(text: str, start: int, end: int, in_rule: bool = False) -> tuple[t.Expression, int]:
+def read_expression(text: str, start: int, end: int, place: Where = "pattern") -> tuple[t.Expression, int]:
     """The expression that begins at start, and the offset where it ends: the end, a clause, or `; silence`."""
-    return _Reader(text, start, end, in_rule).read()
+    return _Reader(text, start, end, place).read()
 
 
 def read_quantity(text: str, start: int, end: int) -> tuple[t.Number, int]:

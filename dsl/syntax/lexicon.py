@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import pyparsing as pp
@@ -86,6 +87,22 @@ def tokens_of(text: str, start: int, end: int) -> list[Token]:
         if kind == "stray":
             found.append(Token("end", "", position, position))
             return found
+
+
+WHICH_MATCHES = ("without overlap", "from all starts", "once from each start")
+_BEGIN_WHICH = {("without", "overlap"), ("from", "all"), ("once", "from")}
+
+
+def begins_which(tokens: Sequence[Token], at: int) -> bool:
+    """Whether words stand here that say which matches a pattern reports, which belong to it and not to its regex."""
+    following = tokens[at + 1] if at + 1 < len(tokens) else None
+    return following is not None and (tokens[at].text, following.text) in _BEGIN_WHICH
+
+
+def begins_silence(tokens: Sequence[Token], at: int) -> bool:
+    """Whether `silence 1 h` or `silence of a` stands here, which belongs to the pattern and not to its regex."""
+    following = tokens[at + 1] if tokens[at].text == "silence" else None
+    return following is not None and (following.kind == "number" or following.text == "of")
 
 
 def next_token(text: str, start: int, end: int) -> Token:

@@ -163,6 +163,9 @@ def print_tree(tree: t.Tree) -> str:
         case t.Emitted(variable=variable, column=column, name=given):
             written = encode_name(column) if variable is None else f"{encode_name(variable)}.{encode_name(column)}"
             return written if given is None else f"{written} as {encode_name(given)}"
+        case t.EmittedValue(value=value, name=given):
+            written = print_expression(value)
+            return written if given is None else f"{written} as {encode_name(given)}"
         case t.Item(text=text, quoted=quoted):
             return encode_text(text) if quoted else text
         case t.TestLine(attribute=attribute, items=items):

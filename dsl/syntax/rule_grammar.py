@@ -7,7 +7,7 @@ from typing import Any
 import pyparsing as pp
 
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.clauses import EMIT
+from wayeb_py.dsl.syntax.clauses import EMIT_COLUMNS
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors import rules as rule_errors
 from wayeb_py.dsl.syntax.lexicon import BLANK, Token
@@ -107,7 +107,7 @@ _RULE = made(
     + pp.ZeroOrMore(_UNLESS)
     + pp.Opt(_ONCE)
     + pp.Opt(_WITHIN)
-    + pp.Opt(EMIT)
+    + pp.Opt(EMIT_COLUMNS)
     + Required(END, rule_errors.after_rule),
     _rule,
 )

@@ -16,7 +16,7 @@ from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors.declarations import ErrorAt
 from wayeb_py.dsl.syntax.errors.numbers import bad_escape
-from wayeb_py.dsl.syntax.expressions import check_literal, read_expression, read_quantity
+from wayeb_py.dsl.syntax.expressions import Where, check_literal, read_expression, read_quantity
 from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, NAME, RESERVED, TEXT, Piece, Token, decode_text
 
 
@@ -74,15 +74,34 @@ class Required(Terminal):
 
 
 class _Expression(Terminal):
-    """An expression, read by the precedence loop; in a rule the words of its clauses end it."""
+    """An expression, read by the precedence loop; the words of the clauses around it end it."""
 
-    def __init__(self, name: str, in_rule: bool = False) -> None:
+    def __init__(self, name: str, place: Where = "pattern") -> None:
         super().__init__(name)
-        self.in_rule = in_rule
+        self.place = place
 
     def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
-        node, end = read_expression(piece.whole, piece.base + loc, piece.base + len(piece), self.in_rule)
+        node, end = read_expression(piece.whole, piece.base + loc, piece.base + len(piece), self.place)
         return end - piece.base, node
+
+
+class _EmittedExpression(_Expression):
+    """What is emitted, where it is more than the name of a column; names alone are read as such."""
+
+    def read(self, piece: Piece, loc: int) -> tuple[int, Any] | None:
+        token = piece.token_at(loc)
+        if token.kind in ("name", "backquoted"):
+            after = piece.token_at(token.end - piece.base)
+            if after.text == ".":
+                column = piece.token_at(after.end - piece.base)
+                after = piece.token_at(column.end - piece.base)
+            is_call = after.text == "(" and after.start == token.end
+            # `fuel-level` is a name with a hyphen in it, which has a message of its own.
+            goes_on = after.text in ("+", "*", "/", ">", "<", "=", "!=", ">=", "<=")
+            goes_on = goes_on or (after.text == "-" and piece.whole[after.start - 1].isspace())
+            return super().read(piece, loc) if is_call or goes_on else None
+        begins = token.kind == "number" or token.text == "-"
+        return super().read(piece, loc) if begins or (token.text == "(" and not _LISTED.match(piece, loc)) else None
 
 
 class Quantity(Terminal):
@@ -112,8 +131,10 @@ def word(text: str) -> Lexical:
 
 
 NAME_PATTERN = f"{NAME.pattern}|{BACKQUOTED.pattern}"
+_LISTED = re.compile(rf"\s*\(\s*(?:{NAME_PATTERN})\s*[,)]")  # columns in parentheses, which have a message too
 EXPRESSION = _Expression("an expression")
-CONDITION = _Expression("a condition", in_rule=True)
+CONDITION = _Expression("a condition", "rule")
+EMITTED = _EmittedExpression("an emitted value", "emit")
 COMMA = word(",")
 END = Lexical("end", r"\Z")
 QUOTED = Lexical("text", str(TEXT.pattern))

@@ -184,8 +184,16 @@ class Emitted(Tree):
 
 
 @node
+class EmittedValue(Tree):
+    """`max(speed) - min(speed) as spread`: a value over the match, and the name of its column if it has one."""
+
+    value: Expression
+    name: str | None = None
+
+
+@node
 class Emit(Tree):
-    columns: tuple[Name | Emitted, ...]
+    columns: tuple[Name | Emitted | EmittedValue, ...]
 
 
 @node

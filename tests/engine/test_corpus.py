@@ -51,6 +51,9 @@ def check_expectations(case: Case, found: Found | Answer) -> None:
     """What was found is what the case says."""
     rows = [(row.pattern, row.entity, row.seq, row.start_seq) for row in found.detections]
     assert sorted(rows) == sorted(case.detects)
+    if case.emits is not None:
+        by_place = {(row.pattern, row.entity, row.seq, row.start_seq): row.emitted for row in found.detections}
+        assert [by_place[place] for place in case.detects] == case.emits
     if case.episodes is not None:
         spans = [(row.pattern, row.entity, row.start_seq, row.end_seq, row.n_detections) for row in found.episodes]
         assert sorted(spans) == sorted(case.episodes)

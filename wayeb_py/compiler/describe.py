@@ -116,6 +116,8 @@ def subject_text(subject: Subject, names: Names = AB) -> str:
             return f"detected({_pattern_text(pattern)})"
         case m.Since(pattern):
             return f"since({_pattern_text(pattern)})"
+        case m.Measure(function, operand):
+            return f"{function}({'' if operand is None else subject_text(operand, names)})"
         case Pair(left, right):
             return f"{subject_text(left, names)} against {subject_text(right, names)}"
         case m.Always() | m.Never() | m.Compare() | m.Missing() | m.Not() | m.And() | m.Or():

@@ -11,7 +11,6 @@ from wayeb_py.compiler.describe import predicate_text, quantity_text, symbol_tex
 from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.walk import walk
 
 MOST_STATES = 60
 
@@ -67,7 +66,7 @@ def _table(patterns: CompiledPatterns, number: int) -> Iterator[str]:
 
 def _above(pattern: m.Pattern) -> Iterator[str]:
     """What a pattern is beside its automaton: whose events it reads, and when its detections are known."""
-    asked = dict.fromkeys(part.pattern for part in walk(pattern.regex) if isinstance(part, m.Detected | m.Since))
+    asked = dict.fromkeys(part.pattern for part in pattern.parts if isinstance(part, m.Detected | m.Since))
     if asked:
         yield f"  tier {pattern.tier}: recognised after {', '.join(asked)}"
     if pattern.pair is not None:

@@ -56,6 +56,11 @@ def depends_on_place(subject: Subject) -> bool:
     )
 
 
+def measures_places(pattern: m.Pattern) -> bool:
+    """Whether a pattern measures what differs from place to place: it is then written out for each of them."""
+    return any(depends_on_place(column.value) for column in pattern.measures)
+
+
 def at_place(pattern: str, place: str) -> str:
     """The name of a pattern at one of its places, for a pattern that reads it there."""
     return f"{pattern}\x1f{place}"
@@ -177,8 +182,9 @@ def write_out(pattern: m.Pattern, names: Sequence[str], columns: Any) -> Iterato
     """(place, pattern) for each place, the row's name and columns put in; as `for each` is defined."""
     for row, name in enumerate(names):
         values = {column: cells[row] for column, cells in columns.items()}
-        regex = transform(pattern.regex, partial(_placed, name, values))
-        yield name, replace(pattern, regex=regex, each=None)
+        put_in = partial(_placed, name, values)
+        measures = tuple(replace(column, value=transform(column.value, put_in)) for column in pattern.measures)
+        yield name, replace(pattern, regex=transform(pattern.regex, put_in), measures=measures, each=None)
 
 
 def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:
@@ -205,6 +211,8 @@ def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:
             return m.Never()
         case m.PredicateCall() if _ABSENT in parts_of(part):
             return m.Never()
+        case m.Measure() if _ABSENT in parts_of(part):
+            return replace(part, operand=m.Constant(Fraction(0), "number"), function="first")
         case m.Arithmetic() | m.Previous() | m.Held() | m.FunctionCall() if _ABSENT in parts_of(part):
             return _ABSENT
     return part
@@ -250,7 +258,7 @@ def list_runnables(
             runnables.append(Runnable(compiled, same))
             continue
         lookup = places(pattern.each[1])
-        plan = plan_for_each(compiled)
+        plan = None if measures_places(pattern) else plan_for_each(compiled)
         if plan is not None:
             runnables.append(Runnable(compiled, same, plan=plan, lookup=lookup))
             continue

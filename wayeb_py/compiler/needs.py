@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator
-from typing import Any
 
 from wayeb_py.compiler.rule_inputs import needs_of_rule
 from wayeb_py.dsl import meaning as m
@@ -89,7 +88,7 @@ def _stream_of(pair: m.EachPair, role: m.Role) -> str:
 
 def asks_for_motion(pattern: m.Pattern) -> bool:
     """Whether a pattern over pairs asks how they move."""
-    asks = any(isinstance(part, m.Closing | m.Cpa | m.Tcpa) for part in walk(pattern.regex))
+    asks = any(isinstance(part, m.Closing | m.Cpa | m.Tcpa) for part in pattern.parts)
     return asks or (pattern.pair is not None and pattern.pair.projected)
 
 
@@ -100,7 +99,7 @@ def _attributes_of(pattern: m.Pattern, stream: m.Stream, lookups: set[str]) -> I
     the other.
     """
     where = [m.Attribute(column, "number") for column in stream.position or ()]
-    parts: Iterator[Any] = walk(pattern.regex)
+    parts = pattern.parts
     if pattern.pair is not None:
         pair = pattern.pair
         if stream.name in pair.streams:

@@ -33,6 +33,7 @@ from wayeb_py.compiler.automata.tracking import Tracker, track
 from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, LimitError
 
 
@@ -51,6 +52,7 @@ class CompiledPattern:
     nfa: Nfa | None
     dfa: Dfa | None  # of the pattern itself; None where it was over budget
     fingerprint: str
+    measures: tuple[m.Measure, ...] = ()  # each once, in the order of the file
 
     @property
     def is_empty(self) -> bool:
@@ -90,7 +92,7 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
     axes, symbol_of_cell, representatives = _normalize_symbols(alphabet, class_of_minterm)
     joined = renumber(Dfa(joined.next_state[:, representatives], joined.accepting), 0)
     fingerprint = _fingerprint(
-        axes, symbol_of_cell.tobytes(), joined.next_state.tobytes(), joined.accepting.tobytes(), pattern.window, longest
+        axes, symbol_of_cell.tobytes(), joined.next_state.tobytes(), joined.accepting.tobytes(), pattern, longest
     )
     looked_for = joined
     if not longest:
@@ -104,6 +106,7 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
     return CompiledPattern(
         pattern.name, axes, symbol_of_cell, joined.n_symbols, pattern.window, longest, pattern.emit,
         tracker, None if tracker is not None else nfa_of_dfa(looked_for), joined, fingerprint,
+        measures_of(pattern),
     )  # fmt: skip
 
 
@@ -122,11 +125,11 @@ def _simulate(
     nfa = numbered_by_looks(over_symbols(nfa, minterm_of_class[representatives]))
     fingerprint = _fingerprint(
         axes, symbol_of_cell.tobytes(), nfa.first.tobytes() + nfa.successors.tobytes(), nfa.accepting.tobytes(),
-        pattern.window, longest,
+        pattern, longest,
     )  # fmt: skip
     return CompiledPattern(
         pattern.name, axes, symbol_of_cell, len(representatives), pattern.window, longest, pattern.emit,
-        None, nfa, None, fingerprint,
+        None, nfa, None, fingerprint, measures_of(pattern),
     )  # fmt: skip
 
 
@@ -192,11 +195,20 @@ def _number_by_appearance(symbols: I64) -> tuple[I64, I64]:
     return rank[inverse.reshape(-1)].reshape(symbols.shape), old[order]
 
 
+def measures_of(pattern: m.Pattern) -> tuple[m.Measure, ...]:
+    """What a pattern measures over its matches, each once."""
+    parts = (part for column in pattern.measures for part in walk(column.value))
+    return tuple(dict.fromkeys(part for part in parts if isinstance(part, m.Measure)))
+
+
 def _fingerprint(
-    axes: tuple[Axis, ...], symbols: bytes, transitions: bytes, accepting: bytes, window: m.Window | None, longest: bool
+    axes: tuple[Axis, ...], symbols: bytes, transitions: bytes, accepting: bytes, pattern: m.Pattern, longest: bool
 ) -> str:
+    """What a pattern means; its measures count, since its state holds what it has measured so far."""
     digest = hashlib.sha256()
-    for part in (repr(axes).encode(), symbols, transitions, accepting, repr((window, longest)).encode()):
+    measures = measures_of(pattern)
+    said: tuple[object, ...] = (pattern.window, longest, measures) if measures else (pattern.window, longest)
+    for part in (repr(axes).encode(), symbols, transitions, accepting, repr(said).encode()):
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)
     return digest.hexdigest()[:32]

@@ -238,7 +238,7 @@ class CompiledPatterns:
     def emitted(self) -> list[str]:
         """The columns that detections have besides their own, in the order of the file."""
         reported = self.meaning.patterns[: self.n_reported]
-        columns = [column for pattern in reported for column in pattern.emit]
+        columns = [column for pattern in reported for column in pattern.emitted]
         for rule in self.meaning.rules:
             if rule.name not in self.hidden_rules:
                 columns += [one.name for one in rule.emit if one.name not in ("entity", "other", "place")]

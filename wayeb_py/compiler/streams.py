@@ -11,7 +11,6 @@ from typing import Literal
 from wayeb_py.compiler.needs import reads
 from wayeb_py.compiler.rule_inputs import rule_reads
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
 
 Settings = float | Fraction | Mapping[str, float | Fraction]
@@ -65,7 +64,7 @@ def asked_of_the_past(meaning: m.Meaning, stream: m.Stream) -> list[m.Detected |
     """What patterns over pairs ask about the own past of a stream's entities, each once, in the order of the file."""
     asked: dict[m.Detected | m.Crossed | m.Passed, None] = {}
     for pattern in meaning.patterns:
-        for part in walk(pattern.regex) if pattern.pair is not None else ():
+        for part in pattern.parts if pattern.pair is not None else ():
             if isinstance(part, m.HoldsOf) and isinstance(part.operand, m.Detected | m.Crossed | m.Passed):
                 assert pattern.pair is not None
                 if pattern.pair.streams[0 if part.role == "a" else 1] == (stream.name or ""):
@@ -92,7 +91,7 @@ def quoted(names: Iterable[str]) -> str:
 
 def names_read(pattern: m.Pattern) -> set[str]:
     """The patterns that a pattern asks for by `detected` or `since`."""
-    return {part.pattern for part in walk(pattern.regex) if isinstance(part, m.Detected | m.Since)}
+    return {part.pattern for part in pattern.parts if isinstance(part, m.Detected | m.Since)}
 
 
 def closure(patterns: Sequence[m.Pattern], names: Iterable[str]) -> set[str]:

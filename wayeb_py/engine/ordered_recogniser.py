@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from wayeb_py.arrays import I32
+from wayeb_py.arrays import I32, I64
 from wayeb_py.columns import Column
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.streams import stream_fingerprint
@@ -158,6 +158,7 @@ class OrderedRecogniser:
         columns = binding.columns(rows)
         orders = None if binding.ties is None or self.order == "arrival" else binding.ties.orders_of(rows)
         parts: list[BatchDetections] = []
+        self._n_measured = 0
         for begin in range(0, len(rows), CHUNK_ROWS):
             parts += self._step(binding, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
         self.counts.events += len(rows)
@@ -213,9 +214,18 @@ class OrderedRecogniser:
                 seq[part.row],
                 part.start_seq,
                 part.start_ts,
+                self._numbered(part),
+                () if part.measured is None else ((len(part.row), part.measured),),
             )
             for part in found
         ]
+
+    def _numbered(self, part: Found) -> I64:
+        """The numbers of detections among those of the batch that are measured; -1 where they are not."""
+        if part.measured is None:
+            return np.full(len(part.row), -1, dtype=np.int64)
+        first, self._n_measured = self._n_measured, self._n_measured + len(part.row)
+        return np.arange(first, first + len(part.row))
 
     def _join_episodes(self, binding: Binding, found: list[Found], chunk: Chunk, present: I32) -> None:
         assert self._joiner is not None

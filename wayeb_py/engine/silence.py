@@ -132,7 +132,7 @@ class SilenceRecogniser(ClockedRecogniser):
             silence_ends = np.minimum(ts[found.row[own]], FOREVER - waiting.silence) + waiting.silence
             own = own[after > silence_ends]
             if len(own):
-                part = BatchDetections(*(getattr(found, name)[own] for name in BatchDetections.__slots__))
+                part = found.at(own)
                 events, at = np.unique(part.row, return_inverse=True)
                 table = maker.detection_table(part, rows)
                 waiting.add(

@@ -234,6 +234,10 @@ class Values:
                     return _reduce(np.maximum, operands)
         raise AssertionError(value.operator)
 
+    def memory(self) -> Memory:
+        """An empty memory."""
+        return Memory()
+
     def _memory(self, value: m.Value) -> Memory:
         return self.memories.setdefault(value, Memory())
 

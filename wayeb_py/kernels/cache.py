@@ -38,7 +38,7 @@ _IMPORTED = re.compile(r"^(?:from|import) (wayeb_py[\w.]*)", re.MULTILINE)
 
 def kernel_modules() -> list[str]:
     """The names of all modules with kernels; in a zip as well."""
-    folders = (("kernels",), ("kernels", "few"), ("spatial", "kernels"), ("rules", "kernels"))
+    folders = (("kernels",), ("kernels", "few"), ("spatial", "kernels"), ("rules", "kernels"), ("matches", "kernels"))
     ours = [name for folder in folders for name in _modules_of(*folder)]
     others = [*_modules_of("pairs"), *_modules_of("forecast")]
     return sorted({*ours, *(name for name in others if name.endswith("kernels"))} - {__name__})

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import DataError
 from wayeb_py.files.stores import Location, beside, is_outside
 
@@ -153,7 +152,7 @@ class KnowledgeBase:
         ]
 
     def _tables_of(self, pattern: m.Pattern) -> Iterator[str]:
-        for attribute in attributes_of(pattern.regex) if self.lookups else ():
+        for attribute in attributes_of(pattern) if self.lookups else ():
             looked_up = self.looks_up(attribute.name)
             if looked_up is not None:
                 yield looked_up[0]
@@ -300,16 +299,16 @@ def _note_of_names(name: str, path: str, shared: tuple[str, ...]) -> tuple[str, 
     return (f"{path}: {are} `{name}` each stand for several places, now `{shared[0]} (1)` and so on: {listed}",)
 
 
-def attributes_of(regex: m.Regex) -> Iterator[m.Attribute]:
-    """The attributes that a regex looks at."""
-    return (part for part in walk(regex) if isinstance(part, m.Attribute))
+def attributes_of(pattern: m.Pattern) -> Iterator[m.Attribute]:
+    """The attributes that a pattern looks at."""
+    return (part for part in pattern.parts if isinstance(part, m.Attribute))
 
 
 def mentioned(pattern: m.Pattern) -> Iterator[m.Places | m.Point]:
     """The places that a pattern asks for."""
     if pattern.each is not None:
         yield m.Places(pattern.each[1])
-    for part in walk(pattern.regex):
+    for part in pattern.parts:
         if isinstance(part, m.Places | m.Point):
             yield _without_each(part)
 

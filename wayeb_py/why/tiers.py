@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def patterns_asked_for(patterns: CompiledPatterns) -> list[str]:
     """The patterns that letters ask for by `detected` or `since`."""
-    asked = (part for pattern in patterns.meaning.patterns for part in walk(pattern.regex))
+    asked = (part for pattern in patterns.meaning.patterns for part in pattern.parts)
     return sorted({part.pattern for part in asked if isinstance(part, m.Detected | m.Since)})
 
 

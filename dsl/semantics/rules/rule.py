@@ -218,6 +218,7 @@ def _emit(resolver: RuleResolver, rule: t.Rule, source: SourceText) -> tuple[m.R
     resolver.source = source
     found: dict[str, m.RuleColumn] = {}
     for item in rule.emit.columns if rule.emit is not None else ():
+        assert not isinstance(item, t.EmittedValue)  # the grammar of rules has none
         if isinstance(item, t.Name) or item.variable is None:
             column = item.name if isinstance(item, t.Name) else item.column
             example = next((name for name, rows in resolver.members.items() if has_column(rows, column)), "x")

@@ -48,6 +48,7 @@ _NAMED = {
     "on": ("`on`", "pattern Slow on vessels := …"),
     "silence of": ("`silence of`", "silence of a 6 h"),
     "the emitted column": ("`as`", "emit a.speed as speed_a"),
+    "the emitted value": ("`as`", "emit max(speed) as top"),
     "the places": ("`for each`", "for each p in port"),
     "rule": ("a rule", "rule Handover := r: Rendezvous, p: PortCall where …"),
     "the member": ("a member of a rule", "r: Rendezvous"),

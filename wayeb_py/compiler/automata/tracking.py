@@ -61,6 +61,17 @@ class Tracker(Transitions):
             if (live == before).all():
                 return live
 
+    def live_ages(self) -> I64:
+        """[state]: how many events old, this event being 1 event old, a start may be that no register holds and that
+        may still be that of a match; 0 where there is none."""
+        taken = np.array([max((-source for _, source in moves if source < 0), default=0) for moves in self.move_lists])
+        ages = np.maximum(self.start, 0)
+        while True:
+            older = np.maximum(ages, np.maximum(taken[self.moves], ages[self.next_state]).max(axis=1, initial=0) - 1)
+            if (older == ages).all():
+                return ages
+            ages = older
+
 
 @dataclass(slots=True)
 class _Step:

@@ -262,7 +262,7 @@ class FewEvents:
         parts = [
             BatchDetections(
                 part.row.astype(np.int64), part.pattern, binding.rows.places_of(part), self._seq[part.row],
-                part.start_seq, part.start_ts,
+                part.start_seq, part.start_ts, np.full(len(part.row), -1, dtype=np.int64),
             )
             for part in found
         ]  # fmt: skip

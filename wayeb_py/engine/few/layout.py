@@ -60,6 +60,8 @@ def lay_out_few(binding: Binding) -> Layout | None:
     if len(binding.cohorts) != 1 or binding.has_tiers or binding.cleaner is not None or binding.ties is not None:
         return None
     cohort = binding.cohorts[0]
+    if cohort.measures:
+        return None
     if cohort.seen is not None or any(isinstance(stepper, PlaceStepper) for stepper in cohort.steppers):
         return None
     if stream.order is not None or binding.reorderer.lateness or binding.key == binding.time:

@@ -217,13 +217,13 @@ class PairOperator:
             roles = {role for role, name in zip(_ROLES, each.streams, strict=True) if name == (stream.name or "")}
             chosen = [patterns.meaning.patterns[n] for n in numbers] if roles else []
             own += chosen
-            wanted = asked_of_events((pattern.regex for pattern in chosen), each.projected)
+            wanted = asked_of_events(chosen, each.projected)
             asked |= dict.fromkeys(one.operand for one in sorted(wanted, key=repr) if one.role in roles)
             for pattern in chosen:
-                needed |= needed_of_events(pattern.regex, each.projected)
+                needed |= needed_of_events(pattern, each.projected)
                 emitted |= dict.fromkeys(column for role, column in pattern.emit_of if role in roles)
         values = Values(patterns.functions, stream.position, patterns.knowledge)
-        steered = any(asks_for_approach(pattern.regex) for pattern in own)
+        steered = any(asks_for_approach(pattern) for pattern in own)
         moves = any(asks_for_motion(pattern) for pattern in own)
         answered = self.past[place].columns if place in self.past else {}
         return PairSource(

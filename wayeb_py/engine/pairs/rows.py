@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,9 @@ from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.stream_events import PairSource, plain_type
 from wayeb_py.engine.pairs.words import FoundPairs, PairEpisode, PairWords
-from wayeb_py.engine.rows.detection_schema import DetectionSchema
-from wayeb_py.engine.rows.joined_schema import common_type, join_schemas
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type, measured_type
+from wayeb_py.engine.rows.joined_schema import join_schemas
+from wayeb_py.engine.rows.measured_columns import MeasuredColumns
 
 Keys = Callable[[int, I32], pa.Array]
 
@@ -74,6 +76,11 @@ class PairSchema:
                 if sources and pattern.pair is not None:
                     source = by_name[pattern.pair.streams[0 if role == "a" else 1]]
                     emitted.setdefault(name, []).append(plain_type(source.schema.field(column).type))
+            for measured in pattern.measures if sources and pattern.pair is not None else ():
+                type_ = measured_type(measured.value, partial(_column_type, by_name, pattern.pair))
+                emitted.setdefault(measured.name, []).append(type_)
+        of_pairs = [pattern if pattern.pair is not None else None for pattern in patterns.meaning.patterns]
+        self._measured = MeasuredColumns(of_pairs, patterns.functions, self.times)
         own = [
             DetectionSchema(
                 plain_type(source.schema.field(source.key).type), source.schema.field(source.time).type,
@@ -133,7 +140,8 @@ class PairSchema:
                 row = (found.a_row if role == "a" else found.b_row)[mine]
                 taken = rows.pick.emitted(role, column, row).cast(type_)
             values, order = pa.concat_arrays([values, taken]), np.concatenate([order, mine])
-        return values.take(pa.array(np.argsort(order)))
+        taken = values.take(pa.array(np.argsort(order)))
+        return self._measured.put_in(name, taken, found.pattern, found.nth, found.measured)
 
     def episodes(self, closed: list[tuple[PairWords, PairEpisode]]) -> pa.Table:
         """Rows of episodes."""
@@ -179,3 +187,14 @@ class PairSchema:
 
             return pa.array([Decimal(t).scaleb(-type_.scale) for t in ticks.tolist()], type=type_)
         return pa.array(ticks).cast(type_)
+
+
+def _column_type(
+    sources: Mapping[str, PairSource], pair: m.EachPair | None, part: m.Value | m.Predicate
+) -> pa.DataType | None:
+    """The type of a column of a or of b; None for any other value."""
+    if pair is None or not isinstance(part, m.Of) or not isinstance(part.operand, m.Attribute):
+        return None
+    source = sources[pair.streams[0 if part.role == "a" else 1]]
+    name = part.operand.name
+    return plain_type(source.schema.field(name).type) if name in source.schema.names else None

@@ -184,6 +184,9 @@ def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: 
                 arrays[f"{name}.{register}{nth}"] = array.reshape(len(stepper.state), width)[at].reshape(-1)
         elif isinstance(stepper, RunStepper):
             arrays |= {f"{name}.runs{nth}.{key}": array for key, array in stepper.slots.save(at).items()}
+    for nth, measures in enumerate(words.cohort.measures):
+        if measures.folds:
+            arrays |= {f"{name}.measured{nth}.{key}": array for key, array in measures.starts.save(at).items()}
     memories = []
     for nth, (value, memory) in enumerate(sorted(words.cohort.values.memories.items(), key=lambda item: repr(item[0]))):
         memories.append([repr(value), list(memory.words)])
@@ -217,6 +220,11 @@ def _restore_words(words: PairWords, name: str, told: dict[str, Any], n_entities
             begin = f"{name}.runs{nth}."
             runs = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
             stepper.slots.restore(runs, at)
+    for nth, measures in enumerate(words.cohort.measures):
+        if measures.folds:
+            begin = f"{name}.measured{nth}."
+            starts = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
+            measures.starts.restore(starts, at)
     values = {repr(value): value for value in words.cohort.looking_back()} | {repr(m.Closing()): m.Closing()}
     for nth, (value, its_words) in enumerate(told["memories"]):
         memory = words.cohort.values.memories.setdefault(values[value], Memory())

@@ -21,7 +21,6 @@ from wayeb_py.arrays import I32, I64
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.rows import FoundRows, PairSchema
-from wayeb_py.engine.pairs.words import FoundPairs
 from wayeb_py.engine.waiting_matches import Waiting
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.pairs.events import Events
@@ -140,8 +139,7 @@ class PairSilences:
 
 
 def _chosen(rows: FoundRows, at: I64) -> FoundRows:
-    found = FoundPairs(*(getattr(rows.found, name)[at] for name in FoundPairs.__slots__))
-    return FoundRows(found, rows.place[at], rows.pick)
+    return FoundRows(rows.found.at(at), rows.place[at], rows.pick)
 
 
 class Sent:

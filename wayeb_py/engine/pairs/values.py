@@ -15,7 +15,6 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.columns import Column, to_float
 from wayeb_py.compiler.axes import Subject
 from wayeb_py.dsl import meaning as m
-from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.functions import UserFunction
 from wayeb_py.pairs import geometry_kernels as geometry
@@ -37,8 +36,8 @@ class Picker(Protocol):
         """Of the events at hand, and what was kept by entity."""
 
 
-def asks_for_approach(regex: m.Regex) -> bool:
-    return any(isinstance(part, m.Closing | m.Cpa | m.Tcpa) for part in walk(regex))
+def asks_for_approach(pattern: m.Pattern) -> bool:
+    return any(isinstance(part, m.Closing | m.Cpa | m.Tcpa) for part in pattern.parts)
 
 
 @dataclass(slots=True)
@@ -51,17 +50,17 @@ class PairChunk(Chunk):
     pick: Picker = field(kw_only=True)  # values of the newest events, by row
 
 
-def asked_of_events(regexes: Iterable[m.Regex], projected: bool) -> set[Asked]:
+def asked_of_events(patterns: Iterable[m.Pattern], projected: bool) -> set[Asked]:
     """Values to compute once for each event; those that a projected position changes are not among them."""
-    parts = (part for regex in regexes for part in walk(regex))
+    parts = (part for pattern in patterns for part in pattern.parts)
     return {part for part in parts if isinstance(part, Asked) and not (projected and is_about_position(part))}
 
 
-def needed_of_events(regex: m.Regex, projected: bool) -> set[str]:
+def needed_of_events(pattern: m.Pattern, projected: bool) -> set[str]:
     """What a pair needs of its newest events beyond the values that it names."""
     if projected:
         return set(OF_AN_EVENT)
-    parts = list(walk(regex))
+    parts = list(pattern.parts)
     where = {LON, LAT} if any(isinstance(part, m.Bearing) for part in parts) else set()
     return where | ({TIME} if any(isinstance(part, m.Age) for part in parts) else set())
 

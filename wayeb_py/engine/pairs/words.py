@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import floor
 from typing import Any
 
@@ -23,8 +23,10 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.pairs.share import Part
 from wayeb_py.engine.pairs.values import PairChunk, Picker
 from wayeb_py.engine.rows.episodes import ChunkDetections, Episode, EpisodeJoiner
+from wayeb_py.engine.rows.measured_columns import MeasuredParts
 from wayeb_py.engine.stepping.cohort import Cohort
 from wayeb_py.engine.stepping.pooled_lists import grown
+from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, settle
 from wayeb_py.pairs.events import Events
 from wayeb_py.pairs.meetings import Meetings, Met
@@ -44,6 +46,13 @@ class FoundPairs:
     seq: I64
     start_ts: I64
     start_seq: I64
+    nth: I64  # its number among those that are measured; -1 where it is not
+    measured: MeasuredParts = ()
+
+    def at(self, places: npt.NDArray[Any]) -> FoundPairs:
+        """Those at some places."""
+        arrays = {name: getattr(self, name)[places] for name in FoundPairs.__slots__ if name != "measured"}
+        return replace(self, **arrays)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +198,10 @@ class PairWords:
         runnable = np.concatenate([np.zeros(0, np.int64), *(part.pattern for part in parts)])
         start_ts = np.concatenate([np.zeros(0, np.int64), *(part.start_ts for part in parts)])
         start_seq = np.concatenate([np.zeros(0, np.int64), *(part.start_seq for part in parts)])
+        measured = [(len(part.row), part.measured) for part in parts if part.measured is not None]
+        nth = _numbered(parts)
         times, pattern = self._by_name(runnable)
-        which, start_ts, start_seq = which[times], start_ts[times], start_seq[times]
+        which, start_ts, start_seq, nth = which[times], start_ts[times], start_seq[times], nth[times]
         if self.joiner is not None and (len(which) or self.joiner.open):
             detected = ChunkDetections(
                 which, pattern, np.full(len(which), -1, dtype=np.int64), word[which].astype(np.int64), ts[which],
@@ -213,6 +224,8 @@ class PairWords:
                 seq[which].copy(),
                 start_ts,
                 start_seq,
+                nth,
+                tuple(measured),
             )
         ]
 
@@ -226,6 +239,18 @@ class PairWords:
             first = np.array([numbers[0] for numbers in self._names], dtype=np.int64)
             return times, first[runnable] if len(runnable) else runnable
         return times, np.concatenate(names)
+
+
+def _numbered(parts: Sequence[Found]) -> I64:
+    """The numbers of detections among those that are measured; -1 where they are not."""
+    numbers = [np.zeros(0, dtype=np.int64)]
+    n_measured = 0
+    for part in parts:
+        n = len(part.row)
+        is_measured = part.measured is not None
+        numbers.append(np.arange(n_measured, n_measured + n) if is_measured else np.full(n, -1, dtype=np.int64))
+        n_measured += n if is_measured else 0
+    return np.concatenate(numbers)
 
 
 def _ranked(met: Met, events: Events) -> Met:

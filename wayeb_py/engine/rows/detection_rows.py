@@ -7,7 +7,7 @@ Patterns that mean the same are stepped once, and give one row each.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from decimal import Decimal
 from typing import Any
 
@@ -24,6 +24,7 @@ from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.arrow_values import plain
 from wayeb_py.engine.rows.detection_schema import DetectionSchema, is_decided
 from wayeb_py.engine.rows.episodes import Episode
+from wayeb_py.engine.rows.measured_columns import MeasuredColumns, MeasuredParts
 from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.order import are_in_order
 
@@ -38,6 +39,15 @@ class BatchDetections:
     seq: I64
     start_seq: I64
     start_ts: I64
+    nth: I64  # its number among those that are measured; -1 where it is not
+    measured: MeasuredParts = ()
+
+    def at(self, places: npt.NDArray[Any]) -> BatchDetections:
+        """Those at some places."""
+        return replace(self, **{name: getattr(self, name)[places] for name in _ARRAYS})
+
+
+_ARRAYS = ("row", "pattern", "place", "seq", "start_seq", "start_ts", "nth")
 
 
 class DetectionRows:
@@ -75,10 +85,11 @@ class DetectionRows:
         self._no_episodes = schema.episodes.empty_table()
         self._names = pa.array([pattern.name for pattern in patterns.compiled], type=pa.string())
         self._is_decided = np.array([is_decided(pattern) for pattern in patterns.meaning.patterns], dtype=bool)
+        own = [pattern if pattern.pair is None else None for pattern in patterns.meaning.patterns]
         self._emits = {
-            column: np.array([column in p.emit and p.pair is None for p in patterns.meaning.patterns], dtype=bool)
-            for column in schema.emitted
+            column: np.array([p is not None and column in p.emit for p in own], dtype=bool) for column in schema.emitted
         }
+        self._measured = MeasuredColumns(own, patterns.functions, self.times)
 
     def places_of(self, found: Found) -> I64:
         """The number of each detection's place; -1 where its pattern knows none."""
@@ -116,17 +127,13 @@ class DetectionRows:
 
     def join(self, parts: list[BatchDetections]) -> BatchDetections:
         """Detections under the names of all patterns that mean the same, in the order of rows and of the file."""
-        row, distinct, place, seq, start_seq, start_ts = (
-            np.concatenate([getattr(part, field.name) for part in parts]) for field in fields(BatchDetections)
-        )
-        at, pattern = self.by_name(distinct)
-        if at is not None:
-            row, place, seq, start_seq, start_ts = row[at], place[at], seq[at], start_seq[at], start_ts[at]
-        if not are_in_order(row, pattern, place):
-            order = np.lexsort((place, pattern, row))
-            row, pattern, place = row[order], pattern[order], place[order]
-            seq, start_seq, start_ts = seq[order], start_seq[order], start_ts[order]
-        return BatchDetections(row, pattern, place, seq, start_seq, start_ts)
+        arrays: dict[str, Any] = {name: np.concatenate([getattr(part, name) for part in parts]) for name in _ARRAYS}
+        joined = BatchDetections(**arrays, measured=tuple(one for part in parts for one in part.measured))
+        at, pattern = self.by_name(joined.pattern)
+        joined = replace(joined if at is None else joined.at(at), pattern=pattern)
+        if are_in_order(joined.row, joined.pattern, joined.place):
+            return joined
+        return joined.at(np.lexsort((joined.start_seq, joined.place, joined.pattern, joined.row)))
 
     def times(self, ticks: I64) -> pa.Array:
         """Ticks as values of the time column's type."""
@@ -165,11 +172,11 @@ class DetectionRows:
             emits = masks.get(who.tobytes())
             if emits is None:
                 emits = masks[who.tobytes()] = pa.array(who[found.pattern])
-            if not who.any():  # only patterns over pairs emit it
-                arrays.append(pa.nulls(len(row), self.schema.emitted[column]))
-                continue
-            emitted = _where(plain(rows.batch.column(column).take(at)), emits)
-            arrays.append(emitted.cast(self.schema.detections.field(column).type))
+            type_ = self.schema.emitted[column]
+            emitted = pa.nulls(len(row), type_)
+            if who.any():  # some columns are emitted by patterns over pairs alone, some are measured
+                emitted = _where(plain(rows.batch.column(column).take(at)), emits).cast(type_)
+            arrays.append(self._measured.put_in(column, emitted, found.pattern, found.nth, found.measured))
         return pa.Table.from_arrays(arrays, schema=self.schema.detections)
 
     def _others(self, n: int) -> list[pa.Array]:

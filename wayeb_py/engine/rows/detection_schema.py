@@ -6,14 +6,15 @@ shows, identifies or joins detections uses it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, reduce
 
 import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.dsl import meaning as m
+from wayeb_py.files.formats.arrow_types import is_text, joined_type
 
 # What a detection's or an episode's id is made of, in this order: published ids depend on it.
 NAMED_BY = ("pattern", "place", "entity", "other", "ts", "start_ts", "end_ts", "seq", "start_seq", "end_seq")
@@ -46,10 +47,12 @@ class DetectionSchema:
         stream = patterns.meaning.stream
         assert stream.key is not None
         assert stream.time is not None
-        emitted = {
-            name: value_type(events.field(column).type) if column in events.names else pa.null()  # of another stream
-            for name, column in emitted_columns(patterns).items()
-        }
+        types: dict[str, list[pa.DataType]] = {}
+        for pattern in patterns.meaning.patterns:
+            found = emitted_types(pattern, events)
+            for name in pattern.emitted:
+                types.setdefault(name, []).append(found.get(name, pa.null()))
+        emitted = {name: common_type(some) for name, some in types.items()}
         key_type, time_type = value_type(events.field(stream.key).type), events.field(stream.time).type
         return cls(key_type, time_type, stream.time_unit, emitted, has_decided(patterns), has_pairs(patterns))
 
@@ -109,14 +112,51 @@ def has_pairs(patterns: CompiledPatterns) -> bool:
     return any(pattern.pair is not None for pattern in patterns.meaning.patterns)
 
 
-def emitted_columns(patterns: CompiledPatterns) -> dict[str, str]:
-    """What detections call an emitted column, and what the events call it: `emit a.x as y` gives it a name."""
-    found: dict[str, str] = {}
-    for pattern in patterns.meaning.patterns:
-        sources = [column for _, column in pattern.emit_of] or pattern.emit
-        for name, column in zip(pattern.emit, sources, strict=True):
-            found.setdefault(name, column)
-    return found
+def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
+    """A type that holds all values; text where there is no other."""
+
+    def join(one: pa.DataType, other: pa.DataType) -> pa.DataType:
+        if is_text(one) and is_text(other) and one != other:
+            return pa.string()
+        return joined_type(one, other) or pa.string()
+
+    return reduce(join, types, pa.null())
+
+
+def emitted_types(pattern: m.Pattern, events: pa.Schema) -> dict[str, pa.DataType]:
+    """The columns that a pattern of one entity adds to its detections; those over pairs have their types elsewhere."""
+    if pattern.pair is not None:
+        return {}
+
+    def column_type(part: m.Value | m.Predicate) -> pa.DataType | None:
+        if isinstance(part, m.Attribute) and part.name in events.names:
+            return value_type(events.field(part.name).type)
+        return None
+
+    found = {column: value_type(events.field(column).type) for column in pattern.emit if column in events.names}
+    return found | {column.name: measured_type(column.value, column_type) for column in pattern.measures}
+
+
+def measured_type(
+    value: m.Value, column_type: Callable[[m.Value | m.Predicate], pa.DataType | None]
+) -> pa.DataType:
+    """The type of a measured column: that of a column of the events where it is one of its values, a 64-bit float where
+    it is computed, a 64-bit integer where it counts."""
+    match value:
+        case m.Measure("count"):
+            return pa.int64()
+        case m.Measure("first" | "last" | "min" | "max", operand) if operand is not None:
+            while isinstance(operand, m.Previous):
+                operand = operand.operand
+            given = operand.kind if isinstance(operand, m.FunctionCall) else value.kind
+            return column_type(operand) or _of_kind(given)
+        case m.FunctionCall(_, _, kind):
+            return _of_kind(kind)
+    return pa.float64()
+
+
+def _of_kind(kind: m.Kind | None) -> pa.DataType:
+    return {"text": pa.string(), "bool": pa.bool_()}.get(kind or "", pa.float64())
 
 
 def value_type(type_: pa.DataType) -> pa.DataType:

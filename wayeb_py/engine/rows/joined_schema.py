@@ -13,15 +13,13 @@ not run at all; text costs a reader one conversion, and only where a file mixes 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import reduce
 
 import numpy as np
 import pyarrow as pa
 
 from wayeb_py.columns import TICKS_PER_S, column_of, ticks_of
 from wayeb_py.engine.arrow_values import plain
-from wayeb_py.engine.rows.detection_schema import DetectionSchema
-from wayeb_py.files.formats.arrow_types import is_text, joined_type
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type
 
 TIMES = ("ts", "start_ts", "end_ts", "decided_ts")
 
@@ -36,17 +34,6 @@ def join_schemas(emitted: Iterable[str], parts: Sequence[DetectionSchema]) -> De
         has_pairs=any(part.has_pairs for part in parts),
         has_kept=any(part.has_kept for part in parts),
     )
-
-
-def common_type(types: Iterable[pa.DataType]) -> pa.DataType:
-    """A type that holds all values; text where there is no other."""
-
-    def join(one: pa.DataType, other: pa.DataType) -> pa.DataType:
-        if is_text(one) and is_text(other) and one != other:
-            return pa.string()
-        return joined_type(one, other) or pa.string()
-
-    return reduce(join, types, pa.null())
 
 
 def _common_time(parts: Sequence[DetectionSchema]) -> tuple[pa.DataType, str | None]:

@@ -9,8 +9,8 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.columns import TICKS_PER_S
-from wayeb_py.engine.rows.detection_schema import DetectionSchema
-from wayeb_py.engine.rows.joined_schema import common_type, join_schemas
+from wayeb_py.engine.rows.detection_schema import DetectionSchema, common_type
+from wayeb_py.engine.rows.joined_schema import join_schemas
 from wayeb_py.engine.rules.column_types import ColumnType, Words
 from wayeb_py.engine.rules.plans import Emitted
 from wayeb_py.engine.rules.rules_in_time import Found

@@ -51,6 +51,12 @@ def save_cohort(
                 arrays[f"{key}.{name}"] = array
             if isinstance(stepper, PlaceStepper):
                 patterns[-1]["places"] = list(stepper.lookup.names)
+    keys = {entry["fingerprint"]: entry["key"] for entry in patterns}
+    for measures in cohort.measures:
+        if measures.folds:
+            key = keys[cohort.patterns[measures.number].fingerprint]
+            for name, array in measures.starts.save(rows).items():
+                arrays[f"{key}.measured.{name}"] = array
     memories = []
     for i, (value, memory) in enumerate(cohort.values.memories.items()):
         key = f"{prefix}.m{i}"
@@ -87,6 +93,13 @@ def restore_cohort(
         else:
             entry = next(p for p in saved["patterns"] if p["fingerprint"] == stepper.pattern.fingerprint)
             _restore_slots(stepper, entry, arrays, rows)
+    for measures in cohort.measures:
+        if measures.folds:
+            key = f"{key_of[cohort.patterns[measures.number].fingerprint]}.measured"
+            slots = {name: arrays[f"{key}.{name}"] for name in (*measures.starts.arrays, "length")}
+            kinds = dict.fromkeys(measures.starts.arrays, np.dtype(np.int64))
+            check_slots(slots, measures.starts.widths, kinds, len(rows), {})
+            measures.starts.restore(slots, rows)
     values = {repr(value): value for value in cohort.looking_back()}
     for entry in saved["memories"]:
         value = values.get(entry["value"])

@@ -23,6 +23,7 @@ from wayeb_py.compiler.pattern import CompiledPattern
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
+from wayeb_py.engine.stepping.measures import MatchMeasures, of_pattern
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
@@ -70,11 +71,23 @@ class Cohort:
             *(RunStepper(number, pattern, axes, self._direct, windows) for number, pattern in simulated),
             *self.placed,
         ]
+        self.measures = [
+            MatchMeasures(number, pattern, self._stepper_of(number), values)
+            for number, pattern in self.patterns.items() if pattern.measures
+        ]  # fmt: skip
         self._asked = _questions(axes, self.steppers[0].strides if self._direct else None)
         asked = {number for asked in self._asked for number in asked.axes}
         self._encoded = [(number, one) for number, one in enumerate(self.encoders) if number not in asked]
         self._cells = np.empty((1, 0), dtype=np.uint16)
         self.seen: U8 | None = None  # by entity; only where entities were there before the cohort
+
+    def _stepper_of(self, number: int) -> Stepper:
+        """What steps a pattern."""
+        return next(
+            stepper
+            for stepper in self.steppers
+            if number in (stepper.group.patterns if isinstance(stepper, TableStepper) else (stepper.number,))
+        )
 
     def start_among(self, n_known: int) -> None:
         """Records that the entities so far have had events which this cohort has not read."""
@@ -87,12 +100,18 @@ class Cohort:
         for stepper in self.placed:
             for subject in stepper.subjects():
                 yield from _looking_back(subject)
+        for measures in self.measures:
+            for measure in measures.measures:
+                yield measure  # the words of a text at the first event
+                yield from _looking_back(measure)
 
     def grow(self, n_entities: int) -> None:
         """Makes room for entities up to this number."""
         self.values.n_entities = n_entities
         for stepper in self.steppers:
             stepper.grow(n_entities)
+        for measures in self.measures:
+            measures.grow(n_entities)
 
     def step(self, chunk: Chunk, tail_ts: I64, tail: int, pool: ThreadPoolExecutor | None) -> list[Found]:
         """The detections of a chunk."""
@@ -118,9 +137,15 @@ class Cohort:
             stepper.prepare(chunk)
         rows = tuple(ChunkRows(chunk.entity, chunk.ts, chunk.seq, chunk.link, chunk.fresh, tail_ts, tail))
         if pool is None or len(self.steppers) == 1:
-            return [found for stepper in self.steppers for found in stepper.step(cells, n, chunk, rows)]
-        parts = pool.map(lambda stepper: stepper.step(cells, n, chunk, rows), self.steppers)
-        return [found for part in parts for found in part]
+            found = [found for stepper in self.steppers for found in stepper.step(cells, n, chunk, rows)]
+        else:
+            parts = pool.map(lambda stepper: stepper.step(cells, n, chunk, rows), self.steppers)
+            found = [found for part in parts for found in part]
+        for measures in self.measures:
+            found, own = of_pattern(found, measures.number)
+            measured = measures.measure(own, chunk)
+            found += [measured] if len(own.row) else []
+        return found
 
     def _hide_the_past(self, chunk: Chunk, seen: U8) -> Chunk:
         n_entities = int(chunk.entity.max()) + 1 if len(chunk.entity) else 0

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from wayeb_py.arrays import I32, I64, U16
+from wayeb_py.arrays import I32, I64, U16, Bool
+from wayeb_py.columns import Column
 from wayeb_py.compiler.automata.product import Group, lay_out
 from wayeb_py.compiler.axes import Axis, coarsen
 from wayeb_py.compiler.pattern import CompiledPattern
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.stepping.pooled_lists import PooledLists, grown
 from wayeb_py.engine.values import Chunk
 from wayeb_py.kernels.encode import combine
@@ -32,6 +34,12 @@ class Found:
     start_seq: I64
     start_ts: I64
     place: I32 | None = None
+    measured: Mapping[m.Measure, Column] | None = None  # of detections of one pattern, one a detection
+
+    def where(self, chosen: Bool) -> Found:
+        """Some of them, without what is measured."""
+        place = None if self.place is None else self.place[chosen]
+        return Found(self.row[chosen], self.pattern[chosen], self.start_seq[chosen], self.start_ts[chosen], place)
 
 
 class Coder:
