@@ -1,6 +1,8 @@
 # make demo    sets up .venv and runs the fleet and the maritime patterns over their samples: those of single entities on
 #              Spark, and in process to see that the detections are equal; then all of them; tables on the terminal,
 #              detections and maps in out/. The first call installs Java with apt-get, where it may
+# make live    replays the maritime sample as AIS sentences over UDP into a live stream of this machine, without Java, and
+#              shows the rates; ends by itself after a quarter of a minute. LIVE="--speed 1000" slower
 # make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium, Java
 #              and Maven with apt-get, where it may, for the tests of the map page, on Spark and with Kafka
 # make lint    ruff and mypy alone
@@ -22,7 +24,7 @@ COMPILE := $(BIN)/python -c 'from wayeb_py.run.startup import compile_kernels; c
 WORKERS ?= 4
 SOAK_S ?= 600
 
-.PHONY: docs demo demo-fleet demo-maritime test lint ruff bench soak clean
+.PHONY: docs demo live demo-fleet demo-maritime test lint ruff bench soak clean
 .DEFAULT_GOAL := demo
 
 demo: $(VENV)/.installed
@@ -45,6 +47,9 @@ demo-fleet demo-maritime:
 		$(BIN)/python data/compare.py out/$(SUBJECT)_on_spark.parquet out/$(SUBJECT).parquet; \
 	fi
 	@$(BIN)/python data/show.py out/$(SUBJECT).parquet
+
+live: $(VENV)/.installed
+	@$(BIN)/python data/live.py $(LIVE)
 
 ruff: $(VENV)/.installed-test
 	@echo "==> ruff"

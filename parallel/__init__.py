@@ -12,6 +12,7 @@ Each folder knows those above it:
     spark/    the session and everything below it: Java, the JVM, workers, what is shipped to them, how a task fails
     durable/  what keeps a stream whole over a crash: sealed files, and places to test a crash at
     logs/     sources that can be read again from any offset: folders, Kafka topics, replays; when they have to wait
+    receive/  sources that are sent to this process: sockets, standard input, MQTT; a journal makes a log of them
     sinks/    where detections of a stream go
     health/   what a running stream shows: rates, lag, back-pressure, metrics, why it died
     recovery/ what a restart continues with: checkpoint, snapshots, versions of patterns, a ledger of batches

@@ -225,7 +225,9 @@ def test_no_two_modules_need_each_other(layer: str) -> None:
 
 
 # The folders of parallel/, each of which knows those before it.
-FOLDERS = ("wire", "spark", "durable", "logs", "sinks", "health", "recovery", "batch", "stream", "live", "replay")
+FOLDERS = (
+    "wire", "spark", "durable", "logs", "receive", "sinks", "health", "recovery", "batch", "stream", "live", "replay"
+)  # fmt: skip
 
 
 def test_every_folder_of_parallel_has_its_turn() -> None:

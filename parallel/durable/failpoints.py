@@ -12,7 +12,8 @@ traps while a stream is running. Unset it costs one comparison.
     snapshot:before   the state is not yet on the disk           counted        and counted; Spark does not know
     snapshot:after    it is, and the task has not ended          commit         Spark knows; nothing is cleared away
     shard:state       a shard has not handed on its state        collect        an old snapshot is about to go
-    step              of a live stream: some events are fed, and their detections are on their way
+    step              of a live stream: some events are fed, their detections on their way
+    journal:before    records are received, not on the disk      journal:after  they are, and no process knows
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 POINTS = (
     "plan", "read:begin", "read:yield", "snapshot:before", "snapshot:after", "shard:state",
     "sink:before", "sink:inside", "sink:after", "counted", "commit", "collect", "step",
+    "journal:before", "journal:after",
 )  # fmt: skip
 HOLD = "hold"
 HELD_S = 300.0  # at most: the test that laid the trap may be gone

@@ -112,8 +112,18 @@ def live_stream(
         resumed = resuming.resume(ledger.known)
         aside_folder.open(manifest.stream_id)
         tolerance = None if max_bad is None else Tolerance.of_stream(max_bad, aside_folder.folder, checkpoint.folder)
+        options = LoopOptions(
+            number, manifest.origin, pa.schema([]), episodes, idle_s,
+            INTERVAL_S if interval_s is None else interval_s, max_rows, once,
+            ends=final, clocked=bool(patterns.clocked),
+        )  # fmt: skip
         for note in patterns.knowledge.notes:
             say(note)
+        if not log.keeps:
+            say(
+                f"{log.name} cannot be read again, and there is no --journal: a crash loses what has arrived since the "
+                f"last batch, {options.interval_s:g} s before it or less"
+            )
         for watcher in watchers:
             watcher.began()
         committer = Committer(
@@ -122,11 +132,6 @@ def live_stream(
             ),
             clock,
         )
-        options = LoopOptions(
-            number, manifest.origin, pa.schema([]), episodes, idle_s,
-            INTERVAL_S if interval_s is None else interval_s, max_rows, once,
-            ends=final and (once or log.ends() is not None), clocked=bool(patterns.clocked),
-        )  # fmt: skip
         gauge = Gauge(log, gauge_of(log, checkpoint.folder, capacity or Capacity(events=max_rows)), clock)
         running = _Running(inputs, sink, committer, gauge, options, resuming, clock)
         resumed = running.repeat_planned(resumed)

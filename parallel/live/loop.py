@@ -111,6 +111,9 @@ class Loop:
         while True:
             self.committer.refuse_faulty()
             if stop.is_set():
+                self.log.hang_up()
+                while not self.log.keeps and self.step():  # what a journal has is read after the next start
+                    pass
                 self.end_batch()
                 self.committer.wait()
                 return "stopped as asked"

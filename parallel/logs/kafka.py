@@ -21,17 +21,15 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import pyarrow as pa
 
 from wayeb_py.errors import DataError
-from wayeb_py.files.discover import EventFile
-from wayeb_py.files.formats.block import AsideRow, Block, Selection, TimeRange, merge_unreadable
-from wayeb_py.files.formats.ndjson import guess_types, read_each, read_objects, read_typed
+from wayeb_py.files.formats.block import AsideRow, Block, Selection, TimeRange
+from wayeb_py.files.formats.ndjson import read_objects
 from wayeb_py.files.projection import Wanted
-from wayeb_py.files.read import joined_schema
 from wayeb_py.parallel.logs.kafka_topic import KafkaTopic, is_passing
 from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
+from wayeb_py.parallel.logs.messages import Messages, parse_messages, schema_of_objects
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message, TopicPartition
@@ -40,7 +38,6 @@ BLOCK_MESSAGES = 1 << 16
 BLOCK_BYTES = 32 << 20
 SAMPLE_MESSAGES = 10_000
 SHOWN_CHARACTERS = 60
-CAREFUL_MESSAGES = 256  # a block with a fault is halved down to this before its messages are read one by one
 _WAIT_S = 0.1
 
 # By default the client waits a second when its queue was full. Messages that it has fetched beyond the range are thrown
@@ -52,18 +49,6 @@ _FETCHING = {
     "enable_partition_eof": True,
     "auto_offset_reset": "error",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Messages:
-    """Consecutive messages of a partition: their offsets, which may have gaps, and what they hold."""
-
-    first: int
-    offsets: list[int] | None  # None where they have no gaps
-    values: list[bytes | None]
-
-    def offset(self, place: int) -> int:
-        return self.first + place if self.offsets is None else self.offsets[place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,8 +95,7 @@ class KafkaLog(Log):
         if not objects:
             raise self._no_events(sampled)
         present = (*seen, *wanted.names[2:]) if self.topic.absent == "missing" else tuple(seen)
-        types = guess_types(objects, present, wanted, self.name)
-        return joined_schema([_Sample(EventFile(self.name, "ndjson"), present, types)], wanted)
+        return schema_of_objects(objects, present, wanted, self.name)
 
     def _sample(self, ranges: list[OffsetRange]) -> list[tuple[str, int, bytes]]:
         """Partition, offset and value of the messages of some ranges."""
@@ -187,16 +171,6 @@ def _client(topic: KafkaTopic, process: int) -> Consumer:
 def _watermarks(client: Consumer, partition: TopicPartition, timeout_s: float) -> tuple[int, int]:
     marks: tuple[int, int] = client.get_watermark_offsets(partition, timeout=timeout_s)
     return marks
-
-
-@dataclass(slots=True)
-class _Sample:
-    """The columns and types that messages show."""
-
-    file: EventFile
-    columns: tuple[str, ...]
-    types: dict[str, pa.DataType]
-    loose: bool = True
 
 
 class _Reading:
@@ -324,58 +298,3 @@ class _Reading:
 def _gathered(offsets: list[int], values: list[bytes | None]) -> Messages:
     whole = offsets[-1] - offsets[0] + 1 == len(offsets)
     return Messages(offsets[0], None if whole else offsets, values)
-
-
-def parse_messages(messages: Messages, place: str, selection: Selection) -> Block:
-    """The events of some messages, and the messages that are none."""
-    block = Block()
-    _parse_part(messages, 0, len(messages.values), place, selection, block)
-    return block
-
-
-def _parse_part(messages: Messages, start: int, end: int, place: str, selection: Selection, block: Block) -> None:
-    part = _read_lines(messages.values[start:end], selection)
-    if part is None and end - start > CAREFUL_MESSAGES:
-        middle = (start + end) // 2
-        _parse_part(messages, start, middle, place, selection, block)
-        _parse_part(messages, middle, end, place, selection, block)
-        return
-    if part is None:
-        part = _read_one_by_one(messages, start, end, place, selection)
-    block.n_rows += part.n_rows
-    block.n_bytes += part.n_bytes
-    block.batches += part.batches
-    block.aside += part.aside
-    merge_unreadable(block.unreadable, part.unreadable)
-
-
-def _read_lines(values: list[bytes | None], selection: Selection) -> Block | None:
-    """Messages as the lines of one text; None unless each of them is surely one object."""
-    try:
-        data = b"\n".join(values)  # type: ignore[arg-type]
-    except TypeError:  # a message without a value
-        return None
-    # No object has a line end between } and {: if every line end has, each line is one object or more, and Arrow's
-    # count decides.
-    octets = np.frombuffer(data, dtype=np.uint8)
-    ends = np.flatnonzero(octets == ord("\n"))
-    if data[:1] != b"{" or data[-1:] != b"}" or len(ends) != len(values) - 1:
-        return None
-    if not ((octets[ends - 1] == ord("}")) & (octets[ends + 1] == ord("{"))).all():
-        return None
-    block = read_typed(data, len(values), selection, {})
-    if block is not None:
-        block.n_bytes = len(data)
-    return block
-
-
-def _read_one_by_one(messages: Messages, start: int, end: int, place: str, selection: Selection) -> Block:
-    placed = [(messages.offset(at), messages.values[at] or b"") for at in range(start, end)]
-    block = read_each(placed, place, selection, {})
-    blank = [offset for offset, value in placed if not value.strip()]
-    if blank:
-        block.n_rows += len(blank)
-        block.aside += [AsideRow(place, offset, "an empty message", None, "") for offset in blank]
-        block.aside.sort(key=lambda row: row.row or 0)
-    block.n_bytes = sum(len(value) for _, value in placed)
-    return block

@@ -144,6 +144,10 @@ class Log(Protocol):
         """Sets the event from here on whenever something arrives; False where the log has to be asked."""
         return False
 
+    def hang_up(self) -> None:
+        """Takes in no more; what was taken in can still be read."""
+        return
+
     def close(self) -> None:
         """Called once, after the last batch."""
         return

@@ -90,6 +90,10 @@ class SeveralLogs(Log):
     def keeps(self) -> bool:
         return all(log.keeps for log in self.logs)
 
+    def hang_up(self) -> None:
+        for log in self.logs:
+            log.hang_up()
+
     def close(self) -> None:
         for log in self.logs:
             log.close()

@@ -1,20 +1,25 @@
 """Words of the command line become the two ends of a stream: a log to read, a sink to write to.
 
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
+           -  tcp://  unix:  nmea+tcp://  nmea+udp://  mqtt://   what is received by one process (`receive.address`)
 --out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)
+           tcp://  http://…/events  webhook:URL  mqtt://         what is delivered as it is found (`sinks.deliveries`)
 either     python:FILE.py (the user's own: `user_endpoints`)
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.logs.pressure import Capacity
+from wayeb_py.parallel.receive.address import is_address, parse_address
 from wayeb_py.parallel.recovery.checkpoint import Checkpoint
+from wayeb_py.parallel.sinks.deliveries import is_delivered, open_delivery
 from wayeb_py.parallel.sinks.sinks import NdjsonSink, ParquetSink, Sink
 from wayeb_py.parallel.stream.user_endpoints import PYTHON, open_own_log, open_own_sink
 from wayeb_py.patterns import Patterns
@@ -29,16 +34,24 @@ def open_streams(
     *,
     speed: float = 1.0,
     capacity: Capacity | None = None,
+    journal: JournalOptions | None = None,
+    say: Callable[[str], None] = lambda text: None,
 ) -> dict[str, Log]:
     """The log of each stream, by its name; of several streams none can be a replay, which has a clock of its own."""
     if len(sources) == 1:
         name, own = next(iter(sources.items()))
-        return {name: open_logs(own, checkpoint, patterns, speed=speed, capacity=capacity)}
+        if len(own) == 1 and not is_address(own[0]):
+            return {name: open_log(own[0], checkpoint, patterns, speed=speed, capacity=capacity)}
     logs: dict[str, Log] = {}
     number = 0
     for name, own in sources.items():
         _refuse_replay(own)
-        opened = [open_log(source, checkpoint, patterns, number=number + n) for n, source in enumerate(own)]
+        opened = [
+            open_received(source, checkpoint, journal, number + n, say)
+            if is_address(source)
+            else open_log(source, checkpoint, patterns, number=number + n)
+            for n, source in enumerate(own)
+        ]
         number += len(own)
         logs[name] = opened[0] if len(opened) == 1 else _several(opened)
     return logs
@@ -61,7 +74,52 @@ def open_spark_log(
 
     for own in sources.values():
         _refuse_replay(own)
+        _refuse_received(own)
     return StreamLogs(open_streams(sources, checkpoint, patterns))
+
+
+@dataclass(frozen=True, slots=True)
+class JournalOptions:
+    """Where received events are kept, and how much of them, for how long, once they are not needed."""
+
+    folder: Path
+    most_bytes: int | None = None
+    most_age_s: float | None = None
+
+
+def open_received(
+    source: str, checkpoint: Checkpoint, journal: JournalOptions | None, number: int, say: Callable[[str], None]
+) -> Log:
+    """The log of a source that is received: from a socket, standard input, or a broker of MQTT."""
+    from wayeb_py.parallel.receive.journal import MOST_AGE_S, MOST_BYTES, Journal  # for start-up time
+    from wayeb_py.parallel.receive.received_log import ReceivedLog, Receiver  # for start-up time
+    from wayeb_py.parallel.receive.sockets import SocketReceiver  # for start-up time
+    from wayeb_py.parallel.receive.stdin import StdinReceiver  # for start-up time
+    from wayeb_py.parallel.receive.store import Store  # for start-up time
+
+    address = parse_address(source)
+    receiver: Receiver
+    if address.kind == "mqtt":
+        from wayeb_py.parallel.receive.mqtt import MqttReceiver  # for start-up time
+
+        receiver = MqttReceiver(address, say=say)
+    elif address.kind == "stdin":
+        receiver = StdinReceiver(address)
+    else:
+        receiver = SocketReceiver(address, say=say)
+    if journal is None:
+        return ReceivedLog(receiver, Store())
+    folder = journal.folder / str(number)
+    if checkpoint.read() is None and checkpoint.restart is None and any(folder.glob("*.journal")):
+        say(f"the journal {folder} has events already: they are read first")
+    return ReceivedLog(
+        receiver,
+        Journal(
+            folder,
+            most_bytes=journal.most_bytes or MOST_BYTES,
+            most_age_s=MOST_AGE_S if journal.most_age_s is None else journal.most_age_s,
+        ),
+    )
 
 
 def open_logs(
@@ -89,6 +147,15 @@ def _refuse_replay(sources: Sequence[str]) -> None:
         )  # fmt: skip
 
 
+def _refuse_received(sources: Sequence[str]) -> None:
+    received = next((source for source in sources if is_address(source)), None)
+    if received is not None:
+        raise DataError(
+            "Spark can only read what can be read again, and this is received by one process", received,
+            hint="run it in this process: --engine local",
+        )  # fmt: skip
+
+
 def _several(logs: Sequence[Log]) -> Log:
     from wayeb_py.parallel.logs.several import SeveralLogs  # for start-up time
 
@@ -107,6 +174,7 @@ def open_log(
 ) -> Log:
     """The log that a `--source` means, by its number among them; `speed`, `partitions` and `capacity` are for a replay
     that has none of its own."""
+    _refuse_received([source])
     if source.startswith(KAFKA):
         from wayeb_py.parallel.logs.kafka import KafkaLog  # for start-up time
 
@@ -146,6 +214,8 @@ def open_sink(out: str, episodes: bool) -> Sink:
         return open_own_sink(out)
     if out == "-":
         return NdjsonSink()
+    if is_delivered(out):
+        return open_delivery(out)
     path = Path(out)
     if path.exists() and not path.is_dir():
         raise DataError(
@@ -162,7 +232,7 @@ def open_sink(out: str, episodes: bool) -> Sink:
 def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: Path | None = None) -> None:
     """Raises DataError where a stream would read what it writes, or would write where no reader looks for it."""
     folders = {"--checkpoint": str(checkpoint)}
-    if out != "-" and not out.startswith((KAFKA, PYTHON)):
+    if out != "-" and not out.startswith((KAFKA, PYTHON)) and not is_delivered(out):
         folders["--out"] = out
     if aside is not None:
         folders["--aside"] = str(aside)
@@ -177,7 +247,7 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: P
         if source.startswith(KAFKA):
             _refuse_same_topic(source, out)
             continue
-        if source.startswith(PYTHON):
+        if source.startswith(PYTHON) or is_address(source):
             continue
         is_replay = source.startswith(REPLAY)
         for place in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
@@ -220,4 +290,5 @@ def _is_read_with(folder: Path, source: Path) -> bool:
 
 def aside_folder(out: str) -> Path | None:
     """Where rows set aside go by default: into the output's folder, hidden from its readers."""
-    return None if out == "-" or out.startswith((KAFKA, PYTHON)) else Path(out) / "_aside"
+    elsewhere = out == "-" or out.startswith((KAFKA, PYTHON)) or is_delivered(out)
+    return None if elsewhere else Path(out) / "_aside"

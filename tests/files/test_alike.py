@@ -24,7 +24,7 @@ from wayeb_py.files.output.set_aside import render_aside
 from wayeb_py.files.projection import Wanted, WantedColumn
 from wayeb_py.parallel.logs.file_ranges import FileLook, look_at
 from wayeb_py.parallel.logs.file_rows import read_range
-from wayeb_py.parallel.logs.kafka import Messages, parse_messages
+from wayeb_py.parallel.logs.messages import Messages, parse_messages
 
 TIMES = {"a number": (pa.int64(), "s"), "a time": (pa.timestamp("us", "UTC"), None)}
 KEYS = {"text": TEXT, "numbers": pa.int64()}

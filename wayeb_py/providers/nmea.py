@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -47,7 +47,9 @@ class _Unfinished:
 
 
 @dataclass(slots=True)
-class _Vessel:
+class Vessel:
+    """What a vessel has said of itself."""
+
     name: str | None = None
     type: str | None = None
 
@@ -58,8 +60,10 @@ class SentenceReader:
 
     file: EventFile
     unfinished: OrderedDict[tuple[bytes, ...], _Unfinished] = field(default_factory=OrderedDict)
-    vessels: dict[int, _Vessel] = field(default_factory=dict)
+    vessels: dict[int, Vessel] = field(default_factory=dict)
     received_ms: int | None = None  # what a `$PGHP` said of the sentence that comes next
+    learned: list[int] = field(default_factory=list)  # vessels of which a line said something new
+    now_ms: Callable[[], int] | None = None  # the time of sentences that are being received, and say none themselves
 
     schema = NMEA.schema
 
@@ -82,6 +86,14 @@ class SentenceReader:
         self.unfinished.clear()
         yield rest
 
+    def take(self, line: bytes, number: int) -> tuple[list[dict[str, Any]], list[AsideRow]]:
+        """The events that a line completes, and what of it, or of a fragment before it, is none."""
+        block, rows = Block(), list[dict[str, Any]]()
+        self.learned.clear()
+        if line.strip() and not line.startswith(b"#"):
+            self._take(line, number, block, rows)
+        return rows, block.aside
+
     def _set_aside(self, block: Block, line: int, reason: str, text: bytes) -> None:
         block.n_rows += 1
         block.aside.append(AsideRow(self.file.path, line, reason, None, text.decode("ascii", "replace")))
@@ -103,6 +115,8 @@ class SentenceReader:
             return
         fields = sentence.split(b",")
         time_ms = before_ms if before_ms is not None else _received_ms(line, found.start(), found.end())
+        if time_ms is None and self.now_ms is not None:
+            time_ms = self.now_ms()
         if len(fields) != 7 or not fields[1].isdigit() or not fields[2].isdigit():
             self._set_aside(block, number, "not an AIS sentence", line)
         elif fields[1] == b"1":
@@ -175,13 +189,16 @@ class SentenceReader:
         rows.append(self._event(int(mmsi), time_ms, message))
 
     def _learn(self, mmsi: int, message: dict[str, Any]) -> None:
-        vessel = self.vessels.setdefault(mmsi, _Vessel())
+        vessel = self.vessels.setdefault(mmsi, Vessel())
+        before = vessel.name, vessel.type
         name = (message.get("shipname") or "").strip(" @")
         vessel.name = name or vessel.name
         vessel.type = SHIP_TYPES.get(int(message.get("ship_type") or 0), vessel.type)
+        if (vessel.name, vessel.type) != before:
+            self.learned.append(mmsi)
 
     def _event(self, mmsi: int, time_ms: int, message: dict[str, Any]) -> dict[str, Any]:
-        vessel = self.vessels.get(mmsi, _Vessel())
+        vessel = self.vessels.get(mmsi, Vessel())
         status = message.get("status")
         return {
             "mmsi": mmsi,

@@ -25,6 +25,7 @@ from wayeb_py.files.formats.block import AsideRow, Block
 from wayeb_py.files.projection import Wanted
 from wayeb_py.files.read import open_events
 from wayeb_py.parallel.logs import kafka as kafka_log
+from wayeb_py.parallel.logs import messages
 from wayeb_py.parallel.logs.kafka import KafkaLog
 from wayeb_py.parallel.logs.log import NoEventsError, OffsetRange
 from wayeb_py.parallel.logs.several import SeveralLogs
@@ -149,12 +150,12 @@ def test_a_block_with_one_fault_is_read_one_by_one_only_around_it(
         return original(placed, *rest)
 
     original = ndjson.read_each
-    monkeypatch.setattr(kafka_log, "read_each", counted)
+    monkeypatch.setattr(messages, "read_each", counted)
     url = make_topic(broker)
     fill(url, [event(number) if number != 3000 else b"poison" for number in range(5000)])
     blocks = read(log_of(url))
     assert len(events_of(blocks)) == 4999
-    assert sum(careful) <= kafka_log.CAREFUL_MESSAGES
+    assert sum(careful) <= messages.CAREFUL_MESSAGES
 
 
 def test_transactions_leave_gaps_and_only_what_was_committed_counts(broker: Broker) -> None:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from wayeb_py.parallel.health.stream_summary import StreamSummary
+    from wayeb_py.parallel.stream.endpoints import JournalOptions
     from wayeb_py.patterns import Patterns
 
 
@@ -80,15 +81,18 @@ def run_stream(
         list[str],
         typer.Option(
             metavar="SOURCE",
-            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, replay:DATA, or python:FILE.py (your own); "
-            "may be given several times. STREAM=SOURCE where the patterns read several streams.",
+            help="A folder in which files appear, kafka://HOST:PORT/TOPIC, replay:DATA, python:FILE.py (your own), or "
+            "what this process receives: - (standard input), tcp://HOST:PORT, unix:PATH, nmea+tcp://…, nmea+udp://…, "
+            "mqtt://HOST/TOPIC; may be given several times. STREAM=SOURCE where the patterns "
+            "read several streams.",
         ),
     ],
     out: Annotated[
         str,
         typer.Option(
             metavar="OUT",
-            help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, - (NDJSON), or python:FILE.py (your own).",
+            help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, - (NDJSON), python:FILE.py (your own), "
+            "tcp://HOST:PORT, sse://HOST:PORT/PATH, webhook:URL, or mqtt://HOST/TOPIC.",
         ),
     ],
     checkpoint: Annotated[
@@ -96,6 +100,16 @@ def run_stream(
     ],
     *,
     once: Annotated[bool, typer.Option("--once", help="Read what is there now, then end.")] = False,
+    journal: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Keep what is received in a journal first: a crash loses nothing of it."),
+    ] = None,
+    journal_size: Annotated[
+        str, typer.Option("--journal-size", metavar="SIZE", help="Bytes that a journal keeps, 500m, 2g.")
+    ] = "1g",
+    journal_age: Annotated[
+        str, typer.Option("--journal-age", metavar="DURATION", help="How long a journal keeps what is done with (1d).")
+    ] = "1d",
     engine: Annotated[
         Engine,
         typer.Option("--engine", help="In this process, or on Spark; auto takes Spark if a master is configured."),
@@ -179,8 +193,13 @@ def run_stream(
     as_json: AsJson = False,
 ) -> None:
     """Recognise patterns in a stream, in this process or on Spark, and go on after every stop or crash."""
-    if final and not once and not source[0].startswith("replay:"):
-        misuse("--final says that nothing more will come: it needs --once, or a replay")
+    if final and not once and not source[0].startswith(("replay:", "-")):
+        misuse("--final says that nothing more will come: it needs --once, a replay, or standard input")
+    received = next((one for one in source if is_received(one)), None)
+    if once and received is not None:
+        misuse(f"--once reads what is there, and nothing is there of {received} before it is received: leave it out")
+    if journal is not None and received is None:
+        misuse("--journal is for what is received; these sources can be read again")
     lateness_s = read_lateness(lateness)
     forget_s, idle_s, interval_s = (
         read_duration(text, option)
@@ -192,7 +211,7 @@ def run_stream(
     )
     settings = memory_settings(memory)
     limit = read_bad_limit(max_bad, "--max-bad")
-    here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart)
+    here, why = is_local(engine, master, scheme, workers, source_parallelism, memory, checkpoint, restart, received)
     patterns = compiling.compile(
         files, longest=longest, lateness_s=lateness_s, forget_after_s=forget_s,
         clean=None if clean is None else clean.value,
@@ -238,7 +257,10 @@ def run_stream(
     with stopping(stop, say), Checkpoint(checkpoint, None if restart is None else restart.value) as folder:
         capacity = None if buffer is None else Capacity.parse(buffer)
         if here:
-            logs = open_streams(sources, folder, patterns, speed=read_speed(speed), capacity=capacity)
+            journal_options = read_journal(journal, journal_size, journal_age)
+            logs = open_streams(
+                sources, folder, patterns, speed=read_speed(speed), capacity=capacity, journal=journal_options, say=say
+            )
             log = Inputs(logs).log
         else:
             log = open_spark_log(
@@ -314,6 +336,7 @@ def is_local(
     memory: str | None,
     checkpoint: Path,
     restart: Restart | None,
+    received: str | None,
 ) -> tuple[bool, str]:
     """Whether the stream runs in this process, and why."""
     from wayeb_py.run.choose_engine import find_master
@@ -331,12 +354,34 @@ def is_local(
         return False, "running on Spark, as asked for"
     if named is not None:
         return False, f"running on Spark, because of {named}"
+    if received is not None:
+        return True, f"running in this process, which receives {received}"
     if restart is None and (checkpoint / "spark").is_dir():
         return False, f"running on Spark, because the checkpoint {checkpoint} was begun there"
     found = find_master(os.environ)
     if found is not None:
         return False, f"running on Spark, because {found} is configured"
     return True, "running in this process, as no Spark master is configured; --engine spark runs it on Spark"
+
+
+def is_received(source: str) -> bool:
+    """Whether a source, perhaps with the name of its stream, is received by this process."""
+    from wayeb_py.parallel.receive.address import is_address
+
+    return is_address(source) or is_address(source.partition("=")[2])
+
+
+def read_journal(folder: Path | None, size: str, age: str) -> JournalOptions | None:
+    """Where received events are kept, how much and for how long."""
+    from wayeb_py.parallel.stream.endpoints import JournalOptions
+
+    if folder is None:
+        return None
+    if re.fullmatch(r"[1-9]\d*[kmgt]", size.lower()) is None:
+        misuse(f"--journal-size: `{size}` is no size: 500m, 2g")
+    n_bytes = int(size[:-1]) << 10 * (1 + "kmgt".index(size[-1].lower()))
+    age_s = read_duration(age, "--journal-age")
+    return JournalOptions(folder.absolute(), n_bytes, None if age_s is None else float(age_s))
 
 
 def read_sources(patterns: Patterns, sources: list[str]) -> dict[str, list[str]]:

@@ -1,0 +1,94 @@
+"""The address of a source becomes its parts: how it is reached, in which form its lines are, and where.
+
+-                                 lines on standard input
+tcp://127.0.0.1:5000              lines on a port on which this process listens; ?connect: at which it calls
+unix:/run/wayeb.sock              lines on a socket of this machine
+nmea+tcp://…  nmea+udp://…        AIS sentences, by lines or by datagrams
+mqtt://127.0.0.1:1883/TOPIC       messages of a broker
+
+?format=csv                       a header, then a line an event; NDJSON unless given
+?ack                              after each group of lines that are safe, their number so far goes back on a line
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal, cast
+from urllib.parse import parse_qs, unquote, urlsplit
+
+from wayeb_py.errors import DataError
+
+Kind = Literal["stdin", "tcp", "unix", "udp", "mqtt"]
+Form = Literal["ndjson", "csv", "nmea"]
+_SCHEME = re.compile(r"(?:nmea\+)?(?:tcp|udp|unix|mqtt):")
+_FORMS: tuple[Form, ...] = ("ndjson", "csv", "nmea")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place from which events are received, or to which detections go."""
+
+    text: str
+    kind: Kind
+    form: Form = "ndjson"
+    host: str = ""
+    port: int = 0
+    path: str = ""
+    connects: bool = False
+    acknowledges: bool = False
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def is_address(text: str) -> bool:
+    """Whether a source is received and not read."""
+    return text == "-" or _SCHEME.match(text) is not None
+
+
+def parse_address(text: str) -> Address:
+    """The parts of an address; DataError where it is none."""
+    if text == "-" or text.startswith("-?"):
+        return Address("-", "stdin", _form(text, parse_qs(text[2:], keep_blank_values=True), "ndjson"))
+    scheme = text.split(":", 1)[0]
+    prefix, _, kind = scheme.rpartition("+")
+    if kind not in ("tcp", "udp", "unix", "mqtt") or prefix not in ("", "nmea"):
+        raise _no_address(text)
+    parts = urlsplit(text)
+    options = parse_qs(parts.query, keep_blank_values=True)
+    unknown = set(options) - {"format", "connect", "ack", "qos", "user", "client"}
+    if unknown:
+        raise DataError(
+            f"`{sorted(unknown)[0]}` is no option of a source", text, hint="there are format, connect and ack"
+        )
+    form = _form(text, options, "nmea" if prefix else "ndjson")
+    if kind == "unix":
+        return Address(text, "unix", form, path=unquote(parts.path), connects="connect" in options,
+                       acknowledges="ack" in options)  # fmt: skip
+    try:
+        port = parts.port
+    except ValueError:
+        raise _no_address(text) from None
+    if port is None and kind == "mqtt":
+        port = 1883
+    if not parts.hostname or port is None:
+        raise _no_address(text)
+    is_called, acknowledges = "connect" in options, "ack" in options
+    path = unquote(parts.path.lstrip("/"))
+    return Address(text, cast("Kind", kind), form, parts.hostname, port, path, is_called, acknowledges)
+
+
+def _form(text: str, options: dict[str, list[str]], by_default: Form) -> Form:
+    asked = options.get("format", [by_default])[-1]
+    if asked not in _FORMS:
+        raise DataError(f"`{asked}` is no form of lines", text, hint="write format=ndjson, csv or nmea")
+    return asked
+
+
+def _no_address(text: str) -> DataError:
+    return DataError(
+        "this is no address",
+        text,
+        hint="write tcp://127.0.0.1:5000, unix:/path, nmea+udp://127.0.0.1:10110 or mqtt://…",
+    )

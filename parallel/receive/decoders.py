@@ -1,0 +1,101 @@
+"""Lines as they are sent become records that hold JSON objects: NDJSON as it is, CSV by its header, AIS decoded.
+
+A decoder belongs to one sender: a CSV sender begins with its own header, and the fragments of a sentence come from one
+station. What AIS says of vessels is shared by all senders, and is noted in the journal, so that a start knows it.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.files.discover import EventFile
+from wayeb_py.parallel.receive.store import NOTE, Record, bad
+from wayeb_py.providers.nmea import SentenceReader, Vessel
+
+_NUMBER = re.compile(r"-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?")
+LONGEST_LINE = 1 << 20
+
+
+class Decoder(Protocol):
+    """Turns the lines of one sender into records."""
+
+    def decode(self, line: bytes) -> list[Record]:
+        """The records of a line, which may complete something that earlier lines began."""
+
+
+class JsonLines:
+    """Each line is an object."""
+
+    def decode(self, line: bytes) -> list[Record]:
+        line = line.strip()
+        return [Record(line)] if line else []
+
+
+class CsvLines:
+    """The first line names the columns; each further line is an event. A value in quotes has no line end in it."""
+
+    def __init__(self) -> None:
+        self._header: list[str] | None = None
+
+    def decode(self, line: bytes) -> list[Record]:
+        if not line.strip():
+            return []
+        try:
+            values = next(csv.reader([line.decode("utf-8").rstrip("\r\n")]))
+        except (UnicodeDecodeError, csv.Error):
+            return [bad("cannot be read", line)]
+        if self._header is None:
+            self._header = [name.strip().removeprefix("\ufeff") for name in values]
+            return []
+        if len(values) != len(self._header):
+            return [bad(f"not as many values as the header has columns, {len(self._header)}", line)]
+        pairs = zip(self._header, values, strict=True)
+        return [Record(("{" + ", ".join(f"{json.dumps(n)}: {_json(v)}" for n, v in pairs) + "}").encode())]
+
+
+def _json(text: str) -> str:
+    """A value of CSV as JSON: a number as it is spelt, nothing as missing, anything else as text."""
+    if not text:
+        return "null"
+    return text if _NUMBER.fullmatch(text) else json.dumps(text)
+
+
+class Sentences:
+    """AIS sentences of one sender; without a time of their own they have that of their arrival."""
+
+    def __init__(self, vessels: dict[int, Vessel], clock: Clock = SYSTEM) -> None:
+        self._reader = SentenceReader(EventFile("", "ndjson"), vessels=vessels)
+        self._reader.now_ms = lambda: round(clock.wall_s() * 1000)
+        self._number = 0
+
+    def decode(self, line: bytes) -> list[Record]:
+        self._number += 1
+        rows, aside = self._reader.take(line, self._number)
+        records = [bad(row.reason, (row.text or "").encode()) for row in aside]
+        for mmsi in self._reader.learned:
+            vessel = self._reader.vessels[mmsi]
+            records.append(Record(json.dumps([mmsi, vessel.name, vessel.type]).encode(), NOTE))
+        return records + [Record(_event(row)) for row in rows]
+
+
+def read_vessels(notes: list[bytes]) -> dict[int, Vessel]:
+    """The vessels that notes of earlier runs tell of."""
+    return {mmsi: Vessel(name, kind) for mmsi, name, kind in map(json.loads, notes)}
+
+
+def _event(row: dict[str, Any]) -> bytes:
+    row = row | {"ts": row["ts"].isoformat().replace("+00:00", "Z")}
+    return json.dumps(row).encode()
+
+
+def decoder_of(form: str, notes: list[bytes], clock: Clock = SYSTEM) -> Callable[[], Decoder]:
+    """Makes a decoder for each sender, for lines of a form: ndjson, csv or nmea."""
+    if form == "nmea":
+        vessels = read_vessels(notes)
+        return lambda: Sentences(vessels, clock)
+    return CsvLines if form == "csv" else JsonLines

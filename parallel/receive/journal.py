@@ -1,0 +1,277 @@
+"""Received records are written to the disk before the stream sees them: a journal, which makes them a log.
+
+    00000000000000000000.journal   00000000000000031250.journal   …   named after the offset of their first record
+    wayeb-journal-1 ID \\n   [length, checksum, kind, bytes]  [length, checksum, kind, bytes]  …
+
+Records that arrive while the disk is busy are forced to it together (group commit). Only then the stream sees them, and
+only then a receiver that acknowledges does so: a kill, or a power cut, loses nothing that was acknowledged. Half a
+record at the end comes from a writer that died.
+
+A segment goes once the stream needs nothing of it and it is too old, or all of them are too large together. What the
+stream still needs stays; if that alone is too large, receivers wait or drop as if the memory were full.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import struct
+import threading
+import zlib
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import IO
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.errors import DamagedError, DataError, PassingError
+from wayeb_py.files.output.whole_file import make_folder, sync, telling_faults
+from wayeb_py.parallel.durable import failpoints
+from wayeb_py.parallel.receive.store import BAD, LINE, NOTE, Record, Store
+
+SEGMENT_BYTES = 16 << 20
+MOST_BYTES = 1 << 30  # of all segments
+MOST_AGE_S = 86_400.0
+WRITER_LOOK_S = 1.0  # how often a receiver that waits for the disk looks whether the writer lives
+_MAGIC = b"wayeb-journal-1 "
+_HEAD = struct.Struct("<IIB")
+
+
+class Journal(Store):
+    """A store whose records are on the disk; the memory holds those that the stream has not read yet."""
+
+    keeps = True
+
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        most_bytes: int = MOST_BYTES,
+        most_age_s: float = MOST_AGE_S,
+        segment_bytes: int = SEGMENT_BYTES,
+        clock: Clock = SYSTEM,
+    ) -> None:
+        super().__init__()
+        self.folder, self._most_on_disk, self._most_age_s = folder, most_bytes, most_age_s
+        self._segment_bytes, self._clock = segment_bytes, clock
+        with telling_faults(folder):
+            make_folder(folder)
+            self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            os.close(self._lock)
+            raise PassingError("another stream is using this journal", str(folder)) from error
+        self._notes: dict[bytes, None] = {}
+        self._needed = 0  # the first offset that the stream may ask for
+        self._needed_bytes = 0
+        self._file: IO[bytes] | None = None
+        self.id, end = self._open_last()
+        self._first = self._safe = end
+        self._needed_bytes = self._count_needed()
+        self._pending: list[Record] = []
+        self._fault: BaseException | None = None
+        self._thread = threading.Thread(target=self._write_pending, name="wayeb-journal", daemon=True)
+        self._thread.start()
+
+    # Opening.
+
+    def segments(self) -> list[tuple[int, Path]]:
+        """The offset of the first record of each segment, and the segment."""
+        return sorted((int(path.stem), path) for path in self.folder.glob("*.journal"))
+
+    def _open_last(self) -> tuple[str, int]:
+        """The name of the journal and where it ends; half a record at the end is cut off."""
+        segments = self.segments()
+        if not segments:
+            name = secrets.token_hex(8)
+            self._begin_segment(name, 0)
+            return name, 0
+        for start, path in segments:
+            name, end, n_bytes = self._survey(start, path)
+        self._file = open(path, "r+b")  # noqa: SIM115 (closed by close)
+        self._file.truncate(n_bytes)
+        self._file.seek(0, os.SEEK_END)
+        return name, end
+
+    def _survey(self, start: int, path: Path) -> tuple[str, int, int]:
+        name, n_bytes, end = _head_of(path), 0, start
+        for record, place in _records(path):
+            n_bytes = place
+            if record.kind == NOTE:
+                self._notes[record.data] = None
+            else:
+                end += 1
+        return name, end, n_bytes or len(_MAGIC) + len(name) + 1
+
+    def _begin_segment(self, name: str, offset: int) -> None:
+        if self._file is not None:
+            self._file.close()
+        path = self.folder / f"{offset:020}.journal"
+        with telling_faults(path):
+            self._file = open(path, "xb")  # noqa: SIM115 (closed by close)
+            self._file.write(_MAGIC + name.encode() + b"\n")
+            self._file.writelines(_framed(Record(note, NOTE)) for note in self._notes)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+            sync(self.folder)
+
+    # For the receiver.
+
+    def notes(self) -> list[bytes]:
+        return list(self._notes)
+
+    def wait_safe(self, offset: int) -> bool:
+        with self._changed:
+            while self._safe < offset and self._fault is None and self._thread.is_alive():
+                self._changed.wait(WRITER_LOOK_S)
+        return self._safe >= offset
+
+    def _add(self, records: Sequence[Record]) -> None:
+        super()._add(records)
+        self._pending += records
+
+    def _is_full(self) -> bool:
+        return self._n_bytes >= self._most_bytes or self._needed_bytes >= self._most_on_disk
+
+    def _count_needed(self) -> int:
+        """The bytes of the segments that the stream may ask for."""
+        segments = self.segments()
+        ends = [start for start, _ in segments[1:]] + [self.end + 1]
+        return sum(path.stat().st_size for (_, path), end in zip(segments, ends, strict=True) if end > self._needed)
+
+    # Group commit.
+
+    def _write_pending(self) -> None:
+        while True:
+            with self._changed:
+                while not self._pending and not self._closed:
+                    self._changed.wait()
+                if not self._pending:
+                    return
+                pending, self._pending = self._pending, []
+                end = self.end
+            try:
+                failpoints.reach("journal:before")
+                self._force(pending)
+                failpoints.reach("journal:after")
+            except BaseException as error:
+                self._fault = error
+            with self._changed:
+                if self._fault is None:
+                    self._safe = end
+                self._changed.notify_all()
+            self.on_arrival()
+            if self._fault is not None:
+                return
+
+    def _force(self, records: Sequence[Record]) -> None:
+        assert self._file is not None
+        with telling_faults(self.folder):
+            if self._file.tell() >= self._segment_bytes:
+                self._begin_segment(self.id, self._safe)
+            self._notes |= {record.data: None for record in records if record.kind == NOTE}
+            framed = b"".join(map(_framed, records))
+            self._file.write(framed)
+            self._file.flush()
+            os.fsync(self._file.fileno())
+        self._needed_bytes += len(framed)
+
+    def refuse_faulty(self) -> None:
+        """Raises what went wrong while the journal was written."""
+        if self._fault is not None:
+            raise self._fault
+
+    # For the log.
+
+    @property
+    def first(self) -> int:
+        return self.segments()[0][0]
+
+    @property
+    def safe_end(self) -> int:
+        self.refuse_faulty()
+        return self._safe
+
+    def resume(self, offset: int) -> None:
+        """The journal knows its offsets itself."""
+        self._needed = offset
+
+    def read(self, start: int, end: int) -> list[Record]:
+        with self._changed:
+            if start >= self._first:
+                return super().read(start, end)
+        return self._from_disk(start, end)
+
+    def peek(self, count: int) -> list[Record]:
+        return self._from_disk(self.first, min(self.first + count, self._safe))
+
+    def _from_disk(self, start: int, end: int) -> list[Record]:
+        found: list[Record] = []
+        segments = self.segments()
+        if segments[0][0] > start:
+            raise DataError(
+                f"the journal begins at offset {segments[0][0]:,}, and {start:,} is asked for: it was cut short",
+                str(self.folder), hint="begin anew: --restart now",
+            )  # fmt: skip
+        for (at, path), after in zip(segments, [*(first for first, _ in segments[1:]), end], strict=True):
+            if at >= end or after <= start:
+                continue
+            for record, _ in _records(path):
+                if record.kind != NOTE:
+                    if start <= at < end:
+                        found.append(record)
+                    at += 1
+        if len(found) < end - start:
+            raise DamagedError(f"the journal lacks records between {start:,} and {end:,}", str(self.folder))
+        return found
+
+    def forget(self, before: int) -> None:
+        """Removes segments that are not needed any more and too old, or too many."""
+        self._needed = before
+        segments = self.segments()
+        total = sum(path.stat().st_size for _, path in segments)
+        for (_, path), (following, _) in pairwise(segments):
+            facts = path.stat()
+            is_old = self._clock.wall_s() - facts.st_mtime > self._most_age_s
+            if following > before or not (is_old or total > self._most_on_disk):
+                break
+            total -= facts.st_size
+            path.unlink()
+        with self._changed:
+            self._needed_bytes = self._count_needed()
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        super().close()
+        self._thread.join()
+        if self._file is not None:
+            self._file.close()
+        os.close(self._lock)
+
+
+def _framed(record: Record) -> bytes:
+    checksum = zlib.crc32(record.data, record.kind)
+    return _HEAD.pack(len(record.data), checksum, record.kind) + record.data
+
+
+def _head_of(path: Path) -> str:
+    with open(path, "rb") as file:
+        head = file.readline(100)
+    if not head.startswith(_MAGIC) or not head.endswith(b"\n"):
+        raise DamagedError("this is no journal of wayeb", str(path))
+    return head[len(_MAGIC) : -1].decode("ascii", "replace")
+
+
+def _records(path: Path) -> Iterator[tuple[Record, int]]:
+    """The whole records of a segment, each with the place after it."""
+    data = path.read_bytes()
+    at = data.index(b"\n") + 1
+    while at + _HEAD.size <= len(data):
+        length, checksum, kind = _HEAD.unpack_from(data, at)
+        payload = data[at + _HEAD.size : at + _HEAD.size + length]
+        if len(payload) < length or kind not in (LINE, BAD, NOTE) or zlib.crc32(payload, kind) != checksum:
+            return
+        at += _HEAD.size + length
+        yield Record(payload, kind), at

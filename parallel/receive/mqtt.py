@@ -1,0 +1,113 @@
+"""Messages of an MQTT broker become records of a store; each is acknowledged once the journal has it.
+
+The session is kept by the broker (QoS 1, a client id that stays): what was sent while the stream was down comes after a
+restart, and so does what was not acknowledged, which the stream may then see twice (`dedupe` drops repeats). A message
+is a line, or several: JSON objects, or AIS sentences with `nmea+mqtt`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable
+from queue import Queue
+from typing import Any
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.receive.address import Address
+from wayeb_py.parallel.receive.decoders import decoder_of
+from wayeb_py.parallel.receive.store import Store
+
+ANSWER_S = 10.0
+
+
+def client_of(address: Address, what: str, **options: Any) -> Any:
+    """A client of the broker whose id stays the same for the address; not connected."""
+    try:
+        from paho.mqtt import client as mqtt
+        from paho.mqtt.enums import CallbackAPIVersion
+    except ImportError:
+        raise DataError(
+            "MQTT needs the package paho-mqtt", address.text, hint="install it: pip install 'wayeb_py[mqtt]'"
+        ) from None
+    if not address.path:
+        raise DataError("no topic is named", address.text, hint="write mqtt://HOST:PORT/TOPIC")
+    name = f"wayeb-{what}-{hashlib.sha256(address.text.encode()).hexdigest()[:12]}"
+    return mqtt.Client(CallbackAPIVersion.VERSION2, client_id=name, **options)
+
+
+def connected(address: Address, what: str) -> Any:
+    """A client that is connected, and goes on in a thread of its own; OSError where the broker does not answer."""
+    client = client_of(address, what)
+    ready = threading.Event()
+    client.on_connect = lambda *facts: ready.set()
+    client.connect(address.host, address.port, keepalive=30)
+    client.loop_start()
+    if not ready.wait(ANSWER_S):
+        client.loop_stop()
+        raise OSError("no answer")
+    return client
+
+
+class MqttReceiver:
+    """A topic, or several by a filter (`ships/#`)."""
+
+    def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
+        self.address, self._clock, self._say = address, clock, say
+        self._client = client_of(address, "in", clean_session=False, manual_ack=True)
+        self._arrived: Queue[Any] = Queue(maxsize=1000)
+        self._closed = threading.Event()
+        self.subscribed = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._store: Store | None = None
+
+    @property
+    def name(self) -> str:
+        return self.address.text
+
+    @property
+    def has_ended(self) -> bool:
+        return False
+
+    def start(self, store: Store) -> None:
+        self._store = store
+        self._client.on_connect = lambda client, *facts: client.subscribe(self.address.path, qos=1)
+        self._client.on_subscribe = lambda *facts: self.subscribed.set()
+        self._client.on_message = lambda client, data, message: self._arrived.put(message)
+        try:
+            self._client.connect(self.address.host, self.address.port, keepalive=30)
+        except OSError as error:
+            raise DataError(
+                f"the broker does not answer: {error.strerror or error}", self.name, hint="start it, then this again"
+            ) from None
+        self._client.loop_start()
+        self._thread = threading.Thread(target=self._take_in, args=(store,), name="wayeb-mqtt", daemon=True)
+        self._thread.start()
+
+    def _take_in(self, store: Store) -> None:
+        decoder = decoder_of(self.address.form, store.notes(), self._clock)()
+        while True:
+            messages = [self._arrived.get()]
+            while not self._arrived.empty():
+                messages.append(self._arrived.get())
+            whole = [message for message in messages if message is not None]
+            lines = [line for message in whole for line in message.payload.splitlines()]
+            records = [record for line in lines for record in decoder.decode(line)]
+            is_safe = store.wait_safe(store.append(records)) if records else True
+            for message in whole if is_safe else []:
+                self._client.ack(message.mid, message.qos)
+            if len(whole) < len(messages) or not is_safe:  # None is the last
+                return
+
+    def close(self) -> None:
+        if self._closed.is_set():
+            return
+        self._closed.set()
+        if self._store is not None:
+            self._store.release()
+        self._arrived.put(None)
+        if self._thread is not None:
+            self._thread.join()
+        self._client.disconnect()
+        self._client.loop_stop()

@@ -1,0 +1,118 @@
+"""What a receiver takes in becomes a log of one partition: lines with JSON objects, by the order of their arrival."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Protocol
+
+import pyarrow as pa
+
+from wayeb_py.files.formats.block import AsideRow, Block, Selection, TimeRange
+from wayeb_py.files.formats.ndjson import read_objects
+from wayeb_py.files.projection import Wanted
+from wayeb_py.parallel.logs.log import Log, NoEventsError, OffsetRange, Offsets
+from wayeb_py.parallel.logs.messages import Messages, parse_messages, schema_of_objects
+from wayeb_py.parallel.receive.journal import Journal
+from wayeb_py.parallel.receive.store import BAD, LINE, Record, Store
+
+PARTITION = "0"
+SAMPLE_ROWS = 10_000
+
+
+class Receiver(Protocol):
+    """Takes in what is sent, in threads of its own, and appends it to a store."""
+
+    @property
+    def name(self) -> str:
+        """Where it listens, as the user wrote it."""
+
+    def start(self, store: Store) -> None:
+        """Begins to take in."""
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether nothing more will ever come, as on standard input behind its end."""
+
+    def close(self) -> None:
+        """Takes in no more."""
+
+
+class ReceivedLog(Log):
+    """A receiver and its store; receiving begins when the stream says where it goes on from."""
+
+    def __init__(self, receiver: Receiver, store: Store) -> None:
+        self._receiver, self.store = receiver, store
+
+    @property
+    def name(self) -> str:
+        return self._receiver.name
+
+    @property
+    def keeps(self) -> bool:
+        return self.store.keeps
+
+    def identity(self) -> dict[str, str]:
+        """The journal, whose offsets mean nothing in another."""
+        return {"the journal": self.store.id} if isinstance(self.store, Journal) else {}
+
+    def resume(self, taken: Offsets) -> None:
+        self.store.resume(taken.get(PARTITION, 0))
+        self._receiver.start(self.store)
+
+    def wake(self, arrived: threading.Event) -> bool:
+        self.store.on_arrival = arrived.set
+        return True
+
+    def schema(self, wanted: Wanted) -> pa.Schema | None:
+        sample = self.store.peek(SAMPLE_ROWS)
+        if not sample:
+            return None
+        objects = read_objects(record.data for record in sample if record.kind == LINE)
+        if not objects:
+            raise NoEventsError("nothing that has arrived is a JSON object", self.name)
+        # A line may leave out what is missing, and there may be no second one yet to look at.
+        seen = dict.fromkeys([*(name for value in objects for name in value), *wanted.names[2:]])
+        return schema_of_objects(objects, tuple(seen), wanted, self.name)
+
+    def earliest(self) -> Offsets:
+        return {PARTITION: self.store.first}
+
+    def latest(self) -> Offsets:
+        return {PARTITION: self.store.safe_end}
+
+    def ends(self) -> Offsets | None:
+        return {PARTITION: self.store.end} if self._receiver.has_ended else None
+
+    def read(self, offsets: OffsetRange, wanted: Wanted, schema: pa.Schema) -> Iterator[Block]:
+        records = self.store.read(offsets.start, offsets.end)
+        selection = Selection(wanted, schema, TimeRange(), max(1, len(records)))
+        if all(record.kind == LINE for record in records):
+            messages = Messages(offsets.start, None, [record.data for record in records])
+            yield parse_messages(messages, self.name, selection)
+            return
+        placed = [(offsets.start + n, record.data) for n, record in enumerate(records) if record.kind == LINE]
+        block = Block()
+        if placed:
+            numbers = [offset for offset, _ in placed]
+            values: list[bytes | None] = [data for _, data in placed]
+            block = parse_messages(Messages(numbers[0], numbers, values), self.name, selection)
+        bad_rows = [self._aside(offsets.start + n, one) for n, one in enumerate(records) if one.kind == BAD]
+        block.n_rows += len(bad_rows)
+        block.aside += bad_rows
+        yield block
+
+    def _aside(self, offset: int, record: Record) -> AsideRow:
+        facts = json.loads(record.data)
+        return AsideRow(self.name, offset, facts["reason"], None, facts["text"])
+
+    def forget(self, before: Offsets) -> None:
+        self.store.forget(before.get(PARTITION, 0))
+
+    def hang_up(self) -> None:
+        self._receiver.close()
+
+    def close(self) -> None:
+        self._receiver.close()
+        self.store.close()

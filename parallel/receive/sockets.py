@@ -1,0 +1,226 @@
+"""Connections and datagrams become lines, lines become records of a store: TCP, sockets of this machine, UDP.
+
+Each connection has a thread, which reads, decodes and appends; while the store is full it does not read, and the sender
+waits. A line that is cut off when its sender goes away is set aside. A datagram is one line or several; one that finds
+the store full is dropped and counted (`store`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable
+
+from wayeb_py.clock import SYSTEM, Clock
+from wayeb_py.errors import DataError
+from wayeb_py.parallel.receive.address import Address
+from wayeb_py.parallel.receive.decoders import LONGEST_LINE, Decoder, decoder_of
+from wayeb_py.parallel.receive.store import Record, Store, bad
+
+READ_BYTES = 1 << 16
+LOOK_EVERY_S = 0.25  # whether it is closed
+AGAIN_S = (0.5, 30.0)  # how long a caller waits before it calls again, at first and at most
+
+
+class Lines:
+    """The bytes of one sender, cut into lines."""
+
+    def __init__(self, decoder: Decoder) -> None:
+        self._decoder, self._rest, self.n_lines = decoder, b"", 0
+        self._skips = False  # inside a line that is too long
+
+    def take(self, data: bytes) -> list[Record]:
+        """The records of the lines that are whole by now."""
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        records: list[Record] = []
+        for line in lines:
+            self.n_lines += 1
+            if self._skips:
+                self._skips = False
+                continue
+            records += self._decoder.decode(line)
+        if len(self._rest) > LONGEST_LINE:
+            if not self._skips:
+                records.append(bad(f"a line of more than {LONGEST_LINE} bytes", self._rest[:200]))
+            self._rest, self._skips = b"", True
+        return records
+
+    def end(self) -> list[Record]:
+        """What a sender left behind that went away inside a line."""
+        rest, self._rest = self._rest, b""
+        return [bad("a line without an end", rest)] if rest.strip() and not self._skips else []
+
+
+class SocketReceiver:
+    """Listens at an address, or calls it, and takes in what is sent."""
+
+    def __init__(self, address: Address, clock: Clock = SYSTEM, say: Callable[[str], None] = lambda text: None) -> None:
+        self.address, self._clock, self._say = address, clock, say
+        self._store: Store | None = None
+        self._closed = threading.Event()
+        self._threads: list[threading.Thread] = []
+        self._socket: socket.socket | None = None
+        self._make_decoder: Callable[[], Decoder] | None = None
+        if not address.connects:
+            self._socket = _bound(address)
+
+    @property
+    def name(self) -> str:
+        return self.address.text
+
+    @property
+    def port(self) -> int:
+        """The port on which it listens."""
+        assert self._socket is not None
+        return int(self._socket.getsockname()[1])
+
+    @property
+    def has_ended(self) -> bool:
+        return False
+
+    def start(self, store: Store) -> None:
+        self._store = store
+        self._make_decoder = decoder_of(self.address.form, store.notes(), self._clock)
+        if self.address.kind == "udp":
+            self._begin(self._take_datagrams)
+        elif self.address.connects:
+            self._begin(self._call)
+        else:
+            self._begin(self._accept)
+
+    def _begin(self, run: Callable[[], None]) -> None:
+        thread = threading.Thread(target=run, name=f"wayeb-{self.address.kind}", daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _accept(self) -> None:
+        listener = self._socket
+        assert listener is not None
+        listener.settimeout(LOOK_EVERY_S)
+        while not self._closed.is_set():
+            try:
+                connection, _ = listener.accept()
+            except TimeoutError:
+                self._threads = [thread for thread in self._threads if thread.is_alive()]
+                continue
+            except OSError:
+                return
+            self._begin(lambda own=connection: self._take_in(own))  # type: ignore[misc]
+
+    def _call(self) -> None:
+        wait_s = AGAIN_S[0]
+        while not self._closed.is_set():
+            try:
+                connection = _called(self.address)
+            except OSError as error:
+                self._say(f"{self.name} does not answer ({error.strerror or error}): called again in {wait_s:g} s")
+                self._closed.wait(wait_s)
+                wait_s = min(2 * wait_s, AGAIN_S[1])
+                continue
+            wait_s = AGAIN_S[0]
+            self._take_in(connection)
+            self._closed.wait(AGAIN_S[0])
+
+    def _take_in(self, connection: socket.socket) -> None:
+        """Takes in what one connection sends, until either side ends it."""
+        assert self._store is not None
+        assert self._make_decoder is not None
+        lines = Lines(self._make_decoder())
+        connection.settimeout(LOOK_EVERY_S)
+        with connection:
+            while not self._closed.is_set():
+                try:
+                    data = connection.recv(READ_BYTES)
+                except TimeoutError:
+                    continue
+                except OSError:
+                    data = b""
+                records = lines.take(data) if data else lines.end()
+                end = self._store.append(records) if records else None
+                if not data:
+                    return
+                if self.address.acknowledges and end is not None:
+                    if not self._store.wait_safe(end):
+                        return
+                    with contextlib.suppress(OSError):
+                        connection.sendall(b"%d\n" % lines.n_lines)
+
+    def _take_datagrams(self) -> None:
+        receiver, store = self._socket, self._store
+        assert receiver is not None
+        assert store is not None
+        assert self._make_decoder is not None
+        receiver.settimeout(LOOK_EVERY_S)
+        senders: dict[object, Decoder] = {}
+        while not self._closed.is_set():
+            try:
+                data, sender = receiver.recvfrom(READ_BYTES)
+            except TimeoutError:
+                continue
+            except OSError:
+                return
+            decoder = senders.get(sender)
+            if decoder is None:
+                if len(senders) >= 1000:
+                    senders.clear()
+                decoder = senders[sender] = self._make_decoder()
+            records = [record for line in data.splitlines() for record in decoder.decode(line)]
+            if records:
+                store.append(records, may_drop=True)
+
+    def close(self) -> None:
+        self._closed.set()
+        if self._store is not None:
+            self._store.release()
+        if self._socket is not None:
+            self._socket.close()
+            if self.address.kind == "unix":
+                with contextlib.suppress(OSError):
+                    os.unlink(self.address.path)
+        for thread in self._threads:
+            thread.join()
+
+
+def _bound(address: Address) -> socket.socket:
+    try:
+        if address.kind == "unix":
+            with contextlib.suppress(FileNotFoundError):
+                if _is_dead(address.path):
+                    os.unlink(address.path)  # of a run that was killed
+            listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            listener.bind(address.path)
+        else:
+            how = socket.SOCK_DGRAM if address.kind == "udp" else socket.SOCK_STREAM
+            family = socket.AF_INET6 if ":" in address.host else socket.AF_INET
+            listener = socket.socket(family, how)
+            if address.kind == "udp":
+                with contextlib.suppress(OSError):
+                    listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8 << 20)
+            else:
+                listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            listener.bind((address.host, address.port))
+        if address.kind != "udp":
+            listener.listen()
+        return listener
+    except OSError as error:
+        raise DataError(f"cannot listen there: {error.strerror or error}", address.text) from error
+
+
+def _is_dead(path: str) -> bool:
+    os.stat(path)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return True
+    return False
+
+
+def _called(address: Address) -> socket.socket:
+    if address.kind == "unix":
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        connection.connect(address.path)
+        return connection
+    return socket.create_connection((address.host, address.port), timeout=10.0)
