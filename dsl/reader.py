@@ -14,7 +14,7 @@ from wayeb_py.dsl.semantics.checker import check
 from wayeb_py.dsl.semantics.names import OUTSIDE_HINT, leaves_folder
 from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.parser import parse_source
-from wayeb_py.dsl.syntax.prefix import is_prefix_form, parse_prefix
+from wayeb_py.dsl.syntax.prefix_form import is_prefix_form, parse_prefix
 from wayeb_py.errors import DataError, Diagnostic, SourceText, Span
 
 MAX_BYTES = 64 * 1024 * 1024

@@ -90,7 +90,7 @@ SYNTAX = "wayeb_py.dsl.syntax"
 
 def test_the_parser_does_not_know_the_printer() -> None:
     """Nor anything that prints: what the parser reads, and its messages, depend on the text alone."""
-    printing = {"printer.py", "format.py", "prefix.py"}  # `prefix` formats the older form once it has read it
+    printing = {"printer.py", "format.py", "prefix_form.py"}  # `prefix_form` formats the older form once it has read it
     found = [
         f"{path.name}:{line} imports {name}"
         for path in (ROOT / "dsl/syntax").rglob("*.py")
