@@ -318,6 +318,11 @@ def test_importing_the_language_loads_nothing_heavy() -> None:
     assert loaded_by("import wayeb_py.dsl", *HEAVY, "numba", "numpy", "pyarrow") == ""
 
 
+def test_what_plans_the_batches_of_a_stream_loads_no_engine() -> None:
+    engine = ("numba", "pandas", "wayeb_py.engine.recogniser")
+    assert loaded_by("import wayeb_py.parallel.stream.source", *engine) == ""
+
+
 @pytest.mark.parametrize("library", ["fleet", "maritime"])
 def test_checking_a_file_with_places_loads_neither_spark_nor_pandas(library: str) -> None:
     program = (

@@ -7,9 +7,12 @@ at most one and a half times the state.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from wayeb_py.parallel.recovery.snapshots import Changed, Root, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
-from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
+
+if TYPE_CHECKING:
+    from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 WHOLE_AT = 0.5  # changes, as a share of the whole in bytes
 MOST_CHANGES = 500  # files that a state goes back through: each costs a millisecond or two to read

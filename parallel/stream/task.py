@@ -16,6 +16,7 @@ from collections import OrderedDict
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from wayeb_py.errors import DataError
 from wayeb_py.parallel.durable import failpoints
@@ -24,9 +25,11 @@ from wayeb_py.parallel.recovery.pattern_versions import PatternVersion, count_gr
 from wayeb_py.parallel.recovery.snapshots import Epoch, Snapshot, SnapshotChain, SnapshotPoint, Snapshots
 from wayeb_py.parallel.stream.buffer import ReadAhead
 from wayeb_py.parallel.stream.snapshot_policy import SnapshotKeeper
-from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task_result import TaskResult
 from wayeb_py.parallel.wire.parcel import Parcel
+
+if TYPE_CHECKING:
+    from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 
 ALIVE = 16  # recognisers that a worker process keeps
 
@@ -109,6 +112,8 @@ def recognise_range(context: StreamContext, spec: TaskSpec) -> Iterator[Parcel]:
 def _recogniser(
     context: StreamContext, version: PatternVersion, group: int, snapshot: Snapshot | None
 ) -> StreamRecogniser:
+    from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser  # for start-up time: planners need none
+
     return StreamRecogniser(version.groups[group], version.schema_of(group), context.episodes, snapshot)
 
 

@@ -14,21 +14,22 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from wayeb_py.clock import SYSTEM, Clock
 from wayeb_py.columns import column_of, ticks_of
-from wayeb_py.compiler.patterns import CompiledPatterns
-from wayeb_py.engine.eviction import AHEAD_S
-from wayeb_py.engine.recogniser import Recogniser
-from wayeb_py.engine.rows.detections import Detections
 from wayeb_py.files.formats.block import AsideRow, Block, values_of_rows
 from wayeb_py.files.output.set_aside import kind_of, render_aside
 from wayeb_py.parallel.wire.detection_id import with_ids
 from wayeb_py.parallel.wire.parcel import Kind, Parcel, pack, pack_lines
 from wayeb_py.tally import Tally
+
+if TYPE_CHECKING:
+    from wayeb_py.compiler.patterns import CompiledPatterns
+    from wayeb_py.engine.recogniser import Recogniser
+    from wayeb_py.engine.rows.detections import Detections
 
 PARCEL_ROWS = 1 << 16
 MOST_PARCEL_ROWS = 2 * PARCEL_ROWS
@@ -148,6 +149,8 @@ class TaskResult:
             self._aside += render_aside(row)
 
     def _see_times(self, batch: pa.RecordBatch, name: str | None) -> None:
+        from wayeb_py.engine.eviction import AHEAD_S  # for start-up time, as in `task`
+
         patterns = self.recogniser.patterns
         stream = patterns.meaning.stream if name is None else patterns.by_stream[name].stream
         assert stream.time is not None
