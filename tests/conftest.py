@@ -1,4 +1,4 @@
-"""What test modules share: the command, and one Spark session and one Kafka broker a process, which start slowly.
+"""What test modules share: the command, and one Spark session, Kafka broker and S3 server a process: they start slowly.
 
 With several workers (`pytest -n 4 --dist loadgroup`) the tests that share a JVM form three groups of about equal cost,
 which begin first, each on a worker: streams, batches, and what has a broker or kills. All other tests go one by one to
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from tests.cli.ended_command import Wayeb
     from tools.kafka.broker import Broker
+    from tools.s3_server import S3Server
+    from wayeb_py.files.stores import StorePath
 
 PARALLEL = Path(__file__).parent / "parallel"
 STREAMS = [PARALLEL / folder for folder in ("stream", "recovery", "health")]
@@ -48,7 +50,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
-GROUPS = ["broker", "streams", "batches", "browser", None]  # None: no group, the test goes alone
+GROUPS = ["broker", "streams", "batches", "browser", "stores", None]  # None: no group, the test goes alone
 
 
 def _group(item: pytest.Item) -> str | None:
@@ -58,6 +60,8 @@ def _group(item: pytest.Item) -> str | None:
         return "broker"
     if "spark" in shared:
         return "streams" if any(folder in item.path.parents for folder in STREAMS) else "batches"
+    if "s3_server" in shared:
+        return "stores"
     return "browser" if "browser" in shared else None
 
 
@@ -155,6 +159,24 @@ def broker() -> Iterator[Broker]:
         pytest.skip(f"no Kafka broker here: {error}")
     with Broker() as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[S3Server]:
+    from tools.s3_server import S3Server
+
+    with S3Server() as running:
+        yield running
+
+
+@pytest.fixture
+def bucket(s3_server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StorePath:
+    """An empty bucket, with the environment in which it can be reached."""
+    from wayeb_py.files.stores import StorePath
+
+    for name, value in s3_server.environment.items():
+        monkeypatch.setenv(name, value)
+    return StorePath.parse(f"s3://{s3_server.make_bucket()}")
 
 
 @pytest.fixture

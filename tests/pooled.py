@@ -50,6 +50,11 @@ class Pool:
         lateness_s = 0 if self.arrival and "lateness" not in self.head else None
         return wayeb_py.compile(text, longest=self.longest, lateness_s=lateness_s)
 
+    def every(self, step: int, first: int) -> Pool:
+        """The pool of every so many of the cases."""
+        taken = slice(first, None, step)
+        return replace(self, texts=self.texts[taken], tables=self.tables[taken], cases=self.cases[taken])
+
     def table(self) -> pa.Table:
         return pa.concat_tables(self.tables, promote_options="default")
 

@@ -19,7 +19,6 @@ import pytest
 
 from tests.cli.ended_command import Wayeb
 from tools.hdfs.cluster import HdfsCluster, hdfs_jars
-from tools.s3_server import S3Server
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import find_files
 from wayeb_py.files.output.whole_file import whole_file
@@ -38,20 +37,6 @@ EVENTS = pa.table(
 )
 STREAM = "stream s { key key  time ts  position lon, lat }\n"
 FAST = STREAM + "pattern Fast := (speed > 50)\n"
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[S3Server]:
-    with S3Server() as running:
-        yield running
-
-
-@pytest.fixture
-def bucket(server: S3Server, monkeypatch: pytest.MonkeyPatch) -> StorePath:
-    """An empty bucket, with the environment in which it can be reached."""
-    for name, value in server.environment.items():
-        monkeypatch.setenv(name, value)
-    return StorePath.parse(f"s3://{server.make_bucket()}")
 
 
 def put(path: StorePath, file: Path) -> str:

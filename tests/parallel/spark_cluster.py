@@ -18,7 +18,8 @@ from tests.polling import DEADLINE_S, poll
 from wayeb_py.parallel.spark import class_archive
 
 HOME = Path(pyspark.__file__).parent
-QUICK = ["-XX:TieredStopAtLevel=1", "-Xlog:disable", *class_archive.options()]  # of a JVM that lives for a short time
+# Of a JVM that lives for a short time.
+QUICK = ["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xlog:disable", *class_archive.options()]
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,9 +10,9 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from tests.cli.ended_command import Wayeb
-from tools.s3_server import S3Server
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import find_files
+from wayeb_py.files.stores import StorePath
 from wayeb_py.files.tables.delta import DeltaOutput
 
 PATTERNS = "stream s { key key  time ts }\npattern Fast := (speed > 50) emit speed\n"
@@ -126,18 +127,12 @@ def test_a_table_that_cannot_be_gets_one_message(
     assert "Traceback" not in ended.err
 
 
-def test_a_table_in_a_store_is_read_and_written(
-    tmp_path: Path, wayeb: Wayeb, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_in_a_store_is_read_and_written(bucket: StorePath, tmp_path: Path, wayeb: Wayeb) -> None:
     (tmp_path / "p.sre").write_text(PATTERNS)
-    with S3Server() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        bucket = f"s3://{server.make_bucket()}"
-        options = {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": server.url, "conditional_put": "etag"}
-        write_deltalake(f"{bucket}/events", FIRST, storage_options=options, partition_by=["day"])
-        ended = wayeb("run", "p.sre", "--data", f"delta:{bucket}/events", "--out", f"delta:{bucket}/out", "--quiet")
-        assert ended.code == 0, ended.err
-        rows = DeltaTable(f"{bucket}/out", storage_options=options).to_pyarrow_table().to_pylist()
-        assert [(row["entity"], row["speed"]) for row in rows] == [("a", 60.0)]
-        assert [file.partitions for file in find_files([f"delta:{bucket}/events"])] == [(("day", "d 1"),)]
+    options = {"AWS_ALLOW_HTTP": "true", "AWS_ENDPOINT_URL": os.environ["AWS_ENDPOINT_URL"], "conditional_put": "etag"}
+    write_deltalake(f"{bucket}/events", FIRST, storage_options=options, partition_by=["day"])
+    ended = wayeb("run", "p.sre", "--data", f"delta:{bucket}/events", "--out", f"delta:{bucket}/out", "--quiet")
+    assert ended.code == 0, ended.err
+    rows = DeltaTable(f"{bucket}/out", storage_options=options).to_pyarrow_table().to_pylist()
+    assert [(row["entity"], row["speed"]) for row in rows] == [("a", 60.0)]
+    assert [file.partitions for file in find_files([f"delta:{bucket}/events"])] == [(("day", "d 1"),)]

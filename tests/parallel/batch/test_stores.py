@@ -9,14 +9,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tools.s3_server import S3Server
 from wayeb_py.errors import DataError
 from wayeb_py.files.discover import find_files
 from wayeb_py.files.stores import MANIFEST, StorePath
@@ -35,14 +33,6 @@ for data, out, by in zip(sys.argv[2::3], sys.argv[3::3], sys.argv[4::3]):
     run(patterns, [data], out, by=by.split(",") if by else (), spark=spark)
 spark.stop()
 """
-
-
-@pytest.fixture
-def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[StorePath]:
-    with S3Server() as server:
-        for name, value in server.environment.items():
-            monkeypatch.setenv(name, value)
-        yield StorePath.parse(f"s3://{server.make_bucket()}")
 
 
 def put(path: StorePath, file: Path) -> None:

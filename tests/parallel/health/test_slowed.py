@@ -215,7 +215,7 @@ def test_the_ratio_goes_from_nothing_to_one_and_agrees_with_the_lag_that_spark_s
     assert 0 < view.most_rows <= BUFFER_ROWS
 
 
-@pytest.mark.parametrize("scheme", ["partition", "pattern"])
+@pytest.mark.parametrize("scheme", ["partition", pytest.param("pattern", marks=pytest.mark.soak)])
 def test_every_scheme_has_a_ratio_and_says_what_it_died_of(run: Callable[[Any], Running], scheme: str) -> None:
     running = run(scheme)
     running.until(lambda view: view.batch > 0 and view.backpressure < 0.5, "free of pressure")

@@ -88,7 +88,7 @@ def test_the_state_of_shards_goes_back_with_the_batches_it_belongs_to(spark: Spa
     assert found(tmp_path) == expected(400)
 
 
-@pytest.mark.parametrize("scheme", ["source", "partition"])
+@pytest.mark.parametrize("scheme", ["source", pytest.param("partition", marks=pytest.mark.soak)])
 def test_a_batch_that_finds_much_goes_by_file(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, scheme: str
 ) -> None:
