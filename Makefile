@@ -3,8 +3,9 @@
 #              detections and maps in out/. The first call installs Java with apt-get, where it may
 # make live    replays the maritime sample as AIS sentences over UDP into a live stream of this machine, without Java, and
 #              shows the rates; ends by itself after a quarter of a minute. LIVE="--speed 1000" slower
-# make test    lint, types, tests, and the examples that the pattern files carry; the first call installs chromium, Java
-#              and Maven with apt-get, where it may, for the tests of the map page, on Spark and with Kafka
+# make test    lint, types, and tests, the examples that the pattern files carry among them (tests/library); the first
+#              call installs chromium, Java and Maven with apt-get, where it may, for the tests of the map page, on Spark
+#              and with Kafka
 # make lint    ruff and mypy alone
 # make bench   the experiments of benchmarks/, with their bounds (some minutes; makes about 0.5 GB of events once);
 #              BENCH=--quick within 3 minutes, BENCH="latency places" some of them
@@ -66,8 +67,6 @@ test: ruff
 	@echo "==> mypy --strict at the same time"
 	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup; tests=$$?; \
 		wait $$types && exit $$tests
-	@echo "==> the examples inside the pattern files"
-	@$(BIN)/wayeb test patterns/
 
 bench: $(VENV)/.installed-test
 	@echo "==> benchmarks: ratios, each with its bound"
