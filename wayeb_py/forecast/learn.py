@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import pyarrow as pa
 
-from wayeb_py.arrays import I64
+from wayeb_py.arrays import I32, I64
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.engine.arrival.reorder import Rows
 from wayeb_py.engine.binding import Binding
@@ -95,8 +95,26 @@ class Learner:
 
 class _OnePattern:
     def __init__(self, automaton: DetectingAutomaton, patterns: CompiledPatterns, order: int | None) -> None:
-        self.automaton = automaton
         self.reader = SymbolReader(automaton, patterns)
+        self.counting = Counting(automaton, order)
+
+    def count(
+        self, cohort: Cohort, chunk: Chunk, found: list[Found], folds: I64, classes: I64, n_entities: int
+    ) -> None:
+        symbols = self.reader.symbols(cohort, chunk)
+        is_detected = np.zeros(len(symbols), dtype=np.int64)
+        is_detected[self.reader.detected_rows(found)] = 1
+        self.counting.add(symbols, is_detected, chunk, folds, classes, n_entities)
+
+    def counts(self, classes: list[str], folds: I64) -> Counts:
+        return self.counting.counts(classes, folds)
+
+
+class Counting:
+    """Counts the symbols of one pattern, chunk after chunk."""
+
+    def __init__(self, automaton: DetectingAutomaton, order: int | None = None) -> None:
+        self.automaton = automaton
         self.order = longest_order(automaton, order)
         base = automaton.n_symbols + 1
         self._length = max(self.order, 1)
@@ -110,10 +128,8 @@ class _OnePattern:
         self._matches = np.zeros((automaton.n_states, 2), dtype=np.int64)
         self._n_words = 0
 
-    def count(
-        self, cohort: Cohort, chunk: Chunk, found: list[Found], folds: I64, classes: I64, n_entities: int
-    ) -> None:
-        symbols = self.reader.symbols(cohort, chunk)
+    def add(self, symbols: I32, is_detected: I64, chunk: Chunk, folds: I64, classes: I64, n_entities: int) -> None:
+        """Counts the events of a chunk: `folds` are by entity, the others by event."""
         before, _ = self._contexts.step(symbols, chunk, n_entities)
         _, state = self._states.step(symbols, chunk, n_entities)
         n_contexts, n = len(self._contexts), self.automaton.n_symbols
@@ -129,12 +145,11 @@ class _OnePattern:
         bins = bins_of(chunk.elapsed[follows], chunk.ticks_per_s)
         _count_in(self._gaps, ((classes[follows] * n + last) * n + symbols[follows]) * len(EDGES_MS) + bins)
         self._n_words += int(is_first.sum())
-        is_detected = np.zeros(len(symbols), dtype=np.int64)
-        is_detected[self.reader.detected_rows(found)] = 1
         accepts = self.automaton.detects[state]
         np.add.at(self._matches, (state[accepts], is_detected[accepts]), 1)
 
     def counts(self, classes: list[str], folds: I64) -> Counts:
+        """What was counted; `folds` are those of the entities that were read."""
         counts = Counts(self.order, n_words=self._n_words)
         n_contexts, n = len(self._contexts), self.automaton.n_symbols
         for number, k in self._follows.items():

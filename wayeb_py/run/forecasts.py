@@ -5,13 +5,14 @@ Files are taken as `runner` takes them: as they come, and sorted on disk where t
 
 from __future__ import annotations
 
+import json
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, get_args
 
 import pyarrow as pa
 
@@ -21,9 +22,13 @@ from wayeb_py.engine.watcher import Watcher
 from wayeb_py.errors import UsageError
 from wayeb_py.files.formats.block import values_of_rows
 from wayeb_py.files.output.set_aside import DEFAULT_LIMIT, Aside
+from wayeb_py.files.output.whole_file import write_whole
 from wayeb_py.files.output.write import find_output_file, open_output
 from wayeb_py.files.projection import Need
 from wayeb_py.forecast.automaton import DetectingAutomaton, detecting_automaton
+from wayeb_py.forecast.evaluation.evaluate import Evaluation, Split, evaluate
+from wayeb_py.forecast.evaluation.page import render_page
+from wayeb_py.forecast.evaluation.trials import TrialCollector
 from wayeb_py.forecast.forecaster import Forecaster
 from wayeb_py.forecast.learn import Learner
 from wayeb_py.forecast.model import Model, fit, load_model, save_model
@@ -137,6 +142,42 @@ def forecast(
         output.discard()
     summary.forecasts, summary.out = found, None if target.path is None else str(target.path)
     return summary
+
+
+def evaluate_files(
+    patterns: CompiledPatterns,
+    paths: Paths,
+    horizons: Sequence[tuple[str, Horizon, float]],
+    page: Path,
+    *,
+    since_s: Fraction | None = None,
+    until_s: Fraction | None = None,
+) -> tuple[list[Evaluation], list[str]]:
+    """Scores of each (pattern, horizon, confidence) in both splits, and why some have none; writes the page, and the
+    same as JSON beside it."""
+    collectors: list[TrialCollector] = []
+
+    def begin() -> TrialCollector:
+        collectors[:] = [TrialCollector(patterns, automata_of(patterns))]
+        return collectors[0]
+
+    watch_files(patterns, paths, begin, lambda: None, since_s, until_s)
+    trials = {own.automaton.name: own for own in collectors[0].trials()}
+    if not trials:
+        raise UsageError("there is nothing to evaluate: there are no events", hint="look at --data and --since")
+    made: list[Evaluation] = []
+    failures: list[str] = []
+    for name, horizon, confidence in horizons:
+        for split in get_args(Split):
+            result = evaluate(trials[name], horizon, confidence, split)
+            if isinstance(result, str):
+                failures.append(f"{name}, split by {split}: no scores, {result}")
+            else:
+                made.append(result)
+    write_whole(page, render_page(made, failures).encode())
+    told = {"evaluations": [one.to_json() for one in made], "failures": failures}
+    write_whole(page.with_suffix(".json"), (json.dumps(told, ensure_ascii=False, indent=1) + "\n").encode())
+    return made, failures
 
 
 def _counted(table: pa.Table) -> list[tuple[str, int]]:

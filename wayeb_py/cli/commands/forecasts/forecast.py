@@ -19,6 +19,7 @@ from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patter
 from wayeb_py.run import startup
 
 if TYPE_CHECKING:
+    from wayeb_py.forecast.evaluation.evaluate import Evaluation
     from wayeb_py.forecast.tables import Horizon
 
 _EVENTS = re.compile(r"\s*(\d+)\s*events?\s*")
@@ -30,8 +31,10 @@ MOST_EVENTS = 10_000
 def forecast_patterns(
     files: PatternFiles,
     data: EventFiles,
-    model: Annotated[Path, typer.Option("--model", metavar="DIR", help="The folder that `wayeb learn` wrote.")],
     *,
+    model: Annotated[
+        Path | None, typer.Option("--model", metavar="DIR", help="The folder that `wayeb learn` wrote.")
+    ] = None,
     out: Annotated[
         str, typer.Option("--out", metavar="FILE", help="Where forecasts go: .parquet, .csv, .ndjson, or - for a pipe.")
     ] = "-",
@@ -46,6 +49,14 @@ def forecast_patterns(
     at_least: Annotated[
         float, typer.Option("--at-least", metavar="P", min=0, max=1, help="Only forecasts with this probability.")
     ] = 0.0,
+    evaluate: Annotated[
+        Path | None,
+        typer.Option(
+            "--evaluate",
+            metavar="FILE.html",
+            help="Learn from a part of the events, try the rest, and write a page (and JSON) with scores.",
+        ),
+    ] = None,
     since: Since = None,
     until: Until = None,
     clean: CleanBy = None,
@@ -61,21 +72,48 @@ def forecast_patterns(
     if ahead is None:
         misuse("nothing says how far to look: add --horizon 30min, or --horizon '10 events'")
     paths = [path for own in read_data(patterns, data).values() for path in own]
+    if (model is None) == (evaluate is None):
+        misuse("say which: --model DIR makes forecasts, --evaluate FILE.html learns and tries them")
     startup.spare_pandas()
-    from wayeb_py.run.forecasts import forecast, load_tables
+    from wayeb_py.run.forecasts import evaluate_files, forecast, load_tables
 
     unit = patterns.meaning.stream.time_unit
-    tables = load_tables(patterns, model, [(name, ahead, theta) for name in patterns.names])
-    summary = forecast(
-        patterns, tables, paths, out, at_least=at_least, since_s=read_instant(since, unit),
-        until_s=read_instant(until, unit),
-    )  # fmt: skip
+    since_s, until_s = read_instant(since, unit), read_instant(until, unit)
+    horizons = [(name, ahead, theta) for name in patterns.names]
+    if evaluate is not None:
+        if evaluate.suffix != ".html":
+            misuse(f"--evaluate {evaluate} is a page: end its name in .html")
+        scored, failures = evaluate_files(patterns, paths, horizons, evaluate, since_s=since_s, until_s=until_s)
+        if as_json:
+            print(json.dumps([one.to_json() for one in scored], ensure_ascii=False, indent=2))
+        elif not quiet:
+            print("\n".join([*(render(one) for one in scored), *failures, f"written to {evaluate}"]), file=sys.stderr)
+        return
+    assert model is not None
+    tables = load_tables(patterns, model, horizons)
+    summary = forecast(patterns, tables, paths, out, at_least=at_least, since_s=since_s, until_s=until_s)
     if as_json:
         told = {"events": summary.events, "entities": summary.entities, "forecasts": dict(summary.forecasts)}
         print(json.dumps(told, ensure_ascii=False, indent=2), file=sys.stderr if out == "-" else sys.stdout)
     elif not quiet:
         made = ", ".join(f"{n:,} of {name}" for name, n in sorted(summary.forecasts.items())) or "none"
         print(f"{summary.events:,} events of {summary.entities:,} entities; forecasts: {made}", file=sys.stderr)
+
+
+def render(one: Evaluation) -> str:
+    """The scores of one pattern and split, on a few lines."""
+    scores = ", ".join(f"{name} {own.brier:.4f}" for name, own in one.by_method.items())
+    called = one.by_method["forecast"]
+    numbers = f"{one.n_tried:,} trials, {one.n_detected:,} detected, {one.n_censored:,} censored"
+    told = [f"{one.pattern}, split by {one.split}: {numbers}", f"  Brier score: {scores}"]
+    if called.precision is not None and called.recall is not None:
+        told.append(f"  from 0.5 on: precision {called.precision:.3f}, recall {called.recall:.3f}")
+    if one.intervals is not None:
+        told.append(
+            f"  {one.intervals.n:,} intervals: {one.intervals.held:.3f} held it, {one.intervals.spread:.4g} {one.unit} "
+            f"long, {one.intervals.distance:.4g} {one.unit} ahead"
+        )
+    return "\n".join(told)
 
 
 def read_confidence(given: float | None) -> float:

@@ -1,0 +1,150 @@
+"""Trials become scores: models are learnt from one part of them and tried on the other, split by entity and by time.
+
+By entity, one fold of the entities is left out: does what some ships do hold of others? By time, the last third of the
+time: does what held until yesterday hold today? A trial after the cut still knows what its entity did before it. Models
+and baselines are fitted to their own side of the cut alone, where a trial whose horizon reaches over it is censored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from wayeb_py.arrays import I64, Bool
+from wayeb_py.forecast.counts import N_FOLDS
+from wayeb_py.forecast.evaluation.baselines import N_LAST, fit_logistic, predict_logistic
+from wayeb_py.forecast.evaluation.scores import IntervalScores, Scores, score, score_intervals
+from wayeb_py.forecast.evaluation.trials import Outcomes, Trials, outcomes
+from wayeb_py.forecast.learn import Counting
+from wayeb_py.forecast.model import Model, fit
+from wayeb_py.forecast.symbols import Walk
+from wayeb_py.forecast.tables import ForecastTables, Horizon, grid_error, make_tables
+
+Split = Literal["entity", "time"]
+TIME_SHARE = 2 / 3
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """How good the forecasts of one pattern are, over one split."""
+
+    pattern: str
+    split: Split
+    horizon: str
+    confidence: float
+    n_learnt: int
+    n_tried: int
+    n_censored: int
+    n_detected: int  # of the trials that were scored, within the horizon
+    order: int
+    grid_error: float
+    by_method: dict[str, Scores]
+    intervals: IntervalScores | None
+    unit: str
+
+    def to_json(self) -> dict[str, Any]:
+        told = {name: getattr(self, name) for name in self.__slots__ if name not in ("by_method", "intervals")}
+        told["scores"] = {name: own.to_json() for name, own in self.by_method.items()}
+        told["intervals"] = None if self.intervals is None else asdict(self.intervals)
+        return told
+
+
+def evaluate(trials: Trials, horizon: Horizon, confidence: float, split: Split) -> Evaluation | str:
+    """The scores, or why there are none."""
+    for_learning, tried = _parts(trials, split)
+    if not for_learning.any() or not tried.any():
+        return "there are too few entities to leave some out" if split == "entity" else "all events have one time"
+    learnt = trials.where(for_learning)
+    model = _learn(learnt)
+    tables = make_tables(model, horizon, confidence)
+    before, after = outcomes(learnt, horizon), outcomes(trials, horizon)
+    usable = tried & ~after.censored
+    if not usable.any() or before.censored.all():
+        return "the horizon reaches beyond the data at every event"
+    by_method, node = _probabilities(trials, learnt, before, tables)
+    happened = after.detected[usable]
+    return Evaluation(
+        trials.automaton.name,
+        split,
+        horizon.text,
+        confidence,
+        int(for_learning.sum()),
+        int(usable.sum()),
+        int((tried & after.censored).sum()),
+        int(happened.sum()),
+        model.choice.order,
+        grid_error(model, horizon),
+        {name: score(probability[usable], happened) for name, probability in by_method.items()},
+        _intervals(tables, node[usable], after.wait[usable]),
+        "events" if horizon.events is not None else "s",
+    )
+
+
+def _parts(trials: Trials, split: Split) -> tuple[Bool, Bool]:
+    if split == "entity":
+        present = np.bincount(trials.fold_of_entity, minlength=N_FOLDS)
+        left_out = int(np.argmax(present > 0))
+        tried = trials.folds == left_out
+        return ~tried, tried
+    ts = trials.chunk.ts
+    first, last = int(ts.min()), int(ts.max())
+    cut = first + int((last - first) * TIME_SHARE)
+    tried = ts > cut
+    return ~tried, tried
+
+
+def _learn(learnt: Trials) -> Model:
+    counting = Counting(learnt.automaton)
+    chunk = learnt.chunk
+    n_entities = len(learnt.fold_of_entity)
+    no_classes = np.zeros(len(chunk.ts), dtype=np.int64)
+    counting.add(learnt.symbols, learnt.detected.astype(np.int64), chunk, learnt.fold_of_entity, no_classes, n_entities)
+    return fit(learnt.automaton, counting.counts([""], learnt.fold_of_entity[np.unique(chunk.entity)]))
+
+
+def _probabilities(
+    trials: Trials, learnt: Trials, before: Outcomes, tables: ForecastTables
+) -> tuple[dict[str, Any], I64]:
+    """What each method says at every event, and the node there."""
+    n_symbols = trials.automaton.n_symbols
+    n_entities = len(trials.fold_of_entity)
+    _, node = Walk(tables.nodes.next_node).step(trials.symbols, trials.chunk, n_entities)
+    known = ~before.censored
+    rate = float(before.detected[known].mean())
+    weights = fit_logistic(_contexts(learnt)[known], before.detected[known], n_symbols)
+    return {
+        "forecast": tables.probability[0, node],
+        "base rate": np.full(len(node), rate),
+        "logistic regression": predict_logistic(weights, _contexts(trials), n_symbols),
+    }, node.astype(np.int64)
+
+
+def _contexts(trials: Trials) -> I64:
+    """The last symbols at each event, this one's among them, as a number."""
+    base = trials.automaton.n_symbols + 1
+    chunk = trials.chunk
+    order = np.argsort(chunk.entity, kind="stable")
+    symbols = trials.symbols[order].astype(np.int64) + 1
+    seq = chunk.seq[order]
+    contexts = symbols.copy()
+    for place in range(1, N_LAST):
+        earlier = np.zeros_like(symbols)
+        earlier[place:] = symbols[:-place] if place < len(symbols) else 0
+        contexts += np.where(seq >= place, earlier, 0) * base**place
+    back = np.empty_like(contexts)
+    back[order] = contexts
+    return back
+
+
+def _intervals(tables: ForecastTables, node: I64, wait: Any) -> IntervalScores | None:
+    first, last = tables.first[0, node], tables.last[0, node]
+    has = first >= 0
+    first, last, wait = first[has], last[has], wait[has]
+    horizon = tables.horizon
+    if horizon.seconds is None:
+        return score_intervals(first.astype(np.float64), last.astype(np.float64), wait)
+    step = float(horizon.seconds) / horizon.n_steps
+    lower, upper = np.maximum((first - 0.5) * step, 0.0), np.minimum((last + 0.5) * step, float(horizon.seconds))
+    return score_intervals(lower, upper, wait)
