@@ -250,6 +250,17 @@ class Example(Spanned):
 
 
 @record
+class Forecast(Spanned):
+    """`forecast P within 30 min with 0.7`: how far to look, and how much of the wait an interval holds."""
+
+    pattern: str
+    horizon: Window
+    confidence: Fraction
+    text: str  # the horizon as the file writes it
+    source: SourceText = field(compare=False, repr=False)
+
+
+@record
 class Meaning:
     """All that one or more .sre files say together, and the warnings on the way.
 
@@ -266,6 +277,7 @@ class Meaning:
     rules: tuple[Rule, ...] = ()  # each after those that it reads
     facts: tuple[Facts, ...] = ()
     rule_examples: tuple[RuleExample, ...] = ()
+    forecasts: tuple[Forecast, ...] = ()
 
     @property
     def streams(self) -> tuple[Stream, ...]:

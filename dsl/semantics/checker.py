@@ -93,6 +93,11 @@ def check(
 
         of_rules = [(test, source) for test, source in gathered.tests if test.pattern in gathered.rules]
         rule_examples = check_tests_of_rules(of_rules, rules, report)
+    forecasts: tuple[m.Forecast, ...] = ()
+    if gathered.forecasts:
+        from wayeb_py.dsl.semantics.forecasts import check_forecasts  # for start-up time
+
+        forecasts = check_forecasts(gathered, patterns, report)
     if not gathered.patterns and not gathered.rules and not gathered.has_broken_pattern and not any(errors):
         _no_pattern(given, report)
     found = [*errors, *report.found.values()]
@@ -114,6 +119,7 @@ def check(
         tuple(rules),
         _with_kinds(facts),
         tuple(rule_examples),
+        forecasts,
     )
 
 

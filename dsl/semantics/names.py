@@ -25,6 +25,7 @@ class DeclaredNames:
     facts: dict[str, tuple[t.Facts, SourceText]] = field(default_factory=dict)
     rules: dict[str, tuple[t.Rule, SourceText]] = field(default_factory=dict)
     tests: list[tuple[t.Test, SourceText]] = field(default_factory=list)
+    forecasts: list[tuple[t.Forecast, SourceText]] = field(default_factory=list)
     broken: set[str] = field(default_factory=set)
     broken_patterns: set[str] = field(default_factory=set)
     has_broken_pattern: bool = False
@@ -78,6 +79,8 @@ def gather(files: Sequence[t.File], report: Diagnostics, outside: bool = False) 
                         gathered.rules[name] = (declaration, source)
                 case t.Test():
                     gathered.tests.append((declaration, source))
+                case t.Forecast():
+                    gathered.forecasts.append((declaration, source))
                 case t.Broken(keyword=keyword, name=broken):
                     _note_broken(gathered, keyword, broken)
     return gathered

@@ -11,7 +11,7 @@ from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.clauses import EMIT, WITHIN
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.example_grammar import TEST
-from wayeb_py.dsl.syntax.lexicon import RESERVED, Token
+from wayeb_py.dsl.syntax.lexicon import NUMBER, RESERVED, Token
 from wayeb_py.dsl.syntax.terminals import (
     END,
     EXPRESSION,
@@ -275,6 +275,26 @@ PATTERN = made(
     _pattern,
 )
 
+
+def _forecast(tokens: list[Any]) -> t.Forecast:
+    keyword, name, word_within, found, *held, _ = tokens
+    errors.check_window(found)
+    within = t.Within(found.amount, found.events, span=word_within.span.to(found.span))
+    confidence = t.Number(held[1].text, None, span=held[1].span) if held else None
+    end = within.span if confidence is None else confidence.span
+    return t.Forecast(name_of(name), within, confidence, span=keyword.span.to(end), name_span=name.span)
+
+
+FORECAST = made(
+    word("forecast")
+    + need_name("forecast")
+    + required("within", errors.no_horizon)
+    + Quantity("within", events=True)
+    + pp.Opt(word("with") + Required(Lexical("number", str(NUMBER.pattern)), errors.no_confidence))
+    + Required(END, errors.after_declaration),
+    _forecast,
+)
+
 _DECLARATIONS: dict[str, pp.ParserElement] = {
     "stream": STREAM,
     "points": _shape("points"),
@@ -285,6 +305,7 @@ _DECLARATIONS: dict[str, pp.ParserElement] = {
     "pattern": PATTERN,
     "test": TEST,
     "include": INCLUDE,
+    "forecast": FORECAST,
 }
 
 

@@ -15,8 +15,10 @@ import pyparsing as pp
 
 from wayeb_py.errors import Span
 
-DECLARATIONS = ("stream", "points", "lines", "areas", "lookup", "facts", "let", "pattern", "rule", "test", "include")
-RESERVED = frozenset([*DECLARATIONS, "and", "or", "not", "in", "any", "none", "within", "emit", "true", "false"])
+FORECAST = "forecast"  # begins a declaration where a name follows; not reserved, since events have columns of that name
+_KEYWORDS = ("stream", "points", "lines", "areas", "lookup", "facts", "let", "pattern", "rule", "test", "include")
+DECLARATIONS = (*_KEYWORDS, FORECAST)
+RESERVED = frozenset([*_KEYWORDS, "and", "or", "not", "in", "any", "none", "within", "emit", "true", "false"])
 
 
 def _lexical(pattern: str, name: str) -> pp.Regex:

@@ -16,14 +16,17 @@ from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.errors import declarations as declaration_errors
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError, TreeHeightError
 from wayeb_py.dsl.syntax.grammar import grammar_of
-from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, NAME, RESERVED, Piece, next_token
+from wayeb_py.dsl.syntax.lexicon import BACKQUOTED, BLANK, DECLARATIONS, FORECAST, NAME, RESERVED, Piece, next_token
 from wayeb_py.dsl.tree_height import too_high
 from wayeb_py.dsl.wording import close_to
 from wayeb_py.errors import Diagnostic, PatternError, SourceText, Span
 
-# A keyword before a colon is a column of a test without its backquotes.
-_KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{'|'.join(DECLARATIONS)})\b(?![ \t]*:(?!=))", re.MULTILINE)
 _ANY_NAME = f"(?:{NAME.pattern}|{BACKQUOTED.pattern})"
+# `forecast` is a keyword before a name alone: elsewhere it may be a column.
+_FORECAST = rf"{FORECAST}(?=[ \t]+(?!(?:{'|'.join(sorted(RESERVED))})\b){_ANY_NAME})"
+_KEYWORDS = "|".join([*(word for word in DECLARATIONS if word != FORECAST), _FORECAST])
+# A keyword before a colon is a column of a test without its backquotes.
+_KEYWORD = re.compile(rf"^[ \t\ufeff]*(?P<keyword>{_KEYWORDS})\b(?![ \t]*:(?!=))", re.MULTILINE)
 _LOOKS_LIKE = re.compile(
     rf"^(?P<word>{NAME.pattern})"
     rf"(?:[ \t]+{_ANY_NAME}[ \t]*(?::=|(?P<equals>=(?!=))|\{{|from[ \t]+\"|for[ \t]+each\b)|[ \t]*:=)",

@@ -144,6 +144,9 @@ def print_tree(tree: t.Tree) -> str:
             return "once for " + ", ".join(map(print_tree, names))
         case t.Member(name=name, of=of, which=which):
             return f"{encode_name(name)}: {'' if which is None else f'{which} of '}{encode_name(of)}"
+        case t.Forecast(pattern=pattern, within=within, confidence=confidence):
+            held = "" if confidence is None else f" with {confidence.text}"
+            return f"forecast {encode_name(pattern)} {print_tree(within)}{held}"
         case t.Include(path=path):
             return f"include {encode_text(path)}"
         case t.ForEach(variable=variable, places=places):

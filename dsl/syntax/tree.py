@@ -321,6 +321,16 @@ class Test(Declaration):
 
 
 @node
+class Forecast(Declaration):
+    """`forecast NAME within 30 min with 0.7`: how far to look, and how much of the wait an interval holds."""
+
+    pattern: str
+    within: Within
+    confidence: Number | None = None
+    name_span: Span = field(default=NOWHERE, compare=False)
+
+
+@node
 class Include(Declaration):
     path: str
     path_span: Span = field(default=NOWHERE, compare=False)

@@ -186,5 +186,6 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
     ),
     rules,
     facts,
+    st.builds(t.Forecast, names, withins, st.none() | st.sampled_from(["0.7", "0.95"]).map(t.Number)),
 )
 files = st.lists(declarations, max_size=3).map(lambda found: t.File(tuple(found)))

@@ -117,8 +117,8 @@ def test_whatever_else_the_bytes_are_the_answer_is_one_sentence(tmp_path: Path) 
 def test_fields_that_a_later_release_adds_are_filled_in() -> None:
     meaning = wayeb_py.compile("stream s { key id time ts in s }\npattern A := (v > 1)\n").meaning
     facts = json.loads(write_meaning(meaning))
-    # As an earlier release would have written it, which did not know `rule_examples`: the last part of a meaning.
-    assert facts["fields"]["Meaning"][-1] == "rule_examples"
+    # As an earlier release would have written it, which did not know `forecasts`: the last part of a meaning.
+    assert facts["fields"]["Meaning"][-1] == "forecasts"
     facts["fields"]["Meaning"].pop()
     facts["steps"][-1] = ["Meaning", len(facts["fields"]["Meaning"])]
     assert facts["steps"].pop(-2) == ["()", 0]

@@ -177,6 +177,22 @@ def test_the_commands_learn_forecast_and_evaluate(wayeb: Wayeb, tmp_path: Path) 
     assert (tmp_path / "page.html").exists()
 
 
+def test_what_a_file_declares_is_learnt_and_forecast(wayeb: Wayeb, tmp_path: Path) -> None:
+    table = chained(6, 40, 3)
+    pq.write_table(table, tmp_path / "h.parquet")
+    others = 'pattern Q := (k = "c") ; silence 1 min\nforecast P within 5 events with 0.4\nforecast P within 2 min\n'
+    (tmp_path / "p.sre").write_text(FILE.replace("time ts in s", "time ts in s\n    lateness 1 s") + others)
+    assert wayeb("learn", "p.sre", "--data", "h.parquet", "--out", "model").code == 0
+    assert [path.name for path in (tmp_path / "model").iterdir()] == ["P.json"]
+    ended = wayeb("forecast", "p.sre", "--data", "h.parquet", "--model", "model", "--out", "out.parquet")
+    assert ended.code == 0
+    rows = pq.read_table(tmp_path / "out.parquet")
+    assert rows.column("horizon").value_counts().to_pylist() == [
+        {"values": "5 events", "counts": len(table)},
+        {"values": "2 min", "counts": len(table)},
+    ]
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

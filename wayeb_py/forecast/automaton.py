@@ -22,6 +22,7 @@ from wayeb_py.compiler.describe import symbol_texts
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
 from wayeb_py.dsl import meaning as m
+from wayeb_py.dsl.semantics.forecasts import without_forecasts
 from wayeb_py.errors import LimitError, UsageError
 
 
@@ -83,16 +84,6 @@ def detecting_automaton(pattern: m.Pattern, compiled: CompiledPattern, limits: L
 
 
 def _refuse(pattern: m.Pattern) -> None:
-    why, hint = None, None
-    if pattern.pair is not None:
-        why = "is about pairs, whose words are encounters"
-        hint = "forecast a pattern of one entity that each of the two shows before they meet"
-    elif pattern.silence_s is not None:
-        why = "ends in a silence, and a forecast looks at events"
-        hint = "forecast the pattern without its silence"
-    elif pattern.each is not None:
-        variable, places = pattern.each
-        why = f"is one pattern for each place of `{places}`, each with a word of its own"
-        hint = f'write it for one place, as in `distance({places}["NAME"])` in place of `distance({variable})`'
+    why = without_forecasts(pattern)
     if why is not None:
-        raise UsageError(f"there are no forecasts of `{pattern.name}`: it {why}", hint=hint)
+        raise UsageError(f"there are no forecasts of `{pattern.name}`: {why[0]}", hint=why[1])

@@ -30,6 +30,7 @@ _NAMED = {
     "points": ("a declaration of `points`", 'points port from "ports.csv"'),
     "lines": ("a declaration of `lines`", 'lines coast from "coast.geojson"'),
     "areas": ("a declaration of `areas`", 'areas city from "cities.geojson"'),
+    "forecast": ("a forecast", "forecast Route within 30 min with 0.7"),
     "lookup": ("a `lookup`", 'lookup weather from "weather.csv" by time 1 h, nearest 50 km'),
     "emit": ("`emit`", "emit speed, fuel"),
     "the stream": ("a stream", "stream vehicles { … }"),
@@ -127,6 +128,15 @@ no_second_entity = expected(
 no_reach = expected(
     "a pair says how near its entities are",
     "write for example `within 1 km fresh 10 min` after the stream",
+)
+no_horizon = expected(
+    "a forecast says how far it looks",
+    "write for example `forecast Stop within 30 min with 0.7`",
+    after="name",
+)
+no_confidence = expected(
+    "after `with` comes how much of the waiting time the interval holds",
+    "write a number between 0 and 1, such as `with 0.7`",
 )
 no_fresh = expected(
     "a pair says for how long a position counts",

@@ -15,15 +15,17 @@ from wayeb_py.cli.exit_codes import explained, misuse
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_duration, read_instant
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, EventFiles, PatternFiles, Quiet, Since, Until
-from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns
+from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, declared_patterns, select_patterns
 from wayeb_py.run import startup
 
 if TYPE_CHECKING:
     from wayeb_py.forecast.evaluation.evaluate import Evaluation
     from wayeb_py.forecast.tables import Horizon
+    from wayeb_py.patterns import Patterns
 
 _EVENTS = re.compile(r"\s*(\d+)\s*events?\s*")
 MOST_EVENTS = 10_000
+USUAL_CONFIDENCE = 0.7
 
 
 @grouped
@@ -68,9 +70,9 @@ def forecast_patterns(
     """Say at each event how likely each pattern is detected soon, and when."""
     theta = read_confidence(confidence)
     ahead = read_horizon(horizon)
-    patterns = select_patterns(compiling.compile(files, clean=None if clean is None else clean.value), pattern)
-    if ahead is None:
-        misuse("nothing says how far to look: add --horizon 30min, or --horizon '10 events'")
+    patterns = compiling.compile(files, clean=None if clean is None else clean.value)
+    patterns = select_patterns(patterns, pattern or declared_patterns(patterns))
+    horizons = horizons_of(patterns, ahead, theta)
     paths = [path for own in read_data(patterns, data).values() for path in own]
     if (model is None) == (evaluate is None):
         misuse("say which: --model DIR makes forecasts, --evaluate FILE.html learns and tries them")
@@ -79,7 +81,6 @@ def forecast_patterns(
 
     unit = patterns.meaning.stream.time_unit
     since_s, until_s = read_instant(since, unit), read_instant(until, unit)
-    horizons = [(name, ahead, theta) for name in patterns.names]
     if evaluate is not None:
         if evaluate.suffix != ".html":
             misuse(f"--evaluate {evaluate} is a page: end its name in .html")
@@ -116,10 +117,28 @@ def render(one: Evaluation) -> str:
     return "\n".join(told)
 
 
-def read_confidence(given: float | None) -> float:
+def horizons_of(patterns: Patterns, ahead: Horizon | None, theta: float | None) -> list[tuple[str, Horizon, float]]:
+    """What is forecast: all patterns with the horizon of the command line, or what the files declare."""
+    from wayeb_py.forecast.tables import Horizon
+
+    if ahead is not None:
+        return [(name, ahead, theta or USUAL_CONFIDENCE) for name in patterns.names]
+    declared = [one for one in patterns.meaning.forecasts if one.pattern in patterns.names]
+    if not declared:
+        misuse(
+            "nothing says how far to look: add --horizon 30min, or --horizon '10 events', or write "
+            f"`forecast {patterns.names[0]} within 30 min` into the file"
+        )
+    return [
+        (one.pattern, Horizon(one.horizon.seconds, one.horizon.events, one.text), theta or float(one.confidence))
+        for one in declared
+    ]
+
+
+def read_confidence(given: float | None) -> float | None:
     """A share of the wait: above 0, below 1."""
     if given is None:
-        return 0.7
+        return None
     if not 0 < given < 1:
         misuse(f"--confidence {given:g} is no share of the wait: write a number between 0 and 1, such as 0.7")
     return given

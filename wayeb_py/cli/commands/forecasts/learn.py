@@ -13,7 +13,7 @@ from wayeb_py.cli.exit_codes import explained
 from wayeb_py.cli.option_groups import grouped
 from wayeb_py.cli.option_values import read_instant
 from wayeb_py.cli.options import AsJson, ChosenPatterns, CleanBy, EventFiles, PatternFiles, Quiet, Since, Until
-from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, select_patterns
+from wayeb_py.cli.pattern_options import PatternOptionsWithPlaces, declared_patterns, select_patterns
 from wayeb_py.run import startup
 
 if TYPE_CHECKING:
@@ -43,7 +43,8 @@ def learn_models(
     as_json: AsJson = False,
 ) -> None:
     """Learn from a history how the events of each pattern follow each other, for `wayeb forecast`."""
-    patterns = select_patterns(compiling.compile(files, clean=None if clean is None else clean.value), pattern)
+    patterns = compiling.compile(files, clean=None if clean is None else clean.value)
+    patterns = select_patterns(patterns, pattern or declared_patterns(patterns))
     paths = [path for own in read_data(patterns, data).values() for path in own]
     startup.spare_pandas()
     from wayeb_py.run.forecasts import learn
