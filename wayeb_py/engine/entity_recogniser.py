@@ -115,7 +115,7 @@ class EntityRecogniser(OrderedRecogniser):
             self._few_for = binding
             others = self._joiner is not None or self.repeats is not None or self._keeps_arrived
             self._few = None if others else FewEvents.of(binding, is_sorted=self.order == "sorted")
-        return self._few
+        return self._few if self.watcher is None else None  # a watcher reads chunks
 
     def _step_few(self, few: FewEvents, n: int, batch_of: BatchOf, is_usual: bool) -> Detections:
         """The detections of a few events by one call, and by the ordinary way from the first one that needs it."""
