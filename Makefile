@@ -12,7 +12,8 @@
 # make soak    the tests that are too long for make test (kills at every named place, every case by every scheme, many
 #              seeds: some 20 minutes), then kills the processes of a stream at random for SOAK_S seconds (600) and
 #              compares its detections with those of a batch run;
-#              SOAK="--source kafka --scheme partition --seed 7" (python -m tests.parallel.soak --help)
+#              SOAK="--source kafka --scheme partition --seed 7" (python -m tests.parallel.soak --help); SOAK=--several: pairs,
+#              silences and rules
 # make docs    the documentation as one site, out/site/index.html, which needs no network to be read
 # make clean   removes what the others made, .venv included
 #

@@ -2,7 +2,7 @@
 
 --source   kafka://HOST:PORT/TOPIC     a folder     replay:PATH[,PATH…] (a data set by its own time, speeded up)
            -  tcp://  unix:  nmea+tcp://  nmea+udp://  mqtt://   what is received by one process (`receive.address`)
---out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)
+--out      kafka://HOST:PORT/TOPIC     a folder     - (NDJSON on standard output)     delta:PATH     iceberg:NAME
            tcp://  http://…/events  webhook:URL  mqtt://         what is delivered as it is found (`sinks.deliveries`)
 either     python:FILE.py (the user's own: `user_endpoints`)
 """
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from wayeb_py.errors import DataError
+from wayeb_py.files.tables import is_table
 from wayeb_py.parallel.logs.log import Log
 from wayeb_py.parallel.logs.pressure import Capacity
 from wayeb_py.parallel.receive.address import is_address, parse_address
@@ -216,6 +217,10 @@ def open_sink(out: str, episodes: bool) -> Sink:
         return NdjsonSink()
     if is_delivered(out):
         return open_delivery(out)
+    if is_table(out):
+        from wayeb_py.parallel.sinks.table import TableSink  # for start-up time
+
+        return TableSink(out)
     path = Path(out)
     if path.exists() and not path.is_dir():
         raise DataError(
@@ -232,8 +237,10 @@ def open_sink(out: str, episodes: bool) -> Sink:
 def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: Path | None = None) -> None:
     """Raises DataError where a stream would read what it writes, or would write where no reader looks for it."""
     folders = {"--checkpoint": str(checkpoint)}
-    if out != "-" and not out.startswith((KAFKA, PYTHON)) and not is_delivered(out):
-        folders["--out"] = out
+    place = out.removeprefix("delta:")
+    elsewhere = out.startswith((KAFKA, PYTHON, "iceberg:")) or (is_table(out) and "://" in place)
+    if out != "-" and not elsewhere and not is_delivered(out):
+        folders["--out"] = place
     if aside is not None:
         folders["--aside"] = str(aside)
     for option, folder in folders.items():
@@ -250,14 +257,14 @@ def refuse_mixed_up(sources: Sequence[str], out: str, checkpoint: Path, aside: P
         if source.startswith(PYTHON) or is_address(source):
             continue
         is_replay = source.startswith(REPLAY)
-        for place in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
+        for read in source.removeprefix(REPLAY).split(",") if is_replay else [source.removeprefix(FOLDER)]:
             for option, folder in folders.items():
-                if _is_read_with(Path(folder), Path(place)):
+                if _is_read_with(Path(folder), Path(read)):
                     raise DataError(
-                        f"{option} `{folder}` is in the source `{place}`: its files would be read as events",
+                        f"{option} `{folder}` is in the source `{read}`: its files would be read as events",
                         hint="name a folder elsewhere, or one whose name begins with _, which is not read",
                     )
-    if "--out" in folders and _is_within(Path(out), checkpoint):
+    if "--out" in folders and _is_within(Path(place), checkpoint):
         raise DataError(
             f"--out `{out}` is in the checkpoint: a restart would move it away", hint="name a folder elsewhere"
         )
@@ -290,5 +297,5 @@ def _is_read_with(folder: Path, source: Path) -> bool:
 
 def aside_folder(out: str) -> Path | None:
     """Where rows set aside go by default: into the output's folder, hidden from its readers."""
-    elsewhere = out == "-" or out.startswith((KAFKA, PYTHON)) or is_delivered(out)
+    elsewhere = out == "-" or out.startswith((KAFKA, PYTHON)) or is_delivered(out) or is_table(out)
     return None if elsewhere else Path(out) / "_aside"

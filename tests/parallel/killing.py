@@ -37,10 +37,11 @@ _NOTHING: Mapping[str, str] = MappingProxyType({})
 class BatchRun:
     """What one process finds in the events in the order of their arrival, and counts."""
 
-    def __init__(self, events: pa.Table) -> None:
-        recogniser = wayeb_py.Recogniser(wayeb_py.compile(PATTERNS))
+    def __init__(self, events: pa.Table, text: str = PATTERNS) -> None:
+        patterns = wayeb_py.compile(text)
+        recogniser = wayeb_py.Recogniser(patterns)
         found = [part.to_arrow() for part in (recogniser.feed(events), recogniser.finish())]
-        self.found, self.counts = with_ids(pa.concat_tables(found)), recogniser.counts
+        self.found, self.counts = with_ids(pa.concat_tables(found), patterns.rule_names), recogniser.counts
         self.n_rows = events.num_rows
 
     def differs(self, found: pa.Table) -> str | None:
@@ -63,9 +64,10 @@ class BatchRun:
         names = dict(zip(*np.unique(self.found["pattern"].to_pylist(), return_counts=True), strict=True))
         mine = {
             "rows": self.n_rows, "events": counts.events, "late": counts.late, "bad": counts.without_time,
+            "late_for_clock": counts.late_for_clock,
             **{f"detections of {name}": int(n) for name, n in names.items()},
         }  # fmt: skip
-        its = {name: totals.sum(name) for name in ("rows", "events", "late", "bad")}
+        its = {name: totals.sum(name) for name in ("rows", "events", "late", "bad", "late_for_clock")}
         its |= {f"detections of {name}": n for name, n in totals.sums.get("detections", {}).items()}
         return None if mine == its else f"the stream counted {its}, and there are {mine}"
 

@@ -4,6 +4,7 @@
                      SIGKILL at random times: driver, its JVM, its planner, executors, daemons, Python workers ──┘
 
     make soak SOAK_S=3600        python -m tests.parallel.soak --seconds 3600 --source kafka --scheme partition --seed 7
+    make soak SOAK=--several     patterns over pairs, silences and rules, which go by a clock over the partitions
 
 A stream that has ended is started again at once, as a supervisor would. When the time is over the rest is read in
 peace. It ends with 0 if every detection of the batch run is in the output once, and the counters say the same.
@@ -28,11 +29,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tests.parallel.car_events import make_events
+from tests.parallel.car_events import PATTERNS, make_events
 from tests.parallel.killing import (
     ROOT,
     BatchRun,
@@ -50,6 +52,14 @@ from wayeb_py.parallel.health.gauge import FOLDER
 from wayeb_py.parallel.health.totals import load_totals
 
 EVENTS_PER_S = 200
+# No event is more than 8 s behind those before it, so none is late, whichever partition it comes to.
+SEVERAL = """stream cars { key id  time ts in s  position lon, lat  lateness 10 s }
+pattern Fast := (v > 50){2,}
+pattern Gone := (v > 50) ; silence 10 min
+pattern Meet for each pair a, b in cars within 1 km fresh 10 min := (distance(a, b) < 500 m and a.v > 20){2,}
+rule Chase := a: Fast, b: cars where b.v < 5 and b.k = "a" and b.ts - a.ts in 0..60 s
+    unless g: Gone where g.entity = a.entity and g.ts - a.ts in 0..60 s  emit a.entity as one, b.entity as two
+"""
 WITHOUT_A_BATCH = 5  # starts in succession that took no batch although no process was killed: it cannot continue
 MARK = "WAYEB_SOAK"  # in the environment of everything that is started here
 
@@ -66,6 +76,7 @@ class Soak:
     options: list[str]
     environment: dict[str, str]
     cluster: Cluster | None
+    patterns: str = PATTERNS
     kills: Counter[str] = field(default_factory=Counter)
     n_starts: int = 0
     n_ended: int = 0  # of those a driver outlived its JVM, its planner, or more of its tasks than it may lose
@@ -104,7 +115,9 @@ class Soak:
             self.stream.end()
         self.tell("reading what is left")
         self.n_starts += 1
-        self.stream = Streaming(self.folder, *self.options, "--once", "--final", environment=self.environment)
+        self.stream = Streaming(
+            self.folder, *self.options, "--once", "--final", environment=self.environment, patterns=self.patterns
+        )
         return self.stream.process.wait()
 
     def batches(self) -> int:
@@ -128,7 +141,7 @@ class Soak:
                 raise AssertionError(f"it cannot go on: {self.stream.said()}")
         self._seen, self._hit = self.batches(), False
         self.n_starts += 1
-        self.stream = Streaming(self.folder, *self.options, environment=self.environment)
+        self.stream = Streaming(self.folder, *self.options, environment=self.environment, patterns=self.patterns)
         return self.stream
 
     def _wait(self, until_s: float, holds: Callable[[], bool]) -> None:
@@ -166,14 +179,19 @@ def main() -> None:
     words.add_argument("--source", choices=["folder", "kafka"], default="folder")
     words.add_argument("--scheme", choices=["source", "partition", "pattern"], default="source")
     words.add_argument("--on", choices=["cluster", "local"], default="cluster")
+    words.add_argument("--several", action="store_true", help="patterns that look at several entities")
     asked = words.parse_args()
+    if asked.several:
+        asked.scheme = "partition"  # no other moves events between tasks
     seed = random.SystemRandom().randrange(10_000) if asked.seed is None else asked.seed
     chosen = f"--source {asked.source} --scheme {asked.scheme} --on {asked.on} --seed {seed}"
+    chosen += " --several" if asked.several else ""
     print(f"soak for {asked.seconds:.0f} s: {chosen}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="wayeb-soak-"))
     os.environ[MARK] = str(folder)
     with cleared_away(folder):
-        fault = soak(folder, seed, asked.seconds, asked.source, asked.scheme, on_cluster=asked.on == "cluster")
+        text = SEVERAL if asked.several else PATTERNS
+        fault = soak(folder, seed, asked.seconds, asked.source, asked.scheme, asked.on == "cluster", text)
     if fault is not None:
         print(f"FAILED: {fault}\neverything is in {folder}")
         sys.exit(1)
@@ -181,9 +199,11 @@ def main() -> None:
     print("every detection is there, and none twice")
 
 
-def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_cluster: bool) -> str | None:
+def soak(
+    folder: Path, seed: int, seconds: float, source: str, scheme: str, on_cluster: bool, text: str = PATTERNS
+) -> str | None:
     """The fault in the end; None if there is none."""
-    made = make_events(int(seconds * EVENTS_PER_S), seed, n_cars=300)
+    made = with_places(make_events(int(seconds * EVENTS_PER_S), seed, n_cars=300), seed)
     events: pa.Table = made.filter(pc.is_valid(made["ts"]))  # a replay sends nothing without a time
     pq.write_table(events, folder / "events.parquet")
     with ExitStack() as stack:
@@ -198,7 +218,7 @@ def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_c
         options = ["--source", where, "--scheme", scheme, "--workers", "2"]
         options += [] if cluster is None else ["--master", cluster.url]
         environment = write_settings(folder / "conf") if on_cluster else {}
-        firing = Soak(folder, random.Random(seed), options, environment, cluster)
+        firing = Soak(folder, random.Random(seed), options, environment, cluster, text)
         feeding = _feed(folder, where, speed=EVENTS_PER_S)
         stack.callback(feeding.kill)
         try:
@@ -209,7 +229,7 @@ def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_c
             return f"the replay failed: {(folder / 'replay.txt').read_text()}"
         code = firing.finish()
         said = firing.stream.said() if firing.stream else ""
-    run, kills = BatchRun(events), firing.kills
+    run, kills = BatchRun(events, text), firing.kills
     what = ", ".join(f"{kind} {kills[kind]}" for kind in VICTIMS if kills[kind])
     print(
         f"killed {kills.total()} times ({what}); started {firing.n_starts} times, of which {firing.n_ended} ended by "
@@ -220,6 +240,12 @@ def soak(folder: Path, seed: int, seconds: float, source: str, scheme: str, on_c
     if not kills:
         return "nobody was killed: the time was too short"
     return run.differs(pq.read_table(folder / "out")) or run.counts_differ(folder / "checkpoint")
+
+
+def with_places(events: pa.Table, seed: int) -> pa.Table:
+    """The events at one of 400 places 300 m apart, so that some cars are always near some others."""
+    lon = 0.0027 * np.random.default_rng(seed).integers(0, 400, events.num_rows)
+    return events.append_column("lon", pa.array(lon)).append_column("lat", pa.array(np.zeros(events.num_rows)))
 
 
 def _feed(folder: Path, where: str, speed: float) -> subprocess.Popen[bytes]:

@@ -36,10 +36,12 @@ from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.endpoints import open_spark_log
 from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
+from wayeb_py.parallel.stream.spread import Spread, spread_stream
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.event_schemas import by_stream, join_streams, wanted_by_stream
+from wayeb_py.parallel.wire.found_schema import refuse_several_entities, refuse_several_streams
 from wayeb_py.parallel.wire.packer import Packer
 from wayeb_py.parallel.wire.parcel import Parcel, from_batch, unpack, unpack_lines
 from wayeb_py.parallel.wire.routing import route_by_hash
@@ -327,4 +329,52 @@ def test_a_replay_cannot_be_one_of_several_streams(patterns: Patterns, tmp_path:
     assert str(caught.value) == (
         "a replay has a clock of its own, and cannot be one of several sources\n --> replay:radar.parquet\n"
         "  = hint: replay several files as one (replay:A,B), or replay to folders or topics and read those"
+    )
+
+
+def test_what_cannot_be_spread_is_refused_with_a_remedy(patterns: Patterns, tmp_path: Path) -> None:
+    log = StreamLogs({name: FolderLog(tmp_path, tmp_path / f"{name}.ndjson") for name in SCHEMAS})
+
+    def spread(chosen: Patterns, asked: str, before: Spread | None = None) -> Spread:
+        return spread_stream(  # type: ignore[arg-type]
+            asked, chosen, log, pa.schema([]), workers=3, source_parallelism=None, before=before
+        )
+
+    with pytest.raises(DataError) as caught:
+        spread(patterns, "pattern")
+    assert str(caught.value) == (
+        "the scheme `pattern` moves no events between tasks, and `Lost` looks at more than one entity's events\n"
+        "  = hint: use partition, which is auto"
+    )
+    single = patterns.select(("Fast", "East"))
+    with pytest.raises(DataError) as caught:
+        spread(single, "source")
+    assert str(caught.value) == (
+        "the scheme `source` moves no events between tasks, and this file has several streams\n"
+        "  = hint: use partition, which is auto"
+    )
+    assert str(spread(single, "auto")) == ("scheme partition, because the file has several streams: 1 reader, 6 shards")
+    with pytest.raises(DataError) as caught:
+        spread(patterns, "auto", spread(single, "auto"))
+    assert str(caught.value) == (
+        "the checkpoint was begun with 6 shards, and its state lies accordingly: one shard would not find it, and "
+        "`Lost` looks at more than one entity's events, which needs one\n"
+        "  = hint: run the new patterns with a checkpoint of their own, or begin anew: --restart"
+    )
+
+
+def test_a_streaming_data_frame_is_refused_with_what_runs_instead(patterns: Patterns) -> None:
+    with pytest.raises(DataError) as caught:
+        refuse_several_streams(patterns)
+    assert str(caught.value) == (
+        "this file has the streams `ships`, `radar`, and a streaming data frame has the events of one\n"
+        "  = hint: run it with `wayeb stream --source NAME=SOURCE`, a source for each; or over all of it, as a batch"
+    )
+    with pytest.raises(DataError) as caught:
+        refuse_several_entities(patterns)
+    assert str(caught.value) == (
+        "pattern `Lost` goes by a clock over all entities, and the rows of a streaming data frame do not say from "
+        "which partition they come\n"
+        "  = hint: run it with `wayeb stream` (in Python: `parallel.stream.stream.stream`), which reads the source "
+        "itself, or over what has arrived, as a batch"
     )

@@ -91,8 +91,8 @@ def run_stream(
         str,
         typer.Option(
             metavar="OUT",
-            help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, - (NDJSON), python:FILE.py (your own), "
-            "tcp://HOST:PORT, sse://HOST:PORT/PATH, webhook:URL, or mqtt://HOST/TOPIC.",
+            help="A folder for Parquet files, kafka://HOST:PORT/TOPIC, delta:PATH, iceberg:TABLE, - (NDJSON), "
+            "python:FILE.py (your own), tcp://HOST:PORT, sse://HOST:PORT/PATH, webhook:URL, or mqtt://HOST/TOPIC.",
         ),
     ],
     checkpoint: Annotated[
@@ -389,9 +389,7 @@ def read_sources(patterns: Patterns, sources: list[str]) -> dict[str, list[str]]
     return read_named(patterns, sources, "--source", "SOURCE")
 
 
-def open_spark(
-    master: str | None, workers: int | None, settings: dict[str, str], say: Callable[[str], None]
-) -> Any:
+def open_spark(master: str | None, workers: int | None, settings: dict[str, str], say: Callable[[str], None]) -> Any:
     """The session that a stream on Spark runs in."""
     from wayeb_py.parallel.spark.session import open_session
     from wayeb_py.run.choose_engine import find_master

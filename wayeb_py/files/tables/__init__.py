@@ -37,16 +37,17 @@ def find_table_files(text: str) -> Iterator[EventFile]:
     return find_iceberg_files(name)
 
 
-def open_table_output(text: str, run: tuple[str, int] | None) -> Output:
+def open_table_output(text: str, run: tuple[str, int] | None, *, compares: bool = True) -> Output:
     """An output that becomes one transaction of a table.
 
     `run` is the name and the number of a run that appends; without it the output replaces what the table held.
+    `compares`: raises DataError where a run of that number is in the table with other detections.
     """
     kind, _, name = text.partition(":")
     if kind == "delta":
         from wayeb_py.files.tables.delta import DeltaOutput  # for start-up time: few runs write tables
 
-        return DeltaOutput(name, run)
+        return DeltaOutput(name, run, compares)
     from wayeb_py.files.tables.iceberg import IcebergOutput  # for start-up time: few runs write tables
 
-    return IcebergOutput(name, run)
+    return IcebergOutput(name, run, compares)

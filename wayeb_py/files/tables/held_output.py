@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
+from abc import ABC, abstractmethod
 from typing import IO
 
 import pyarrow as pa
@@ -21,17 +22,17 @@ OURS = "Detections of wayeb"  # marks the tables that we made: we write to no ot
 DIGEST = "wayeb.digest"
 
 
-class HeldOutput:
+class HeldOutput(ABC):
     """Keeps what is written in an unnamed temporary file; a subclass for each kind of table makes the transaction."""
 
-    def __init__(self, name: str, run: tuple[str, int] | None) -> None:
-        self.name, self.run = name, run
+    def __init__(self, name: str, run: tuple[str, int] | None, compares: bool = True) -> None:
+        self.name, self.run, self._compares = name, run, compares
         self._held: IO[bytes] | None = None
         self._writer: pa.ipc.RecordBatchStreamWriter | None = None
 
+    @abstractmethod
     def transact(self, rows: pa.RecordBatchReader, digest: str) -> None:
         """Makes the rows a version of the table, unless this run is in it."""
-        raise NotImplementedError
 
     def open(self) -> None:
         self._held = tempfile.TemporaryFile(prefix="wayeb-table-")  # noqa: SIM115 (closed by commit or discard)
@@ -81,7 +82,7 @@ class HeldOutput:
     def refuse_changed(self, is_known: bool) -> None:
         """Raises DataError where this run is in the table with other detections."""
         assert self.run is not None
-        if not is_known:
+        if self._compares and not is_known:
             raise DataError(
                 f"run {self.run[1]} of this state has been written to the table before, with other detections",
                 self.name,

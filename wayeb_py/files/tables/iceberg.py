@@ -19,6 +19,7 @@ from wayeb_py.files.tables.held_output import DIGEST, OURS, HeldOutput
 
 _COMMENT, _RUN = "comment", "wayeb.run"
 
+_CLIENTS = ("pyiceberg", "sqlalchemy", "requests", "botocore", "pyarrow")  # packages whose errors tell of a table
 
 def find_iceberg_files(name: str) -> Iterator[EventFile]:
     """The files of the table's newest snapshot, in the order in which they were written."""
@@ -121,7 +122,10 @@ def _telling(name: str, what: str) -> Iterator[None]:
     except (DataError, ImportError):
         raise
     except Exception as error:
-        # pyiceberg's errors share no class but this one, and SQLAlchemy's and requests' pass through it.
+        # pyiceberg's errors share no class, and those of its catalogs' clients pass through it; others are not the
+        # table's fault.
+        if not isinstance(error, OSError | ValueError) and type(error).__module__.partition(".")[0] not in _CLIENTS:
+            raise
         first = next(iter(str(error).splitlines()), type(error).__name__)
         hint = "catalogs are configured in ~/.pyiceberg.yaml, or by PYICEBERG_CATALOG__NAME__URI and the like"
         raise DataError(f"the Iceberg table cannot be {what}: {first}", name, hint=hint) from error
