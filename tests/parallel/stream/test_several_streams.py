@@ -36,7 +36,7 @@ from wayeb_py.parallel.stream import shard_operator
 from wayeb_py.parallel.stream.endpoints import open_spark_log
 from wayeb_py.parallel.stream.shard_operator import PackedFrom, ShardPatterns, ShardQuery, _step, epoch_parcel
 from wayeb_py.parallel.stream.source import SourceOptions, StreamReader
-from wayeb_py.parallel.stream.spread import Spread, spread_stream
+from wayeb_py.parallel.stream.spread import Asked, Spread, spread_stream
 from wayeb_py.parallel.stream.stream import stream
 from wayeb_py.parallel.stream.stream_recogniser import StreamRecogniser
 from wayeb_py.parallel.stream.task import StreamContext
@@ -335,10 +335,8 @@ def test_a_replay_cannot_be_one_of_several_streams(patterns: Patterns, tmp_path:
 def test_what_cannot_be_spread_is_refused_with_a_remedy(patterns: Patterns, tmp_path: Path) -> None:
     log = StreamLogs({name: FolderLog(tmp_path, tmp_path / f"{name}.ndjson") for name in SCHEMAS})
 
-    def spread(chosen: Patterns, asked: str, before: Spread | None = None) -> Spread:
-        return spread_stream(  # type: ignore[arg-type]
-            asked, chosen, log, pa.schema([]), workers=3, source_parallelism=None, before=before
-        )
+    def spread(chosen: Patterns, asked: Asked, before: Spread | None = None) -> Spread:
+        return spread_stream(asked, chosen, log, pa.schema([]), workers=3, source_parallelism=None, before=before)
 
     with pytest.raises(DataError) as caught:
         spread(patterns, "pattern")
