@@ -204,3 +204,10 @@ def test_contexts_that_say_nothing_new_are_not_kept() -> None:
     }
     assert kept_contexts(numbers, 1, 2) == ((),)
     assert set(kept_contexts(numbers, 2, 2)) == {(), (0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1)}
+
+
+def test_a_kept_context_keeps_its_beginnings_without_which_it_would_never_be_reached() -> None:
+    """After 1 it matters what came before; 0 by itself says nothing, but leads to 0 1."""
+    told = {(0, 1): (90, 10), (1, 1): (10, 90), (0, 0): (50, 50), (1, 0): (50, 50)}
+    numbers: dict[Word, I64] = {context: np.array([*own, 0], dtype=np.int64) for context, own in told.items()}
+    assert set(kept_contexts(numbers, 2, 2)) == {(), (0,), (1,), (0, 1), (1, 1)}
