@@ -99,6 +99,11 @@ class Window:
     events: int | None = None
 
 
+WhichMatches = Literal["every end", "without overlap", "from all starts", "once from each start"]
+"""Which matches a pattern reports. At every event at which matches end one of them, the shortest or the longest; the
+same without those that begin before the one reported last has ended; all of them; or the first of each start."""
+
+
 @record
 class Stream:
     """Where key, time and position are, how ties and lateness are treated, and the facts about the attributes.
@@ -207,6 +212,7 @@ class Pattern(Spanned):
     tier: int = 1  # one more than the highest that it reads by `detected` or `since`; 1 if it reads events alone
     silence_of: Role | None = None  # of a pair: who sends nothing; None for both
     measures: tuple[MeasuredColumn, ...] = ()
+    which: WhichMatches = "every end"
     emit_order: tuple[str, ...] = ()  # the names of all emitted columns as the file has them, where some are measured
 
     @property

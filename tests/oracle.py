@@ -531,10 +531,17 @@ def detect(pattern: m.Pattern, word: Word, settings: Settings, answer: Answer) -
     """Adds what one pattern detects in one word."""
     ends = SpanFinder(word).spans(pattern.regex)
     episode: list[Detection] = []
+    behind, used = 0, set[int]()
     for k in range(len(word)):
         starts = [s for s in range(k + 1) if ends[s] >> (k + 1) & 1 and satisfies(pattern.window, word, s, k)]
-        if starts:
-            start = min(starts) if settings.longest else max(starts)
+        if pattern.which == "without overlap":
+            starts = [s for s in starts if s >= behind]
+        elif pattern.which == "once from each start":
+            starts = [s for s in starts if s not in used]
+        used |= set(starts)
+        behind = k + 1 if starts else behind
+        one = [min(starts) if settings.longest else max(starts)] if starts else []
+        for start in starts if "start" in pattern.which else one:
             measured = {column.name: word.over(column.value, start, k) for column in pattern.measures}
             emitted = tuple(
                 measured[name] if name in measured else word.arrived[k].event[name] for name in pattern.emitted

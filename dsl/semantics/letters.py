@@ -8,6 +8,8 @@ operand is.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
+from math import factorial
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.context import Context
@@ -65,6 +67,8 @@ def regex(c: Context, node: t.Expression, parts: list[Result]) -> Result:
     warn_of_complements(c, node, operands, found)
     warn_of_laziness(c, node)
     span = node.span
+    if is_permutation(node):
+        return permutation(c, node, found)
     match node:
         case t.Sequence():
             return Regexed(m.Sequence(tuple(found), span=span))
@@ -81,6 +85,38 @@ def regex(c: Context, node: t.Expression, parts: list[Result]) -> Result:
         case t.Skip():
             return Regexed(m.SkipNext(tuple(found), span=span))
     raise TypeError(f"not an expression: {type(node).__name__}")
+
+
+MOST_PERMUTED = 6
+
+
+def is_permutation(node: t.Expression) -> bool:
+    """Whether it is `permute(a, b, c)`: a, b and c one after the other, in any order."""
+    return isinstance(node, t.Call) and node.function == "permute"
+
+
+def permutation(c: Context, node: t.Expression, parts: Sequence[m.Regex]) -> Result:
+    """The union of all orders; what can follow the same parts is shared, so that it has fewer parts than orders."""
+    if len(parts) < 2:
+        return c.error("`permute` needs at least two parts", node.span, "nothing to put in another order",
+                       "it is called as `permute(a, b, c)`")  # fmt: skip
+    if len(parts) > MOST_PERMUTED:
+        return c.error(
+            f"`permute` takes at most {MOST_PERMUTED} parts, and here are {len(parts)}", node.span,
+            f"{len(parts)} parts have {factorial(len(parts)):,} orders",
+            "write `#(…)` for parts in one order, or say by `&` that each occurs: "
+            "`(any* ; a ; any*) & (any* ; b ; any*)`",
+        )  # fmt: skip
+    made: dict[tuple[int, ...], m.Regex] = {}
+    for size in range(1, len(parts) + 1):
+        for left in combinations(range(len(parts)), size):
+            ways = [
+                m.Sequence((parts[first], made[rest]), span=node.span) if rest else parts[first]
+                for first in left
+                for rest in [tuple(other for other in left if other != first)]
+            ]
+            made[left] = ways[0] if len(ways) == 1 else m.Union(tuple(ways), span=node.span)
+    return Regexed(made[tuple(range(len(parts)))])
 
 
 def warn_of_complements(

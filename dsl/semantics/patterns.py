@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, cast
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.functions import ways_to_call
@@ -169,6 +169,7 @@ def _pattern(
         emitted.of,
         silence_of=silence_of,
         measures=emitted.measures,
+        which=_which(scope, pattern, source),
         emit_order=emitted.order if emitted.measures else (),
         span=pattern.name_span,
     )
@@ -210,6 +211,22 @@ def _window(pattern: t.Pattern) -> m.Window | None:
     if pattern.within.events:
         return m.Window(events=int(amount.literal))
     return m.Window(seconds=amount.value * UNITS[amount.unit or "s"].factor)
+
+
+def _which(scope: Scope, pattern: t.Pattern, source: SourceText) -> m.WhichMatches:
+    """Which matches a pattern reports; every start of them needs a window, which says how long it must be kept."""
+    if pattern.which is None:
+        return "every end"
+    words = cast(m.WhichMatches, pattern.which.words)
+    if words != "without overlap" and pattern.within is None:
+        scope.report.error(
+            source,
+            f"`{words}` needs a window",
+            pattern.which.span,
+            "every event may be the start of a match, and nothing says for how long",
+            f"write for example `within 1 h {words}`",
+        )
+    return words
 
 
 def _silence_s(scope: Scope, pattern: t.Pattern, source: SourceText) -> Fraction | None:
@@ -285,7 +302,8 @@ def warn_of_lateness(
 
 def _text(pattern: t.Pattern, source: SourceText) -> str:
     """What follows the name, without the `:=`."""
-    clauses = [print_tree(clause) for clause in (pattern.silence, pattern.within, pattern.emit) if clause is not None]
+    written = (pattern.silence, pattern.within, pattern.which, pattern.emit)
+    clauses = [print_tree(clause) for clause in written if clause is not None]
     head = " ".join(print_tree(part) for part in (pattern.on, pattern.each) if part is not None)
     return " ".join([*([f"{head}:"] if head else []), written_text(source, pattern.body), *clauses])
 

@@ -64,7 +64,7 @@ class Resolver(Context):
                 done.append(WRONG)
                 continue
             waiting.append((node, len(parts), in_regex))
-            inside = isinstance(node, _REGEXES)
+            inside = isinstance(node, _REGEXES) or letters.is_permutation(node)
             for part in reversed(parts):
                 waiting.append((part, 0, inside))
         return done[0]
@@ -96,7 +96,7 @@ class Resolver(Context):
     def parts(self, node: t.Expression) -> tuple[t.Expression, ...]:
         """The parts that have a meaning of their own."""
         parts = t.parts_of(node)
-        if isinstance(node, t.Call):
+        if isinstance(node, t.Call) and not letters.is_permutation(node):
             if node.function not in USAGE and node.function not in self.scope.functions:
                 return ()  # an unknown function could make anything of its arguments
             ways = ways_to_call(node.function)
@@ -148,6 +148,8 @@ class Resolver(Context):
                 return Placed(m.Places(places, entry), found) if found else WRONG
             case t.Column():
                 return self.column(node)
+            case t.Call() if letters.is_permutation(node):
+                return letters.permutation(self, node, [])
             case t.Call():
                 return self.call(node, ())
         raise TypeError(f"not an expression without parts: {type(node).__name__}")
@@ -321,7 +323,7 @@ class Resolver(Context):
     # What has parts.
 
     def combine(self, node: t.Expression, parts: list[Result]) -> Result:
-        handler = _HANDLERS.get(type(node))
+        handler = None if letters.is_permutation(node) else _HANDLERS.get(type(node))
         return letters.regex(self, node, parts) if handler is None else handler(self, node, parts)
 
     def call(self, node: t.Call, parts: Sequence[Result]) -> Result:

@@ -11,7 +11,7 @@ from wayeb_py.dsl.syntax import tree as t
 from wayeb_py.dsl.syntax.clauses import EMIT, WITHIN
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.example_grammar import TEST
-from wayeb_py.dsl.syntax.lexicon import NUMBER, RESERVED, Token
+from wayeb_py.dsl.syntax.lexicon import NUMBER, RESERVED, WHICH_MATCHES, Token
 from wayeb_py.dsl.syntax.terminals import (
     END,
     EXPRESSION,
@@ -244,6 +244,12 @@ _SILENCE = made(
 )
 
 
+_WHICH = made(
+    Lexical("which", "|".join(r"\s+".join(words.split()) + r"\b" for words in WHICH_MATCHES)),
+    lambda x: t.Which(" ".join(x[0].text.split()), span=x[0].span),
+)
+
+
 def _pattern(tokens: list[Any]) -> t.Pattern:
     name = tokens[1]
     kinds: dict[type, Any] = {type(item): item for item in tokens}
@@ -256,6 +262,7 @@ def _pattern(tokens: list[Any]) -> t.Pattern:
         kinds.get(t.Emit),
         kinds.get(t.On),
         kinds.get(t.Silence),
+        kinds.get(t.Which),
         span=Span(tokens[0].start, end_of(tokens[-2])),
         name_span=name.span,
     )
@@ -270,6 +277,7 @@ PATTERN = made(
     + EXPRESSION
     + pp.Opt(_SILENCE)
     + pp.Opt(WITHIN)
+    + pp.Opt(_WHICH)
     + pp.Opt(EMIT)
     + Required(END, errors.after_expression),
     _pattern,

@@ -166,6 +166,8 @@ def print_tree(tree: t.Tree) -> str:
         case t.Emitted(variable=variable, column=column, name=given):
             written = encode_name(column) if variable is None else f"{encode_name(variable)}.{encode_name(column)}"
             return written if given is None else f"{written} as {encode_name(given)}"
+        case t.Which(words=words):
+            return words
         case t.EmittedValue(value=value, name=given):
             written = print_expression(value)
             return written if given is None else f"{written} as {encode_name(given)}"
@@ -195,10 +197,10 @@ def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern | t.Fa
             return f"facts {encode_name(name)}({', '.join(map(print_tree, columns))})", f"from {_origin(declaration)}"
         case t.Let(name=name, body=body):
             return f"let {encode_name(name)}", f"= {print_expression(body)}"
-        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit, on=on, silence=silence):
+        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit, on=on, silence=silence, which=which):
             said = [print_tree(part) for part in (on, each) if part is not None]
             head = " ".join([f"pattern {encode_name(name)}", *said])
-            clauses = [print_tree(clause) for clause in (silence, within, emit) if clause is not None]
+            clauses = [print_tree(clause) for clause in (silence, within, which, emit) if clause is not None]
             return head, " ".join([":=", print_expression(body), *clauses])
 
 

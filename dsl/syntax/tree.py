@@ -197,6 +197,13 @@ class Emit(Tree):
 
 
 @node
+class Which(Tree):
+    """`without overlap`, `from all starts`, `once from each start`: which matches a pattern reports."""
+
+    words: str
+
+
+@node
 class Pattern(Declaration):
     name: str
     body: Expression
@@ -205,6 +212,7 @@ class Pattern(Declaration):
     emit: Emit | None = None
     on: On | None = None
     silence: Silence | None = None
+    which: Which | None = None
     name_span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -26,14 +26,20 @@ EMITTED = (
 )  # fmt: skip
 
 
-def measured(scene: Scene, emitted: list[list[str]]) -> tuple[Job, Answer]:
-    """The scene with columns that its patterns emit, and what the oracle says."""
+WHICH = ("", "", " without overlap", " from all starts", " once from each start")
+
+
+def measured(scene: Scene, emitted: list[list[str]], which: str = "") -> tuple[Job, Answer]:
+    """The scene with columns that its patterns emit, which matches they report, and what the oracle says."""
     job = scene.job()
-    lines = job.source.splitlines()
     texts = iter(emitted)
-    source = "\n".join(
-        f"{line} emit {', '.join(next(texts))}" if line.startswith("pattern ") else line for line in lines
-    )
+    lines = []
+    for line in job.source.splitlines():
+        if line.startswith("pattern "):
+            fits = " within " in line or (which == " without overlap" and not scene.longest)
+            line += f"{which if fits else ''} emit {', '.join(next(texts))}"
+        lines.append(line)
+    source = "\n".join(lines)
     how = Settings(
         "id", "ts", 1_000, not scene.arrival, scene.longest, scene.lateness_s, scene.forget_after_s, scene.dedupe,
         order=scene.order,
@@ -46,19 +52,21 @@ EMITS = st.lists(st.lists(st.sampled_from(EMITTED), min_size=1, max_size=5, uniq
 
 
 @settings(max_examples=examples(120))
-@given(scenes(max_events=40), EMITS, st.data(), LIMITS)
-def test_measures_are_those_of_the_definitions_wherever_events_are_cut_and_states_saved(
-    scene: Scene, emitted: list[list[str]], data: st.DataObject, limits: Limits
+@given(scenes(max_events=40), EMITS, st.sampled_from(WHICH), st.data(), LIMITS)
+def test_matches_and_their_measures_are_those_of_the_definitions_wherever_events_are_cut_and_states_saved(
+    scene: Scene, emitted: list[list[str]], which: str, data: st.DataObject, limits: Limits
 ) -> None:
-    job, answer = measured(scene, emitted)
+    job, answer = measured(scene, emitted, which)
     places = cuts(scene, data.draw)
     assert_equal(fed(job, places, limits=limits, restored=data.draw(st.booleans())), answer)
 
 
 @settings(max_examples=examples(60))
-@given(scenes(max_events=40), EMITS, st.integers(1, 7))
-def test_measures_do_not_depend_on_chunks(scene: Scene, emitted: list[list[str]], chunk_rows: int) -> None:
-    job, answer = measured(scene, emitted)
+@given(scenes(max_events=40), EMITS, st.sampled_from(WHICH), st.integers(1, 7))
+def test_matches_and_their_measures_do_not_depend_on_chunks(
+    scene: Scene, emitted: list[list[str]], which: str, chunk_rows: int
+) -> None:
+    job, answer = measured(scene, emitted, which)
     assert_equal(in_chunks(job, [], chunk_rows), answer)
 
 

@@ -258,7 +258,8 @@ def list_runnables(
             runnables.append(Runnable(compiled, same))
             continue
         lookup = places(pattern.each[1])
-        plan = None if measures_places(pattern) else plan_for_each(compiled)
+        is_plain = pattern.which == "every end" and not measures_places(pattern)
+        plan = plan_for_each(compiled) if is_plain else None
         if plan is not None:
             runnables.append(Runnable(compiled, same, plan=plan, lookup=lookup))
             continue

@@ -34,7 +34,7 @@ from wayeb_py.compiler.axes import Axis
 from wayeb_py.compiler.limits import Limits
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import walk
-from wayeb_py.errors import Diagnostic, LimitError
+from wayeb_py.errors import Diagnostic, LimitError, PatternError
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ class CompiledPattern:
     dfa: Dfa | None  # of the pattern itself; None where it was over budget
     fingerprint: str
     measures: tuple[m.Measure, ...] = ()  # each once, in the order of the file
+    which: m.WhichMatches = "every end"
+
+    @property
+    def has_each_start(self) -> bool:
+        """Whether every start is followed by a run of its own."""
+        return self.which != "every end" and (self.longest or self.which != "without overlap")
 
     @property
     def is_empty(self) -> bool:
@@ -78,10 +84,17 @@ def compile_pattern(pattern: m.Pattern, longest: bool, limits: Limits) -> Compil
     regexes = Regexes(alphabet.full, budget)
     node = regexes.from_meaning(pattern.regex, alphabet.mask_of)
     derivatives = Derivatives(regexes)
-    budget.begin(limits.dfa_states, limits.dfa_steps)
+    each_start = _follows_each_start(pattern, longest)
+    if each_start and pattern.window is None:
+        raise PatternError([_no_window(pattern)])
+    # There is no other way to follow each start, so that only the last limit ends it.
+    n_states, n_steps = (limits.nfa_states, limits.nfa_steps) if each_start else (limits.dfa_states, limits.dfa_steps)
+    budget.begin(n_states, n_steps)
     try:
         dfa = minimize(determinize(derivatives, node, alphabet.n_minterms))
-    except OverBudgetError:
+    except OverBudgetError as error:
+        if each_start:
+            raise _limit_error(pattern, error, limits) from None
         return _simulate(pattern, alphabet, derivatives, node, longest, limits)
     return _tabulate(pattern, alphabet, dfa, longest, limits)
 
@@ -95,6 +108,11 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
         axes, symbol_of_cell.tobytes(), joined.next_state.tobytes(), joined.accepting.tobytes(), pattern, longest
     )
     looked_for = joined
+    if _follows_each_start(pattern, longest):
+        return CompiledPattern(
+            pattern.name, axes, symbol_of_cell, joined.n_symbols, pattern.window, longest, pattern.emit, None,
+            nfa_of_dfa(joined), joined, fingerprint, measures_of(pattern), pattern.which,
+        )  # fmt: skip
     if not longest:
         with suppress(OverBudgetError):
             looked_for = minimize(shortest_matches(joined, Budget(limits.dfa_states, limits.dfa_steps)))
@@ -106,7 +124,7 @@ def _tabulate(pattern: m.Pattern, alphabet: Alphabet, dfa: Dfa, longest: bool, l
     return CompiledPattern(
         pattern.name, axes, symbol_of_cell, joined.n_symbols, pattern.window, longest, pattern.emit,
         tracker, None if tracker is not None else nfa_of_dfa(looked_for), joined, fingerprint,
-        measures_of(pattern),
+        measures_of(pattern), pattern.which,
     )  # fmt: skip
 
 
@@ -129,7 +147,7 @@ def _simulate(
     )  # fmt: skip
     return CompiledPattern(
         pattern.name, axes, symbol_of_cell, len(representatives), pattern.window, longest, pattern.emit,
-        None, nfa, None, fingerprint, measures_of(pattern),
+        None, nfa, None, fingerprint, measures_of(pattern), pattern.which,
     )  # fmt: skip
 
 
@@ -195,6 +213,24 @@ def _number_by_appearance(symbols: I64) -> tuple[I64, I64]:
     return rank[inverse.reshape(-1)].reshape(symbols.shape), old[order]
 
 
+def _follows_each_start(pattern: m.Pattern, longest: bool) -> bool:
+    """Whether a pattern needs a run for every start: to report them all, or, without overlap, the earliest left.
+
+    The shortest matches without overlap are among those that are reported at every end: some match that ends at an
+    event begins behind a place iff the shortest does.
+    """
+    overlaps = pattern.which == "without overlap" and longest
+    return overlaps or pattern.which in ("from all starts", "once from each start")
+
+
+def _no_window(pattern: m.Pattern) -> Diagnostic:
+    return Diagnostic(
+        "error", f"the longest matches `{pattern.which}` need a window", pattern.source, pattern.span,
+        "every event may be the start of a match, and nothing says for how long",
+        f"write for example `within 1 h {pattern.which}`, or ask for the shortest matches",
+    )  # fmt: skip
+
+
 def measures_of(pattern: m.Pattern) -> tuple[m.Measure, ...]:
     """What a pattern measures over its matches, each once."""
     parts = (part for column in pattern.measures for part in walk(column.value))
@@ -207,7 +243,8 @@ def _fingerprint(
     """What a pattern means; its measures count, since its state holds what it has measured so far."""
     digest = hashlib.sha256()
     measures = measures_of(pattern)
-    said: tuple[object, ...] = (pattern.window, longest, measures) if measures else (pattern.window, longest)
+    said: tuple[object, ...] = (pattern.window, longest, *([measures] if measures else []))
+    said = said if pattern.which == "every end" else (*said, pattern.which)
     for part in (repr(axes).encode(), symbols, transitions, accepting, repr(said).encode()):
         digest.update(len(part).to_bytes(8, "little"))
         digest.update(part)

@@ -11,7 +11,7 @@ from wayeb_py.dsl.syntax.errors import habits
 from wayeb_py.dsl.syntax.errors.expressions import foreign, looks_like_clause, reserved_word
 from wayeb_py.dsl.syntax.errors.numbers import duration_of_others, spaced_unit, unknown_unit
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
-from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, Piece, Token
+from wayeb_py.dsl.syntax.lexicon import DECLARATIONS, RESERVED, WHICH_MATCHES, Piece, Token
 from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, WrongQuantity, missing_unit, wrong_duration, wrong_length
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
@@ -374,7 +374,9 @@ def after_expression(piece: Piece, token: Token) -> PatternSyntaxError:
         before = piece.whole[piece.base : token.start]
         if f" {token.text} " in " ".join(before.split()) + " ":
             return PatternSyntaxError(f"`{token.text}` stands twice", token.span, "once before it already")
-        return PatternSyntaxError("`within` stands before `emit`", token.span, "after `emit`", "change their order")
+        which = next((words for words in WHICH_MATCHES if words in " ".join(before.split())), "emit")
+        label = f"after `{which}`"
+        return PatternSyntaxError(f"`within` stands before `{which}`", token.span, label, "change their order")
     found_hyphen = hyphen(piece, token, is_column=True)
     if found_hyphen is not None:
         return found_hyphen

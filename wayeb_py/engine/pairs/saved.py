@@ -184,6 +184,8 @@ def _save_words(words: PairWords, name: str, part: Arrays, number: I32, arrays: 
                 arrays[f"{name}.{register}{nth}"] = array.reshape(len(stepper.state), width)[at].reshape(-1)
         elif isinstance(stepper, RunStepper):
             arrays |= {f"{name}.runs{nth}.{key}": array for key, array in stepper.slots.save(at).items()}
+    for nth, disjoint in enumerate(words.cohort.disjoint):
+        arrays[f"{name}.behind{nth}"] = disjoint.behind[at]
     for nth, measures in enumerate(words.cohort.measures):
         if measures.folds:
             arrays |= {f"{name}.measured{nth}.{key}": array for key, array in measures.starts.save(at).items()}
@@ -220,6 +222,8 @@ def _restore_words(words: PairWords, name: str, told: dict[str, Any], n_entities
             begin = f"{name}.runs{nth}."
             runs = {key.removeprefix(begin): array for key, array in arrays.items() if key.startswith(begin)}
             stepper.slots.restore(runs, at)
+    for nth, disjoint in enumerate(words.cohort.disjoint):
+        disjoint.behind[at] = arrays[f"{name}.behind{nth}"]
     for nth, measures in enumerate(words.cohort.measures):
         if measures.folds:
             begin = f"{name}.measured{nth}."

@@ -63,7 +63,7 @@ class EpisodeJoiner:
         follows = np.zeros(len(order), dtype=bool)
         if len(order):
             same = (pattern[1:] == pattern[:-1]) & (place[1:] == place[:-1]) & (entity[1:] == entity[:-1])
-            follows[1:] = same & (link[row[1:]] == row[:-1])
+            follows[1:] = same & ((link[row[1:]] == row[:-1]) | (row[1:] == row[:-1]))
         first = np.flatnonzero(~follows)
         ends = np.append(first[1:], len(order)) if len(order) else first
         closed: list[Episode] = []

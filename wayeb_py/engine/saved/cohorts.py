@@ -52,6 +52,9 @@ def save_cohort(
             if isinstance(stepper, PlaceStepper):
                 patterns[-1]["places"] = list(stepper.lookup.names)
     keys = {entry["fingerprint"]: entry["key"] for entry in patterns}
+    for disjoint in cohort.disjoint:
+        key = keys[cohort.patterns[disjoint.number].fingerprint]
+        arrays[f"{key}.behind"] = rows_of(disjoint.behind, rows, n, 0)
     for measures in cohort.measures:
         if measures.folds:
             key = keys[cohort.patterns[measures.number].fingerprint]
@@ -93,6 +96,10 @@ def restore_cohort(
         else:
             entry = next(p for p in saved["patterns"] if p["fingerprint"] == stepper.pattern.fingerprint)
             _restore_slots(stepper, entry, arrays, rows)
+    for disjoint in cohort.disjoint:
+        behind = arrays[f"{key_of[cohort.patterns[disjoint.number].fingerprint]}.behind"]
+        expect(behind, "behind", np.int64, len(rows))
+        disjoint.behind[rows] = behind
     for measures in cohort.measures:
         if measures.folds:
             key = f"{key_of[cohort.patterns[measures.number].fingerprint]}.measured"

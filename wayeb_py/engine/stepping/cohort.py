@@ -25,6 +25,7 @@ from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.stepping.encode import Encoder
 from wayeb_py.engine.stepping.measures import MatchMeasures, of_pattern
 from wayeb_py.engine.stepping.place_stepper import PlaceStepper
+from wayeb_py.engine.stepping.start_stepper import Disjoint, StartStepper
 from wayeb_py.engine.stepping.steppers import Found, RunStepper, TableStepper
 from wayeb_py.engine.values import POSITION_BEFORE, Chunk, Values
 from wayeb_py.kernels.encode import add_looked_up
@@ -68,8 +69,14 @@ class Cohort:
         self.placed = [PlaceStepper(number, runnable, axes, windows, values) for number, runnable, _ in placed]
         self.steppers: list[Stepper] = [
             *(TableStepper(group, axes, self._direct, windows) for group in groups),
-            *(RunStepper(number, pattern, axes, self._direct, windows) for number, pattern in simulated),
+            *(
+                (StartStepper if pattern.has_each_start else RunStepper)(number, pattern, axes, self._direct, windows)
+                for number, pattern in simulated
+            ),
             *self.placed,
+        ]
+        self.disjoint = [
+            Disjoint(number, pattern) for number, pattern in self.patterns.items() if pattern.which == "without overlap"
         ]
         self.measures = [
             MatchMeasures(number, pattern, self._stepper_of(number), values)
@@ -110,6 +117,8 @@ class Cohort:
         self.values.n_entities = n_entities
         for stepper in self.steppers:
             stepper.grow(n_entities)
+        for disjoint in self.disjoint:
+            disjoint.grow(n_entities)
         for measures in self.measures:
             measures.grow(n_entities)
 
@@ -141,6 +150,10 @@ class Cohort:
         else:
             parts = pool.map(lambda stepper: stepper.step(cells, n, chunk, rows), self.steppers)
             found = [found for part in parts for found in part]
+        for disjoint in self.disjoint:
+            found, own = of_pattern(found, disjoint.number)
+            own = disjoint.keep(own, chunk)
+            found += [own] if len(own.row) else []
         for measures in self.measures:
             found, own = of_pattern(found, measures.number)
             measured = measures.measure(own, chunk)
