@@ -188,8 +188,13 @@ def axis_for(subject: Subject, atoms: Iterable[Atom]) -> Axis:
     if words:
         return Axis(subject, "ordered words" if ordered else "words", words=tuple(sorted(words)))
     if cuts:
-        return Axis(subject, "numbers", cuts=tuple(sorted(cuts)))
+        return Axis(subject, "numbers", cuts=tuple(sorted(cuts, key=_place)))
     return Axis(subject, "presence")
+
+
+def _place(cut: Cut) -> tuple[int | Fraction, bool]:
+    """Where a cut is sorted: whole numbers are compared as such, which is many times as fast as by fractions."""
+    return (cut.value.numerator if cut.value.denominator == 1 else cut.value), cut.after
 
 
 def refine(axes: Iterable[Axis]) -> Axis:

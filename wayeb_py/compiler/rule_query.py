@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from fractions import Fraction
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,28 +33,37 @@ from wayeb_py.dsl.semantics.rules.times.lifetimes import Deadline, RuleTimes, di
 from wayeb_py.dsl.semantics.times import instant_text
 from wayeb_py.dsl.walk import walk
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Near, Within
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Expression, Near, Together, Within
 from wayeb_py.rules.planning.query import Absence, Member, Query, Reach
-from wayeb_py.rules.table import Array
+from wayeb_py.rules.table import Array, greatest, least
 
 LON, LAT, SINCE, UNTIL, KNOWN, ORIGIN_COLUMN = "@lon", "@lat", "@since", "@until", "@known", "@origin"
 EXACT, AS_FLOATS = "=", "~"  # what stands before the name of a column that is joined by
 
 Asked = tuple[str, str]  # a member by its name, and a column of its table
-Evaluator = Callable[[m.Predicate, Sequence[Asked]], Callable[[Sequence[Array]], Array]]
-"""The function of a predicate: of arrays of the columns that it asks for, in their order."""
+
+
+class Evaluated(NamedTuple):
+    """A predicate as a function of arrays of the columns that it asks for, in their order; and what evaluates it at
+    once with others, where there is such a thing."""
+
+    evaluate: Callable[[Sequence[Array]], Array]
+    together: Together | None = None
+
+
+Evaluator = Callable[[m.Predicate, Sequence[Asked]], Evaluated]
 
 KeyForm = Callable[[Sequence[tuple[m.Member, str]]], str | None]
 """How columns that are all equal are encoded, `EXACT` or `AS_FLOATS`; None where no code of 64 bits says it."""
 
 
-def not_evaluated(predicate: m.Predicate, asked: Sequence[Asked]) -> Callable[[Sequence[Array]], Array]:
+def not_evaluated(predicate: m.Predicate, asked: Sequence[Asked]) -> Evaluated:
     """The evaluator of a query that is explained and not run."""
 
     def refuse(_: Sequence[Array]) -> Array:
         raise ValueError(f"this query was made to be looked at, and does not evaluate {predicate}")
 
-    return refuse
+    return Evaluated(refuse)
 
 
 def as_they_are(columns: Sequence[tuple[m.Member, str]]) -> str | None:
@@ -170,8 +179,8 @@ class _Maker:
             else:
                 bounds = between.setdefault((second, first), [int(NEVER), int(FOREVER)])
                 bounds[0] = max(bounds[0], -ticks)
-        for (first, second), (least, most) in between.items():
-            yield Within(first, second, least, most)
+        for (first, second), (low, high) in between.items():
+            yield Within(first, second, low, high)
 
     def _bounded(self, later: Moment, earlier: Moment, ticks: int) -> Expression:
         if later == ORIGIN:
@@ -272,14 +281,14 @@ class _Maker:
 
         def evaluate(values: Sequence[Array]) -> Array:
             of = dict(zip(columns, values, strict=True))
-            decided: Array = np.maximum.reduce([of[column] for column in known]).astype(np.int64, copy=True)
+            decided: Array = greatest([of[column] for column in known]).astype(np.int64, copy=True)
             for limits, waits in deadlines:
                 allowed = np.ones(len(decided), dtype=bool)
                 for later, earlier, ticks in limits:
                     allowed &= of[later] - of[earlier] <= ticks
                 for bounds, delay in waits:
                     if bounds:
-                        last = np.minimum.reduce([of[column] + ticks for column, ticks in bounds]) + delay
+                        last = least([of[column] + ticks for column, ticks in bounds]) + delay
                         np.maximum(decided, np.where(allowed, last, decided), out=decided)
             return decided
 
@@ -316,7 +325,8 @@ class _Maker:
         asked = tuple(dict.fromkeys(self._asked(predicate)))
         columns = tuple(Column(self.number[name], column) for name, column in asked)
         order = {name: nth for nth, name in enumerate(dict.fromkeys(name for name, _ in asked))}
-        return Expression(columns, self.evaluator(predicate, asked), f"{predicate!r} of {order}", condition.text)
+        function, together = self.evaluator(predicate, asked)
+        return Expression(columns, function, f"{predicate!r} of {order}", condition.text, together)
 
     def _asked(self, predicate: m.Predicate) -> Iterator[Asked]:
         """The columns that a predicate asks for, in the order of its text."""
@@ -386,7 +396,7 @@ def _attribute(value: m.Value) -> Asked | None:
 
 def _is_valid_at_the_last(values: Sequence[Array]) -> Array:
     since, until, *ends = values
-    last = np.maximum.reduce(ends)
+    last = greatest(ends)
     valid: Array = (since <= last) & (last < until)
     return valid
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -56,13 +57,14 @@ class Expression:
     """A function of columns that gets their arrays, in order, and returns one; as a condition, of truth values.
 
     `name` is what it means: expressions with the same name and columns are the same. `text` is what a reader
-    sees of it.
+    sees of it. `together` evaluates it at once with others that were made by the same evaluator.
     """
 
     columns: tuple[Column, ...]
     evaluate: Callable[[Sequence[Array]], Array] = field(compare=False, repr=False)
     name: Hashable
     text: str = field(default="", compare=False, repr=False)
+    together: Together | None = field(default=None, compare=False, repr=False)
 
     def of(self, values: Values) -> Array:
         """Its value for each tuple."""
@@ -73,6 +75,53 @@ class Expression:
 
     def moved(self, to: Callable[[int], int]) -> Expression:
         return replace(self, columns=tuple(column.moved(to) for column in self.columns))
+
+
+AtOnce = Callable[[Values, int], list[I64]]
+"""For each of some groups of conditions the rows for which all of them hold, of so many."""
+
+Together = Callable[[Sequence[Sequence[Expression]]], AtOnce]
+"""Turns groups of expressions into a function that evaluates all of them at once."""
+
+
+class Groups:
+    """Groups of conditions on the same rows, or the same pairs of tuples: for each group those that fulfil it."""
+
+    def __init__(self, groups: Sequence[Sequence[AnyCondition]]) -> None:
+        expressions = [[one for one in group if isinstance(one, Expression) and one.together] for group in groups]
+        self._at_once: AtOnce | None = None
+        together = next((one.together for group in expressions for one in group), None)
+        if together is not None:
+            self._at_once = together(expressions)
+        self._one_by_one = [
+            [one for one in group if not (isinstance(one, Expression) and one.together)] for group in groups
+        ]
+
+    def rows(self, values: Values, n: int) -> list[I64]:
+        """For each group the rows that fulfil it, of so many."""
+        if self._at_once is None:
+            found = [np.arange(n, dtype=np.int64) for _ in self._one_by_one]
+        else:
+            found = self._at_once(values, n)
+        return [
+            fulfilling(conditions, values, rows, n) for conditions, rows in zip(self._one_by_one, found, strict=True)
+        ]
+
+
+def fulfilling(conditions: Sequence[AnyCondition], values: Values, rows: I64, n: int) -> I64:
+    """Those of some rows, of n, that fulfil conditions, which are asked one after the other."""
+    for condition in conditions:
+        if not len(rows):
+            break
+        here = values if len(rows) == n else partial(_some, values, rows)
+        holds = condition.holds(here)
+        rows = rows if holds.all() else rows[holds]
+    return rows
+
+
+def _some(values: Values, rows: I64, column: Column) -> Array:
+    picked: Array = values(column)[rows]
+    return picked
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +189,13 @@ class Within:
         if self.most != FOREVER:
             result &= second <= shifted(first, self.most)
         return result
+
+    def always_holds(self, first: Array, second: Array) -> bool:
+        """Whether it holds for every two of these times."""
+        if not len(first) or not len(second):
+            return True
+        least, most = int(second.min()) - int(first.max()), int(second.max()) - int(first.min())
+        return self.least <= least and most <= self.most
 
     def moved(self, to: Callable[[int], int]) -> Within:
         return Within(self.first.moved(to), self.second.moved(to), self.least, self.most)

@@ -7,7 +7,7 @@ number of ticks. A tuple is dead once it awaits nothing; a tuple that waits for 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -15,7 +15,7 @@ import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
 from wayeb_py.rules.conditions import Column, shifted
-from wayeb_py.rules.table import I64, Array, Bools
+from wayeb_py.rules.table import I64, Array, Bools, Table
 
 Clocks = Mapping[str, int]
 """The time of each input's clock; `FOREVER` where no row comes any more, `NEVER` where nothing is known yet."""
@@ -75,6 +75,19 @@ def is_dead(lifetime: Lifetime, tuples: HasValues, clocks: Clocks) -> Bools:
     for awaits in lifetime or ():
         dead &= awaits.is_over(tuples, clocks)
     return dead
+
+
+def none_is_dead(lifetime: Lifetime, tables: Sequence[Table], clocks: Clocks) -> bool:
+    """Whether the least times in the tables show that something to come can join every tuple of their rows.
+
+    It looks at no tuple, so it may say no where all of them are needed.
+    """
+    for awaits in lifetime or ():
+        clock = clocks.get(awaits.clock, int(NEVER))
+        times = [(tables[column.member].column(column.name), ticks) for column, ticks in awaits.until]
+        if not awaits.limits and all(len(some) and int(some.min()) + ticks >= clock for some, ticks in times):
+            return True
+    return lifetime is None
 
 
 def ends_at_once(lifetime: Lifetime) -> bool:

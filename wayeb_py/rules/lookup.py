@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER, NEVER
-from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Link, Near, Within, shifted
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups, Link, Near, Within, fulfilling, shifted
 from wayeb_py.rules.grid import grid_of
 from wayeb_py.rules.kernels import runs
 from wayeb_py.rules.sorted_runs import NONE
@@ -130,13 +130,16 @@ class Lookup:
         self._probe_keys = probe_keys
         self._times = [bound for bound in bounds if bound.second == time]
         self._stored_right = stored_right
-        checks: list[Link] = [bound for bound in bounds if bound.second != time]
-        checks += several[1:] + (taking_part if len(taking_part) > 1 else [])
+        self._bounds = [
+            _on_joined(bound, n_left, flipped=not stored_right) for bound in bounds if bound.second != time
+        ]
+        checks: list[Link] = several[1:] + (taking_part if len(taking_part) > 1 else [])
         checks += [link for link in links if isinstance(link, Near)]
         self._checks: tuple[AnyCondition, ...] = (
             *(_on_joined(check, n_left, flipped=not stored_right) for check in checks),
             *on.where,
         )
+        self._group: Groups | None = None  # of the checks, made at first use
 
     @property
     def n_alternatives(self) -> int:
@@ -155,7 +158,7 @@ class Lookup:
     @property
     def is_exact(self) -> bool:
         """Whether every candidate matches."""
-        return not self._checks
+        return not self._checks and not self._bounds
 
     def probes(self, tuples: Tuples) -> tuple[I64 | None, I64, I64, I64]:
         """The tuples that probe, None if each probes once; and of each probe its key, its earliest and its latest time.
@@ -184,13 +187,19 @@ class Lookup:
 
     def matching(self, found: Candidates) -> Candidates:
         """Those of the candidates that match."""
-        for check in self._checks:
-            if not len(found.left_at):
-                break
-            holds = check.holds(found.values)
-            if not holds.all():
-                found = Candidates(found.left, found.left_at[holds], found.right, found.right_at[holds], found.tables)
-        return found
+        n = len(found.left_at)
+        asked = [bound for bound in self._bounds if not _always_holds(bound, found, n)]
+        rows = self.prepare().rows(found.values, n)[0] if self._checks else np.arange(n, dtype=np.int64)
+        rows = fulfilling(asked, found.values, rows, n)
+        if len(rows) == n:
+            return found
+        return Candidates(found.left, found.left_at[rows], found.right, found.right_at[rows], found.tables)
+
+    def prepare(self) -> Groups:
+        """The checks, ready to be asked."""
+        if self._group is None:
+            self._group = Groups([self._checks])
+        return self._group
 
     def partners(self, found: Candidates) -> tuple[I64, I64]:
         """The probing tuples and the slots of candidates."""
@@ -206,6 +215,16 @@ def _keys(sides: tuple[tuple[Column, ...], ...]) -> Keys:
 def _width(bound: Within) -> int:
     open_ended = bound.least == NEVER or bound.most == FOREVER
     return int(FOREVER) if open_ended else bound.most - bound.least
+
+
+def _always_holds(bound: Link, found: Candidates, n: int) -> bool:
+    """Whether all rows of two tables are so close in time that no candidate has to be looked at."""
+    if not isinstance(bound, Within):
+        return False
+    first, second = (found.tables[column.member] for column in bound.columns)
+    if n < first.n_rows + second.n_rows:
+        return False
+    return bound.always_holds(first.column(bound.first.name), second.column(bound.second.name))
 
 
 def _on_joined(link: Link, n_left: int, *, flipped: bool) -> Link:

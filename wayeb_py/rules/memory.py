@@ -19,7 +19,7 @@ import numpy as np
 from wayeb_py.kernels.ticks import FOREVER
 from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.kernels import runs
-from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer
+from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead, longer, none_is_dead
 from wayeb_py.rules.lookup import Entries, Lookup
 from wayeb_py.rules.sorted_runs import NONE, SortedRuns
 from wayeb_py.rules.table import I64, ID, Bools
@@ -179,8 +179,14 @@ class Memory:
         """Which of these tuples nothing to come can join; None where there are no such tuples."""
         if self.lifetime is None or not rows.shape[1]:
             return None
+        if self._is_worth_asking(rows.shape[1]) and none_is_dead(self.lifetime, self.tables, clocks):
+            return None
         dead = is_dead(self.lifetime, Tuples(rows, self.tables), clocks)
         return dead if dead.any() else None
+
+    def _is_worth_asking(self, n_tuples: int) -> bool:
+        """Whether a look at all rows of the tables costs less than one at so many tuples."""
+        return n_tuples > max(table.n_rows for table in self.tables)
 
     def end(self, slots: I64) -> None:
         """Marks tuples that came in the last step as gone in that same step."""
@@ -189,6 +195,8 @@ class Memory:
     def expire(self, clocks: Clocks, step: int) -> int:
         """Marks the tuples that nothing to come can join, and says how many these are."""
         if self.lifetime is None or not self.n_alive:
+            return 0
+        if self._is_worth_asking(self.n_alive) and none_is_dead(self.lifetime, self.tables, clocks):
             return 0
         alive = self.alive()
         dead = is_dead(self.lifetime, Tuples(self.rows_of(alive), self.tables), clocks)

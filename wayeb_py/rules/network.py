@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from wayeb_py.kernels.ticks import NEVER
 from wayeb_py.rules.antijoin import Counting, Waiting
-from wayeb_py.rules.conditions import AnyCondition, Expression
+from wayeb_py.rules.conditions import AnyCondition, Expression, Groups
 from wayeb_py.rules.join import Join
 from wayeb_py.rules.lifetime import Awaits, Lifetime
 from wayeb_py.rules.lookup import On
@@ -62,6 +62,7 @@ class Network:
         self.plans: dict[str, Plan] = {}  # of each query that was built, by its name
         self.clocks: dict[str, int] = {}
         self._known: dict[Hashable, Any] = {}
+        self._groups: dict[tuple[int, ...], Groups] = {}  # by the numbers of selections, their conditions together
         self.is_exact = False  # every sweep looks at everything that is kept, so that its counters are exact
         self._number = 0
         self._n_swept = 0
@@ -147,6 +148,19 @@ class Network:
         found: AnyNode = self._known[key]
         return found
 
+    def prepare(self) -> None:
+        """Prepares the conditions of all nodes, which otherwise the first rows have to wait for."""
+        for table in self.tables.values():
+            readers = [node for node in self.nodes if isinstance(node, Select) and node.tables[0] is table]
+            asking = [node for node in readers if node.where]
+            if len(asking) > 1:
+                self._group_of(asking)
+            elif asking:
+                asking[0].prepare()
+        for node in self.nodes:
+            for lookup in node.lookups if isinstance(node, Join) else ():
+                lookup.prepare()
+
     @property
     def has_run(self) -> bool:
         """Whether there was a step, or a state was restored."""
@@ -198,10 +212,7 @@ class Network:
                 position = table.append(columns) if n_rows else NONE
                 selected = [position] * len(readers)
             else:
-                rows = [
-                    node.selected(columns, n_rows, self.clocks if is_idle else None) if n_rows else NONE
-                    for node, is_idle in zip(readers, idle, strict=True)
-                ]
+                rows = self._selected(readers, idle, columns, n_rows)
                 wanted = np.zeros(n_rows, dtype=bool)
                 for some in rows:
                     wanted[some] = True
@@ -213,6 +224,32 @@ class Network:
             if n_rows:
                 positions[name] = position
         return positions
+
+    def _selected(
+        self, readers: Sequence[Select], idle: Sequence[bool], columns: Mapping[str, Array], n_rows: int
+    ) -> list[I64]:
+        """The rows of a batch that each selection of a table wants; conditions of several are looked at together."""
+        if not n_rows:
+            return [NONE] * len(readers)
+        asking = [node for node, is_idle in zip(readers, idle, strict=True) if node.where and not is_idle]
+        if len(asking) < 2:
+            return [
+                node.selected(columns, n_rows, self.clocks if is_idle else None)
+                for node, is_idle in zip(readers, idle, strict=True)
+            ]
+        found = self._group_of(asking).rows(lambda column: np.asarray(columns[column.name]), n_rows)
+        of_node = {node.number: rows for node, rows in zip(asking, found, strict=True)}
+        return [
+            of_node[node.number] if node.number in of_node
+            else node.selected(columns, n_rows, self.clocks if is_idle else None)
+            for node, is_idle in zip(readers, idle, strict=True)
+        ]  # fmt: skip
+
+    def _group_of(self, asking: Sequence[Select]) -> Groups:
+        key = tuple(node.number for node in asking)
+        if key not in self._groups:
+            self._groups[key] = Groups([node.where for node in asking])
+        return self._groups[key]
 
     def _is_idle(self, select: Select, given: Collection[str]) -> bool:
         """Whether rows of a selection can meet nothing in a step that gives rows to these tables. The step then looks

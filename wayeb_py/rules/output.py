@@ -23,6 +23,8 @@ from wayeb_py.rules.node import Node, Step, together
 from wayeb_py.rules.table import I64, ID, Array
 from wayeb_py.rules.tuples import Delta, Tuples
 
+MOST_VALUES = 2.0**62  # of a key made of several
+
 
 @dataclass(frozen=True, slots=True)
 class Matches:
@@ -129,11 +131,16 @@ class Output(Node):
         if len(order) < 2:
             return rows, order
         tuples = Tuples(rows, self.tables)
-        for member in reversed(range(len(self.tables))):
-            runs.order_by(tuples.values(Column(member, ID)), order)
-        if decided is not None:
-            runs.order_by(np.ascontiguousarray(decided, dtype=np.int64), order)
-        return np.ascontiguousarray(rows[:, order]), order
+        ids = [tuples.values(Column(member, ID)) for member in range(len(self.tables))]
+        by = ids if decided is None else [np.ascontiguousarray(decided, dtype=np.int64), *ids]
+        for key in reversed(_fewer_keys(by)):
+            runs.order_by(key, order)
+        if (order[1:] > order[:-1]).all():
+            return rows, order
+        in_order: I64 = np.empty_like(rows)
+        for member, of_member in enumerate(rows):
+            of_member.take(order, out=in_order[member], mode="clip")  # which spares a buffer
+        return in_order, order
 
     def _first(self, rows: I64, step: int) -> I64:
         """The first matches with their rows of `once_for`; remembers that these rows have had their match."""
@@ -145,6 +152,27 @@ class Output(Node):
         first = np.delete(first, had)
         self._had.add(asked[:, first], step)
         return first
+
+
+def _fewer_keys(keys: Sequence[I64]) -> list[I64]:
+    """Keys that order as these do, the first of them first: neighbours whose ranges are small become one number."""
+    found: list[I64] = []
+    room = 1.0  # how many values the last of those found has at most
+    for key in keys:
+        low, high = int(key.min()), int(key.max())
+        n_values = float(high) - low + 1
+        if n_values == 1:
+            continue
+        if found and room * n_values < MOST_VALUES:
+            last = found[-1]  # an array of our own, changed in place: of millions of matches every copy costs
+            last *= high - low + 1
+            last += key
+            last -= low
+            room *= n_values
+        else:
+            found.append(key - low if n_values < MOST_VALUES else key)
+            room = n_values
+    return found
 
 
 def _net(added: I64, removed: I64) -> tuple[I64, I64]:

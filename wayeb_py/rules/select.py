@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from wayeb_py.kernels.ticks import FOREVER
-from wayeb_py.rules.conditions import AnyCondition, Column, Equal
+from wayeb_py.rules.conditions import AnyCondition, Column, Equal, Groups
 from wayeb_py.rules.lifetime import Clocks, Lifetime, is_dead
 from wayeb_py.rules.lookup import Lookup, On
 from wayeb_py.rules.memory import Moment
@@ -38,6 +38,7 @@ class Select(Node):
         super().__init__((), (table,), name)
         self.where = where
         self._given = self._nothing
+        self._group: Groups | None = None  # of the conditions, made at first use
         self._finders: dict[tuple[str, ...], Lookup] = {}
 
     def selected(self, columns: Mapping[str, Array], n_rows: int, clocks: Clocks | None = None) -> I64:
@@ -47,15 +48,18 @@ class Select(Node):
         if clocks is not None and lifetime is not None:
             rows = np.flatnonzero(~is_dead(lifetime, _Batch(columns, n_rows), clocks))
             self.counters.n_skipped += n_rows - len(rows)
-        for condition in self.where:
-            asked = {
-                column: np.asarray(columns[column.name]) if len(rows) == n_rows else columns[column.name][rows]
-                for column in condition.columns
-            }
-            holds = condition.holds(asked.__getitem__)
-            if not holds.all():
-                rows = rows[holds]
-        return rows
+        if not self.where or not len(rows):
+            return rows
+        group = self.prepare()
+        if len(rows) == n_rows:
+            return group.rows(lambda column: np.asarray(columns[column.name]), n_rows)[0]
+        return rows[group.rows(lambda column: columns[column.name][rows], len(rows))[0]]
+
+    def prepare(self) -> Groups:
+        """The conditions, ready to be asked."""
+        if self._group is None:
+            self._group = Groups([self.where])
+        return self._group
 
     def give(self, added: I64, removed: I64) -> None:
         """Rows that come and rows that go, for the step that follows."""

@@ -10,7 +10,8 @@ equal to nothing, itself included.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,16 @@ Bools = npt.NDArray[np.bool_]
 
 MISSING = -(2**63)
 ID = "#"  # which no column of facts or events is called
+
+
+def least(arrays: Sequence[Array]) -> Array:
+    """The least of each place; numpy's own `reduce` would copy all of them side by side first."""
+    return reduce(np.minimum, arrays)
+
+
+def greatest(arrays: Sequence[Array]) -> Array:
+    """The greatest of each place."""
+    return reduce(np.maximum, arrays)
 
 
 class Table:

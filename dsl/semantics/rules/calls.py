@@ -109,6 +109,10 @@ def _of_row(c: RuleContext, node: t.Call, parts: Sequence[Result], way: Function
         )
         return WRONG
     member, *more = members
+    if more and "position" in way.needs and len(members) == 2 and way.becomes is not m.Hour:
+        label = f"`{more[0].name}` is a member of the rule, and `{node.function}` is asked of places"
+        apart = f"distance({member.name}, {more[0].name}) < 500 m"
+        return c.error(f"`{node.function}` does not compare two members", node.span, label, f"write `{apart}`")
     if more or not way.accepts(len(node.arguments) - 1):
         name, _, arguments = way.usage.partition("(")
         return wrong_count(c, node, f"{name}({first}, {arguments}")

@@ -20,7 +20,7 @@ from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.lifetimes import RuleTimes, delay_of
 from wayeb_py.engine.arrival.stream_clock import ranks_of_keys
 from wayeb_py.engine.rules.column_types import ColumnType, Words
-from wayeb_py.engine.rules.evaluate import RuleValues
+from wayeb_py.engine.rules.evaluation.evaluate import RuleValues
 from wayeb_py.engine.rules.kept_rules import FactChanges, KeptRules
 from wayeb_py.engine.rules.plans import FEWEST_SAMPLED, MOST_SAMPLED, Orders, Sample, Samples, make_plans
 from wayeb_py.engine.rules.row_batches import KEY, SEQ, Layout, RowBatch, together
@@ -128,6 +128,8 @@ class Running:
     def _plan_by_what_came(self) -> None:
         """Plans the rules over what happens once more, by the rows that came first, where these are enough to tell;
         an earlier run, whose state goes on, has settled the plans."""
+        if not any(len(self.plans.queries[name].members) > 1 for name in self.in_time.trees):  # each has one plan
+            return
         if self.in_time.network.has_run or sum(b.n for some in self.held.values() for b in some) < FEWEST_SAMPLED:
             return
         before, came = self.in_time, dict(self.held)

@@ -76,6 +76,7 @@ class KeptRules:
             tree, statistics = tree_of(query, samples, orders, plans.times[rule.name])
             build(self.network, query, tree, statistics)
             self.trees[rule.name] = text_of(tree, query)
+        self.network.prepare()
         self._levels = levels_of(rules)
         self.begun: dict[str, dict[int, int]] = {rule.name: {} for rule in rules}  # [rule][number of a match]
         self.standing: dict[str, Standing] = {}

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from wayeb_py.compiler.rule_inputs import members_of
-from wayeb_py.compiler.rule_query import ORIGIN_COLUMN, Asked, columns_of, query_of, table_of, time_column
+from wayeb_py.compiler.rule_query import ORIGIN_COLUMN, Asked, Evaluated, columns_of, query_of, table_of, time_column
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.rules.times.lifetimes import Lifetime, RuleTimes
 from wayeb_py.dsl.walk import walk
 from wayeb_py.engine.rules.column_types import ColumnType, form_of
-from wayeb_py.engine.rules.evaluate import RuleValues
+from wayeb_py.engine.rules.evaluation.evaluate import RuleValues
 from wayeb_py.engine.rules.row_batches import TIMES, Layout
 from wayeb_py.errors import EventsError, UsageError
 from wayeb_py.rules.planning.planner import choose
@@ -112,7 +112,7 @@ def make_plans(
 
         def evaluator(
             predicate: m.Predicate, columns: Sequence[Asked], members: Mapping[str, m.Member] = members
-        ) -> Callable[[Sequence[Array]], Array]:
+        ) -> Evaluated:
             column_types, times = [], {}
             for name, column in columns:
                 if column in TIMES and members[name].has_time:

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-import numpy as np
-
 from wayeb_py.compiler.rule_inputs import members_of
 from wayeb_py.compiler.rule_query import KNOWN, UNTIL
 from wayeb_py.dsl import meaning as m
@@ -22,7 +20,7 @@ from wayeb_py.rules.conditions import Column
 from wayeb_py.rules.network import Network
 from wayeb_py.rules.planning.build import build
 from wayeb_py.rules.planning.tree import text_of
-from wayeb_py.rules.table import I64, Array
+from wayeb_py.rules.table import I64, Array, greatest, least
 from wayeb_py.rules.tuples import Tuples
 
 
@@ -75,6 +73,7 @@ class RulesInTime:
             self.trees[rule.name] = text_of(tree, query)
             n_matches = self.network.plans[rule.name].root.node.estimate
             samples.setdefault(f"matches {rule.name}", Sample({}, round(n_matches or 0) or 1))
+        self.network.prepare()
         self._levels = levels_of(rules)
         self.watch: Callable[[str, RowBatch], None] | None = None  # gets all rows that arrive, by table
 
@@ -124,5 +123,5 @@ class RulesInTime:
                 is_event = member.over in ("events", "newest")
                 starts.append(ends[-1] if is_event else tuples.values(Column(number, "start_ts")))
         emitted = emitted_of(tuples, self.plans.emitted[rule.name])
-        start, end = np.minimum.reduce(starts), np.maximum.reduce(ends)
+        start, end = least(starts), greatest(ends)
         return Found(rule.name, n, emitted, end, start, matches.decided)

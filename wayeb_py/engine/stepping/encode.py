@@ -178,6 +178,12 @@ def _round_cuts(cuts: tuple[Cut, ...], own: Any, dtype: Any) -> Array:
     return np.maximum.accumulate(np.array(thresholds, dtype=own)).astype(dtype)
 
 
+def float_thresholds(axis: Axis) -> list[float]:
+    """The cuts of an axis as 64-bit floats: a value lies above those that it exceeds."""
+    thresholds: list[float] = _round_cuts(axis.cuts, np.float64, np.dtype(np.float64)).tolist()
+    return thresholds
+
+
 def nearest(value: Fraction, own: Any) -> Any:
     """The value of a floating-point type that is nearest to a real number, ties to the even one."""
     try:

@@ -6,7 +6,7 @@ members, the positions of their rows, and times, whose sums and differences are 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -15,11 +15,13 @@ import numpy as np
 from wayeb_py.arrays import F64, I64
 from wayeb_py.columns import Column
 from wayeb_py.compiler.axes import Subject
-from wayeb_py.compiler.rule_query import LAT, LON, Asked
+from wayeb_py.compiler.rule_query import LAT, LON, Asked, Evaluated
 from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.rules.column_types import ColumnType, Words
+from wayeb_py.engine.rules.evaluation.at_once import AtOnce, Predicate
 from wayeb_py.engine.values import Chunk, Values
 from wayeb_py.functions import UserFunction
+from wayeb_py.rules.conditions import Expression
 from wayeb_py.rules.table import Array
 from wayeb_py.spatial.kernels.index import measure
 from wayeb_py.spatial.knowledge import KnowledgeBase
@@ -34,6 +36,27 @@ class ChoiceChunk(Chunk):
     of: Mapping[Asked, Column] = field(kw_only=True)
 
 
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A predicate as a function of arrays: the columns that it asks for, their types, and which of them are times."""
+
+    values: RuleValues
+    predicate: m.Predicate
+    asked: tuple[Asked, ...]
+    types: tuple[ColumnType, ...]
+    times: Mapping[Asked, str]
+
+    def __call__(self, arrays: Sequence[Array]) -> Array:
+        return self.values.evaluate(self, arrays)
+
+    def of(self, expression: Expression) -> Predicate:
+        """What an expression of this asks, whose columns may belong to members of other numbers by now."""
+        columns = dict(zip(self.asked, zip(expression.columns, self.types, strict=True), strict=True))
+        for (member, name), column in self.times.items():
+            columns[member, name] = columns[member, column]
+        return Predicate(self.predicate, columns)
+
+
 class RuleValues(Values):
     """Evaluates predicates over the rows of a rule's members."""
 
@@ -42,27 +65,40 @@ class RuleValues(Values):
     ) -> None:
         super().__init__(functions, None, knowledge)
         self._words, self._ticks = words, ticks_per_s
+        self._at_once: dict[object, AtOnce] = {}  # by the expressions: those hold what they are made of
 
     def evaluator(
         self, predicate: m.Predicate, asked: Sequence[Asked], types: Sequence[ColumnType], times: Mapping[Asked, str]
-    ) -> Callable[[Sequence[Array]], Array]:
+    ) -> Evaluated:
         """Turns a predicate into a function of arrays of these columns; `times` names the columns of times."""
+        return Evaluated(Evaluation(self, predicate, tuple(asked), tuple(types), times), self.together)
 
-        def evaluate(arrays: Sequence[Array]) -> Array:
-            of = {
-                column: type_.column(values, self._words)
-                for column, type_, values in zip(asked, types, arrays, strict=True)
-            }
-            for (member, name), column in times.items():
-                of[member, name] = of[member, column]
-            n = len(arrays[0])
-            chunk = ChoiceChunk(
-                {}, "", np.zeros(n, dtype=np.int64), self._ticks, np.zeros(0, np.int32), np.zeros(0, np.int32),
-                _NOTHING, _NOTHING, np.zeros(0, np.uint8), of=of,
-            )  # fmt: skip
-            return self.holds(predicate, chunk)
+    def evaluate(self, one: Evaluation, arrays: Sequence[Array]) -> Array:
+        """Where a predicate holds, for arrays of the columns that it asks for."""
+        of = {
+            column: type_.column(values, self._words)
+            for column, type_, values in zip(one.asked, one.types, arrays, strict=True)
+        }
+        for (member, name), column in one.times.items():
+            of[member, name] = of[member, column]
+        n = len(arrays[0])
+        chunk = ChoiceChunk(
+            {}, "", np.zeros(n, dtype=np.int64), self._ticks, np.zeros(0, np.int32), np.zeros(0, np.int32),
+            _NOTHING, _NOTHING, np.zeros(0, np.uint8), of=of,
+        )  # fmt: skip
+        return self.holds(one.predicate, chunk)
 
-        return evaluate
+    def together(self, groups: Sequence[Sequence[Expression]]) -> AtOnce:
+        """Groups of expressions that this evaluator made, as a function that evaluates all of them at once."""
+        key = tuple(tuple((id(one.evaluate), one.columns) for one in group) for group in groups)
+        if key in self._at_once:  # of the network before: a run plans once more by its first rows
+            return self._at_once[key]
+        asked = []
+        for group in groups:
+            asked.append([(one, one.evaluate.of(one)) for one in group if isinstance(one.evaluate, Evaluation)])
+            assert len(asked[-1]) == len(group)
+        self._at_once[key] = made = AtOnce(asked, self._words)
+        return made
 
     def column(self, subject: Subject, chunk: Chunk) -> Column:
         """The subject's values, computed anew: a chunk serves one predicate, and to remember takes a hash of a tree."""
