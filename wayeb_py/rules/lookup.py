@@ -130,10 +130,8 @@ class Lookup:
         self._probe_keys = probe_keys
         self._times = [bound for bound in bounds if bound.second == time]
         self._stored_right = stored_right
-        self._bounds = [
-            _on_joined(bound, n_left, flipped=not stored_right) for bound in bounds if bound.second != time
-        ]
-        checks: list[Link] = several[1:] + (taking_part if len(taking_part) > 1 else [])
+        self._bounds = [_on_joined(bound, n_left, flipped=not stored_right) for bound in bounds if bound.second != time]
+        checks: list[Link] = [*several[1:], *(taking_part if len(taking_part) > 1 else ())]
         checks += [link for link in links if isinstance(link, Near)]
         self._checks: tuple[AnyCondition, ...] = (
             *(_on_joined(check, n_left, flipped=not stored_right) for check in checks),

@@ -16,7 +16,7 @@ import pytest
 import wayeb_py
 from tests.geodesy import haversine_m as distance_m
 
-DATA = Path(__file__).parents[3] / "shared/data"
+DATA = Path(__file__).parents[4] / "shared/data"
 HOUR = DATA / "noaa_ny_harbor/NYHarbor_2020_06_30_first_hour.csv"
 BUSES = DATA / "austin_buses/positions_all_days.parquet"
 RAILWAY = DATA / "train_benchmark"
@@ -128,22 +128,8 @@ def listing_of(rows: list[Event]) -> list[Change]:
     return sorted(changes)
 
 
-@needs_data
-@pytest.mark.parametrize(
-    ("size", "saves", "plans"),
-    [
-        (1 << 20, False, {}), (211, False, {}), (503, True, {}), (503, False, {"Close": "b a", "Twice": "y x"}),
-        (499, True, {"Listed": "l v"}),
-    ],
-)  # fmt: skip
-def test_vessels_match_as_plain_python_says(size: int, saves: bool, plans: dict[str, str]) -> None:
-    dice = random.Random(3)
-    rows = read_hour(30)[::2]
-    rows.sort(key=lambda row: row.t + dice.choice((0, 0, 0, 20, 70)))
-    counted, changes = in_time(rows), listing_of(sorted(rows))
-    assert len(counted) < len(rows)
-    expected = brute_vessels(counted, changes)
-    assert {rule for rule, *_ in expected} == {"Close", "Twice", "Listed"}
+def matches_of(rows: list[Event], changes: list[Change], size: int, saves: bool, plans: dict[str, str]) -> list[Match]:
+    """The matches of rows that come some at a time, with the changes that are due; saved after each batch, or not."""
     patterns = wayeb_py.compile(VESSELS)
     recogniser = wayeb_py.Recogniser(patterns, plans=plans)
     tables = []
@@ -160,11 +146,30 @@ def test_vessels_match_as_plain_python_says(size: int, saves: bool, plans: dict[
         if saves:
             recogniser = wayeb_py.Recogniser(patterns, saved=recogniser.save(), plans=plans)
     tables.append(recogniser.finish().to_arrow())
-    told = [
+    return [
         (row["pattern"], row["entity"], row["other"], row["start_ts"], row["ts"])
         for table in tables
         for row in table.to_pylist()
     ]
+
+
+@needs_data
+@pytest.mark.parametrize(
+    ("size", "saves", "plans"),
+    [
+        (1 << 20, False, {}), (211, False, {}), (503, True, {}), (503, False, {"Close": "b a", "Twice": "y x"}),
+        (499, True, {"Listed": "l v"}),
+    ],
+)  # fmt: skip
+def test_vessels_match_as_plain_python_says(size: int, saves: bool, plans: dict[str, str]) -> None:
+    dice = random.Random(3)
+    rows = read_hour(30)[::2]
+    rows.sort(key=lambda row: row.t + dice.choice((0, 0, 0, 20, 70)))
+    counted, changes = in_time(rows), listing_of(sorted(rows))
+    assert len(counted) < len(rows)
+    expected = brute_vessels(counted, changes)
+    assert {rule for rule, *_ in expected} == {"Close", "Twice", "Listed"}
+    told = matches_of(rows, changes, size, saves, plans)
     assert len(told) == len(set(told))
     assert set(told) == expected
 

@@ -1,0 +1,1 @@
+"""Tests of conditions evaluated at once, and of rules over recorded data."""
