@@ -84,6 +84,8 @@ soak: $(VENV)/.installed-test
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m 'hypothesis and not soak'
 	@echo "==> a stream under fire for $(SOAK_S) s"
 	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
+	@echo "==> a live stream under fire for a tenth of that"
+	@$(BIN)/python -m tests.parallel.soak --seconds $$(( $(SOAK_S) / 10 )) --engine local
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data benchmarks/records
@@ -120,6 +122,8 @@ soak: $(VENV)/.installed-test
 	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m 'hypothesis and not soak'
 	@echo "==> a stream under fire for $(SOAK_S) s"
 	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
+	@echo "==> a live stream under fire for a tenth of that"
+	@$(BIN)/python -m tests.parallel.soak --seconds $$(( $(SOAK_S) / 10 )) --engine local
 
 clean:
 	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data benchmarks/records

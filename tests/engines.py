@@ -177,6 +177,17 @@ def in_chunks(job: Job, cuts: Sequence[int], chunk_rows: int, limits: Limits | N
         return fed(job, cuts, limits=limits)
 
 
+def live(job: Job, cuts: Sequence[int]) -> Found:
+    """The table as a log, in the loop of a live stream, whose batches end at the cuts; each is saved and restored."""
+    from tests.parallel.live.live_loops import run_loop  # for start-up time: most engines need no stream
+
+    patterns = job.compile()
+    table, _ = job.fed()
+    detections, counts = run_loop(patterns, table, cuts, episodes=False)
+    episodes, _ = run_loop(patterns, table, cuts, episodes=True)
+    return Found(detections_of(detections, patterns), episodes_of(episodes), counts)
+
+
 def random_cuts(job: Job) -> list[int]:
     """Some cuts, always the same ones for a job; some of them cut off nothing."""
     dice = random.Random(job.source)
@@ -197,6 +208,7 @@ ENGINES: dict[str, Callable[[Job], Found]] = {
     "saved and restored": lambda job: fed(job, event_by_event(job), restored=True),
     "chunks of two rows": lambda job: in_chunks(job, random_cuts(job), 2),
     "two workers": lambda job: fed(job, random_cuts(job), workers=2),
+    "live": lambda job: live(job, random_cuts(job)),
     "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
     "simulated without an automaton": lambda job: fed(job, random_cuts(job), limits=Limits(dfa_states=0)),
     "simulated, saved and restored": lambda job: fed(job, event_by_event(job), limits=SIMULATED, restored=True),

@@ -205,7 +205,7 @@ def open_log(
     return FolderLog(path, journal)
 
 
-def open_sink(out: str, episodes: bool) -> Sink:
+def open_sink(out: str, episodes: bool, say: Callable[[str], None] = lambda text: None) -> Sink:
     """The sink that an `--out` means."""
     if out.startswith(KAFKA):
         from wayeb_py.parallel.sinks.kafka import KafkaSink  # for start-up time
@@ -216,7 +216,7 @@ def open_sink(out: str, episodes: bool) -> Sink:
     if out == "-":
         return NdjsonSink()
     if is_delivered(out):
-        return open_delivery(out)
+        return open_delivery(out, say)
     if is_table(out):
         from wayeb_py.parallel.sinks.table import TableSink  # for start-up time
 

@@ -1,6 +1,6 @@
 """Kills the processes of a stream at random for a given time, restarts them, and compares with a batch run.
 
-    wayeb replay ──▶ a folder or a topic ──▶ wayeb stream, on a master and two workers or in one JVM ──▶ Parquet
+    wayeb replay ──▶ a folder or a topic ──▶ wayeb stream, on a master and two workers, in one JVM, or live ──▶ Parquet
                      SIGKILL at random times: driver, its JVM, its planner, executors, daemons, Python workers ──┘
 
     make soak SOAK_S=3600        python -m tests.parallel.soak --seconds 3600 --source kafka --scheme partition --seed 7
@@ -77,6 +77,7 @@ class Soak:
     environment: dict[str, str]
     cluster: Cluster | None
     patterns: str = PATTERNS
+    engine: str = "spark"
     kills: Counter[str] = field(default_factory=Counter)
     n_starts: int = 0
     n_ended: int = 0  # of those a driver outlived its JVM, its planner, or more of its tasks than it may lose
@@ -116,7 +117,13 @@ class Soak:
         self.tell("reading what is left")
         self.n_starts += 1
         self.stream = Streaming(
-            self.folder, *self.options, "--once", "--final", environment=self.environment, patterns=self.patterns
+            self.folder,
+            *self.options,
+            "--once",
+            "--final",
+            environment=self.environment,
+            patterns=self.patterns,
+            engine=self.engine,
         )
         return self.stream.process.wait()
 
@@ -141,7 +148,9 @@ class Soak:
                 raise AssertionError(f"it cannot go on: {self.stream.said()}")
         self._seen, self._hit = self.batches(), False
         self.n_starts += 1
-        self.stream = Streaming(self.folder, *self.options, environment=self.environment, patterns=self.patterns)
+        self.stream = Streaming(
+            self.folder, *self.options, environment=self.environment, patterns=self.patterns, engine=self.engine
+        )
         return self.stream
 
     def _wait(self, until_s: float, holds: Callable[[], bool]) -> None:
@@ -180,18 +189,21 @@ def main() -> None:
     words.add_argument("--scheme", choices=["source", "partition", "pattern"], default="source")
     words.add_argument("--on", choices=["cluster", "local"], default="cluster")
     words.add_argument("--several", action="store_true", help="patterns that look at several entities")
+    words.add_argument("--engine", choices=["spark", "local"], default="spark")
     asked = words.parse_args()
     if asked.several:
         asked.scheme = "partition"  # no other moves events between tasks
     seed = random.SystemRandom().randrange(10_000) if asked.seed is None else asked.seed
-    chosen = f"--source {asked.source} --scheme {asked.scheme} --on {asked.on} --seed {seed}"
+    on_spark = f" --scheme {asked.scheme} --on {asked.on}" if asked.engine == "spark" else ""
+    chosen = f"--engine {asked.engine} --source {asked.source}{on_spark} --seed {seed}"
     chosen += " --several" if asked.several else ""
     print(f"soak for {asked.seconds:.0f} s: {chosen}", flush=True)
     folder = Path(tempfile.mkdtemp(prefix="wayeb-soak-"))
     os.environ[MARK] = str(folder)
     with cleared_away(folder):
         text = SEVERAL if asked.several else PATTERNS
-        fault = soak(folder, seed, asked.seconds, asked.source, asked.scheme, asked.on == "cluster", text)
+        on_cluster = asked.engine == "spark" and asked.on == "cluster"
+        fault = soak(folder, seed, asked.seconds, asked.source, asked.scheme, on_cluster, text, asked.engine)
     if fault is not None:
         print(f"FAILED: {fault}\neverything is in {folder}")
         sys.exit(1)
@@ -200,7 +212,14 @@ def main() -> None:
 
 
 def soak(
-    folder: Path, seed: int, seconds: float, source: str, scheme: str, on_cluster: bool, text: str = PATTERNS
+    folder: Path,
+    seed: int,
+    seconds: float,
+    source: str,
+    scheme: str,
+    on_cluster: bool,
+    text: str = PATTERNS,
+    engine: str = "spark",
 ) -> str | None:
     """The fault in the end; None if there is none."""
     made = with_places(make_events(int(seconds * EVENTS_PER_S), seed, n_cars=300), seed)
@@ -215,10 +234,11 @@ def soak(
             where = stack.enter_context(Broker()).create_topic("arriving", 2)
         else:
             Path(where).mkdir()
-        options = ["--source", where, "--scheme", scheme, "--workers", "2"]
+        options = ["--source", where]
+        options += ["--scheme", scheme, "--workers", "2"] if engine == "spark" else ["--interval", "300ms"]
         options += [] if cluster is None else ["--master", cluster.url]
         environment = write_settings(folder / "conf") if on_cluster else {}
-        firing = Soak(folder, random.Random(seed), options, environment, cluster, text)
+        firing = Soak(folder, random.Random(seed), options, environment, cluster, text, engine)
         feeding = _feed(folder, where, speed=EVENTS_PER_S)
         stack.callback(feeding.kill)
         try:

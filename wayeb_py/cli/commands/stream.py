@@ -266,7 +266,7 @@ def run_stream(
             log = open_spark_log(
                 sources, folder, patterns, speed=read_speed(speed), partitions=source_parallelism, capacity=capacity
             )
-        sink = open_sink(out, episodes)
+        sink = open_sink(out, episodes, say)
         if engine is Engine.AUTO:
             say(why)
         stop_spark: Callable[[], None] = _nothing

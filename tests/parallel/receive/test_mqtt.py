@@ -1,0 +1,75 @@
+"""Messages of a real MQTT broker are found and acknowledged, and detections go back to it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.parallel.car_events import make_events
+from tests.parallel.receive.received_runs import received
+from tests.polling import poll
+from wayeb_py.parallel.receive.address import parse_address
+from wayeb_py.parallel.receive.journal import Journal
+from wayeb_py.parallel.sinks.deliveries import open_delivery
+
+amqtt = pytest.importorskip("amqtt.broker", reason="the broker amqtt is not installed")
+pytest.importorskip("paho.mqtt.client", reason="paho-mqtt is not installed")
+
+
+@pytest.fixture
+def port() -> Iterator[int]:
+    """The port of a broker that runs in a thread."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        number = int(probe.getsockname()[1])
+    loop = asyncio.new_event_loop()
+    config = {
+        "listeners": {"default": {"type": "tcp", "bind": f"127.0.0.1:{number}"}},
+        "plugins": {"amqtt.plugins.authentication.AnonymousAuthPlugin": {"allow_anonymous": True}},
+    }
+
+    async def start() -> object:
+        broker = amqtt.Broker(config)
+        await broker.start()
+        return broker
+
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    broker = asyncio.run_coroutine_threadsafe(start(), loop).result(60)
+    yield number
+    asyncio.run_coroutine_threadsafe(broker.shutdown(), loop).result(60)  # type: ignore[attr-defined]
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+def test_messages_come_in_and_detections_go_out(port: int, tmp_path: Path) -> None:
+    from wayeb_py.parallel.receive.mqtt import MqttReceiver, connected
+
+    base = f"mqtt://127.0.0.1:{port}"
+    got: list[str] = []
+    listener = connected(parse_address(f"{base}/found"), "test")
+    listener.on_message = lambda client, data, message: got.append(json.loads(message.payload)["pattern"])
+    listener.subscribe("found", qos=1)
+    receiver = MqttReceiver(parse_address(f"{base}/cars"))
+    sink = open_delivery(f"{base}/found")
+    with received(receiver, tmp_path / "state", sink, Journal(tmp_path / "journal")) as run:
+        run.until(receiver.subscribed.is_set, "the subscription")
+        sender = connected(parse_address(f"{base}/cars"), "sender")
+        rows = [row for row in make_events(60, n_cars=1).to_pylist() if row["ts"] is not None]
+        for row in rows:
+            sender.publish("cars", json.dumps(row), qos=1).wait_for_publish(60)
+        run.until(lambda: run.log.store.safe_end == len(rows), "the messages")
+        poll(lambda: len(got) > 3, "detections at the other end", said=lambda: f"{run.error} {run.said}")
+        sender.disconnect()
+        sender.loop_stop()
+        run.end()
+    listener.disconnect()
+    listener.loop_stop()
+    assert set(got) <= {"Fast", "Swing"}
