@@ -208,7 +208,6 @@ ENGINES: dict[str, Callable[[Job], Found]] = {
     "saved and restored": lambda job: fed(job, event_by_event(job), restored=True),
     "chunks of two rows": lambda job: in_chunks(job, random_cuts(job), 2),
     "two workers": lambda job: fed(job, random_cuts(job), workers=2),
-    "live": lambda job: live(job, random_cuts(job)),
     "simulated": lambda job: fed(job, random_cuts(job), limits=SIMULATED),
     "simulated without an automaton": lambda job: fed(job, random_cuts(job), limits=Limits(dfa_states=0)),
     "simulated, saved and restored": lambda job: fed(job, event_by_event(job), limits=SIMULATED, restored=True),
