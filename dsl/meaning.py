@@ -23,7 +23,7 @@ from wayeb_py.dsl.node import Node, Spanned, node, record
 from wayeb_py.dsl.predicates import *  # noqa: F403
 from wayeb_py.dsl.predicates import Attribute, Kind, Predicate, Role, Value
 from wayeb_py.dsl.rules import *  # noqa: F403
-from wayeb_py.dsl.rules import Facts, Rule, RuleExample
+from wayeb_py.dsl.rules import USUAL_SERVICE, Facts, Rule, RuleExample, Service
 from wayeb_py.dsl.walk import walk
 from wayeb_py.errors import Diagnostic, SourceText
 
@@ -124,6 +124,7 @@ class Stream:
     clean: Literal["ais", "gps"] | None = None
     attributes: tuple[Attribute, ...] = ()
     motion: tuple[str, str] | None = None  # the attributes that are speed and course
+    replaces: bool = False  # of an entity's events that wait in a live stream only the newest stays
 
     def attribute(self, name: str) -> Attribute | None:
         """What an `attr` line says of a column."""
@@ -214,6 +215,7 @@ class Pattern(Spanned):
     measures: tuple[MeasuredColumn, ...] = ()
     which: WhichMatches = "every end"
     emit_order: tuple[str, ...] = ()  # the names of all emitted columns as the file has them, where some are measured
+    service: Service = USUAL_SERVICE
 
     @property
     def emitted(self) -> tuple[str, ...]:

@@ -102,6 +102,28 @@ class RuleColumn:
     unit: str | None = field(default=None, compare=False)
 
 
+Level = Literal["high", "normal", "low"]
+LEVELS: tuple[Level, ...] = ("high", "normal", "low")
+"""How urgent work is, the most urgent first."""
+
+
+@record
+class Service:
+    """The quality of service of a pattern or rule in a live stream; where nothing is live it changes nothing.
+
+    `valid_s`: a detection that leaves later than that after its last event, of a rule after the earliest of its
+    members, is stale, and is `dropped` or marked. `shed_s`: events that have waited longer are skipped.
+    """
+
+    level: Level = "normal"
+    valid_s: Fraction | None = None
+    drops_stale: bool = False
+    shed_s: Fraction | None = None
+
+
+USUAL_SERVICE = Service()
+
+
 @record
 class Rule(Spanned):
     """A choice of one row for each member for which the conditions hold and no `unless` does.
@@ -123,6 +145,7 @@ class Rule(Spanned):
     kept: bool = False
     tier: int = 1
     text: str = field(default="", compare=False, repr=False)
+    service: Service = USUAL_SERVICE
 
     def member(self, name: str) -> Member:
         """The member of a name, its own or that of an `unless`."""

@@ -171,6 +171,7 @@ def _pattern(
         measures=emitted.measures,
         which=_which(scope, pattern, source),
         emit_order=emitted.order if emitted.measures else (),
+        service=service_of(pattern.service),
         span=pattern.name_span,
     )
     if pair is not None and isinstance(pattern.each, t.EachPair):
@@ -300,9 +301,26 @@ def warn_of_lateness(
         )
 
 
+def service_of(service: t.Service | None) -> m.Service:
+    """What the clauses about the quality of service say."""
+    if service is None:
+        return m.USUAL_SERVICE
+    valid, shed = service.valid, service.shed
+    return m.Service(
+        "normal" if service.priority is None else service.priority.level,
+        None if valid is None else _seconds(valid.duration),
+        valid is not None and valid.otherwise == "drop",
+        None if shed is None else _seconds(shed.duration),
+    )
+
+
+def _seconds(duration: t.Number) -> Fraction:
+    return duration.value * UNITS[duration.unit or "s"].factor
+
+
 def _text(pattern: t.Pattern, source: SourceText) -> str:
     """What follows the name, without the `:=`."""
-    written = (pattern.silence, pattern.within, pattern.which, pattern.emit)
+    written = (pattern.silence, pattern.within, pattern.which, pattern.emit, pattern.service)
     clauses = [print_tree(clause) for clause in written if clause is not None]
     head = " ".join(print_tree(part) for part in (pattern.on, pattern.each) if part is not None)
     return " ".join([*([f"{head}:"] if head else []), written_text(source, pattern.body), *clauses])

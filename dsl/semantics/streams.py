@@ -17,7 +17,7 @@ from wayeb_py.errors import Note, SourceText, Span
 _LINE_NAMES: dict[type, str] = {
     t.Key: "key", t.Time: "time", t.Position: "position", t.Motion: "motion",
     t.Order: "order", t.Lateness: "lateness",
-    t.Forget: "forget after", t.Dedupe: "dedupe", t.Clean: "clean",
+    t.Forget: "forget after", t.Dedupe: "dedupe", t.Clean: "clean", t.Replace: "replace",
 }  # fmt: skip
 
 
@@ -73,6 +73,7 @@ def _read_stream(
         dedupe=t.Dedupe in lines,
         clean=lines[t.Clean].what if t.Clean in lines else None,
         attributes=tuple(attributes.values()),
+        replaces=t.Replace in lines,
     )
     known = _roles(made)
     for name, attribute in attributes.items():

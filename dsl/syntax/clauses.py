@@ -1,4 +1,4 @@
-"""The clauses that patterns and rules may end in: `within` and `emit`."""
+"""The clauses that patterns and rules may end in: `within`, `emit`, and those about the quality of service."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ from wayeb_py.dsl.syntax.terminals import (
     NAME_PATTERN,
     Lexical,
     Quantity,
+    Required,
     made,
     name_of,
     need_name,
+    required,
     word,
 )
 
@@ -63,3 +65,41 @@ def _emit(tokens: list[Any]) -> t.Emit:
 
 EMIT = made(word("emit") + (_VALUE | _EMITTED) + pp.ZeroOrMore(COMMA + (_VALUE | _EMITTED)), _emit)
 EMIT_COLUMNS = made(word("emit") + _EMITTED + pp.ZeroOrMore(COMMA + _EMITTED), _emit)  # of a rule
+
+
+def _valid(tokens: list[Any]) -> t.ValidFor:
+    first, _, duration, *otherwise = tokens
+    errors.check_duration("valid for", duration)
+    end = otherwise[1].span if otherwise else duration.span
+    return t.ValidFor(duration, otherwise[1].text if otherwise else None, span=first.span.to(end))
+
+
+def _shed(tokens: list[Any]) -> t.ShedAfter:
+    errors.check_duration("shed after", tokens[2])
+    return t.ShedAfter(tokens[2], span=tokens[0].span.to(tokens[2].span))
+
+
+def _service(tokens: list[Any]) -> t.Service:
+    kinds: dict[type, Any] = {type(item): item for item in tokens}
+    span = tokens[0].span.to(tokens[-1].span)
+    return t.Service(kinds.get(t.Priority), kinds.get(t.ValidFor), kinds.get(t.ShedAfter), span=span)
+
+
+_PRIORITY = made(
+    word("priority") + Required(Lexical("level", r"(?:high|normal|low)\b"), errors.bad_level),
+    lambda x: t.Priority(x[1].text, span=x[0].span.to(x[1].span)),
+)
+_VALID = made(
+    word("valid")
+    + required("for", errors.no_valid_for)
+    + Quantity("valid for", example="valid for 2 s")
+    + pp.Opt(word("else") + Required(Lexical("otherwise", r"(?:mark|drop)\b"), errors.bad_otherwise)),
+    _valid,
+)
+_SHED = made(
+    word("shed") + required("after", errors.no_shed_after) + Quantity("shed after", example="shed after 500 ms"), _shed
+)
+SERVICE = made(
+    (_PRIORITY + pp.Opt(_VALID) + pp.Opt(_SHED)) | (_VALID + pp.Opt(_SHED)) | _SHED,
+    _service,
+)

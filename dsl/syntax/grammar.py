@@ -8,7 +8,7 @@ from typing import Any, cast
 import pyparsing as pp
 
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.clauses import EMIT, WITHIN
+from wayeb_py.dsl.syntax.clauses import EMIT, SERVICE, WITHIN
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.example_grammar import TEST
 from wayeb_py.dsl.syntax.lexicon import NUMBER, RESERVED, WHICH_MATCHES, Token
@@ -77,6 +77,7 @@ _STREAM_LINE = pp.MatchFirst(
             lambda x: t.Forget(x[2], span=x[2].span),
         ),
         made(word("dedupe"), lambda x: t.Dedupe(span=x[0].span)),
+        made(word("replace"), lambda x: t.Replace(span=x[0].span)),
         made(
             word("clean") + Required(Lexical("what to clean", r"(?:ais|gps)\b"), errors.bad_clean),
             lambda x: t.Clean(x[1].text, span=x[1].span),
@@ -263,6 +264,7 @@ def _pattern(tokens: list[Any]) -> t.Pattern:
         kinds.get(t.On),
         kinds.get(t.Silence),
         kinds.get(t.Which),
+        kinds.get(t.Service),
         span=Span(tokens[0].start, end_of(tokens[-2])),
         name_span=name.span,
     )
@@ -279,6 +281,7 @@ PATTERN = made(
     + pp.Opt(WITHIN)
     + pp.Opt(_WHICH)
     + pp.Opt(EMIT)
+    + pp.Opt(SERVICE)
     + Required(END, errors.after_expression),
     _pattern,
 )

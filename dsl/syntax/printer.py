@@ -163,6 +163,15 @@ def print_tree(tree: t.Tree) -> str:
             return f"within {amount.text}" + (" events" if events else "")
         case t.Emit(columns=columns):
             return "emit " + ", ".join(map(print_tree, columns))
+        case t.Priority(level=level):
+            return f"priority {level}"
+        case t.ValidFor(duration=duration, otherwise=otherwise):
+            return f"valid for {duration.text}" + ("" if otherwise is None else f" else {otherwise}")
+        case t.ShedAfter(duration=duration):
+            return f"shed after {duration.text}"
+        case t.Service():
+            clauses = (tree.priority, tree.valid, tree.shed)
+            return " ".join(print_tree(clause) for clause in clauses if clause is not None)
         case t.Emitted(variable=variable, column=column, name=given):
             written = encode_name(column) if variable is None else f"{encode_name(variable)}.{encode_name(column)}"
             return written if given is None else f"{written} as {encode_name(given)}"
@@ -197,10 +206,12 @@ def head_and_tail(declaration: t.Knowledge | t.Lookup | t.Let | t.Pattern | t.Fa
             return f"facts {encode_name(name)}({', '.join(map(print_tree, columns))})", f"from {_origin(declaration)}"
         case t.Let(name=name, body=body):
             return f"let {encode_name(name)}", f"= {print_expression(body)}"
-        case t.Pattern(name=name, body=body, each=each, within=within, emit=emit, on=on, silence=silence, which=which):
+        case t.Pattern(name=name, body=body, each=each, on=on):
             said = [print_tree(part) for part in (on, each) if part is not None]
             head = " ".join([f"pattern {encode_name(name)}", *said])
-            clauses = [print_tree(clause) for clause in (silence, within, which, emit) if clause is not None]
+            own: tuple[t.Tree | None, ...] = (declaration.silence, declaration.within, declaration.which)
+            own = (*own, declaration.emit, declaration.service)
+            clauses = [print_tree(clause) for clause in own if clause is not None]
             return head, " ".join([":=", print_expression(body), *clauses])
 
 
@@ -224,7 +235,8 @@ def rule_lines(rule: t.Rule) -> list[str]:
     """The text of a rule in the lines of its usual layout: its name, its members, and a line for each clause."""
     members = ("every combination of " if rule.every_combination else "") + _members(rule.members)
     where = [] if rule.where is None else [_where(rule.where).lstrip()]
-    clauses = [clause for clause in (*rule.unless, rule.once_for, rule.within, rule.emit) if clause is not None]
+    own = (*rule.unless, rule.once_for, rule.within, rule.emit, rule.service)
+    clauses = [clause for clause in own if clause is not None]
     return [f"rule {encode_name(rule.name)} :=", members, *where, *map(print_tree, clauses)]
 
 
@@ -269,6 +281,8 @@ def _words_of_line(line: t.Tree) -> list[str]:
             return ["forget after", duration.text]
         case t.Dedupe():
             return ["dedupe"]
+        case t.Replace():
+            return ["replace"]
         case t.Clean(what=what):
             return ["clean", what]
     raise TypeError(f"not a part of a file: {type(line).__name__}")

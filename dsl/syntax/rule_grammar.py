@@ -7,7 +7,7 @@ from typing import Any
 import pyparsing as pp
 
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.clauses import EMIT_COLUMNS
+from wayeb_py.dsl.syntax.clauses import EMIT_COLUMNS, SERVICE
 from wayeb_py.dsl.syntax.errors import declarations as errors
 from wayeb_py.dsl.syntax.errors import rules as rule_errors
 from wayeb_py.dsl.syntax.lexicon import BLANK, Token
@@ -92,6 +92,7 @@ def _rule(tokens: list[Any]) -> t.Rule:
         kinds.get(t.Within),
         kinds.get(t.Emit),
         any(isinstance(item, Token) and item.kind == "every" for item in tokens),
+        kinds.get(t.Service),
         span=Span(tokens[0].start, end_of(tokens[-2])),
         name_span=name.span,
     )
@@ -108,6 +109,7 @@ _RULE = made(
     + pp.Opt(_ONCE)
     + pp.Opt(_WITHIN)
     + pp.Opt(EMIT_COLUMNS)
+    + pp.Opt(SERVICE)
     + Required(END, rule_errors.after_rule),
     _rule,
 )

@@ -82,7 +82,13 @@ class Motion(Tree):
     course_span: Span = field(default=NOWHERE, compare=False)
 
 
-StreamLine = Key | Time | Position | Motion | Attr | Order | Lateness | Forget | Dedupe | Clean
+@node
+class Replace(Tree):
+    """`replace`: of an entity's events that wait in a live stream only the newest stays."""
+
+
+StreamLine = Key | Time | Position | Motion | Attr | Order | Lateness | Forget | Dedupe | Clean | Replace
+Level = Literal["high", "normal", "low"]
 
 
 @node
@@ -204,6 +210,38 @@ class Which(Tree):
 
 
 @node
+class Priority(Tree):
+    """`priority high`."""
+
+    level: Level
+
+
+@node
+class ValidFor(Tree):
+    """`valid for 2 s`, and perhaps `else mark` or `else drop`."""
+
+    duration: Number
+    otherwise: Literal["mark", "drop"] | None = None
+
+
+@node
+class ShedAfter(Tree):
+    """`shed after 500 ms`."""
+
+    duration: Number
+
+
+@node
+class Service(Tree):
+    """The clauses about the quality of service, which end a pattern or a rule: how urgent it is, how long its
+    detections are valid, and when events that wait are shed."""
+
+    priority: Priority | None = None
+    valid: ValidFor | None = None
+    shed: ShedAfter | None = None
+
+
+@node
 class Pattern(Declaration):
     name: str
     body: Expression
@@ -213,6 +251,7 @@ class Pattern(Declaration):
     on: On | None = None
     silence: Silence | None = None
     which: Which | None = None
+    service: Service | None = None
     name_span: Span = field(default=NOWHERE, compare=False)
 
 
@@ -267,6 +306,7 @@ class Rule(Declaration):
     within: Within | None = None
     emit: Emit | None = None
     every_combination: bool = False
+    service: Service | None = None
     name_span: Span = field(default=NOWHERE, compare=False)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.semantics.names import DeclaredNames
-from wayeb_py.dsl.semantics.patterns import lets_under
+from wayeb_py.dsl.semantics.patterns import lets_under, service_of
 from wayeb_py.dsl.semantics.rules.conditions import conditions_of
 from wayeb_py.dsl.semantics.rules.context import has_column
 from wayeb_py.dsl.semantics.rules.resolve import RuleResolver
@@ -73,8 +73,22 @@ def resolve_rule(
         rule.every_combination,
         kept,
         text=" ".join(rule_lines(rule)[1:]),
+        service=_service(rule, source, inputs),
         span=rule.name_span,
     )
+
+
+def _service(rule: t.Rule, source: SourceText, inputs: Inputs) -> m.Service:
+    shed = None if rule.service is None else rule.service.shed
+    if shed is not None:
+        next(iter(inputs.scopes.values())).report.error(
+            source,
+            "`shed after` skips events of a pattern, and a rule joins what patterns find",
+            shed.span,
+            "a rule has no events of its own",
+            "write it on the patterns that the rule reads",
+        )
+    return service_of(rule.service)
 
 
 def _scope(inputs: Inputs) -> Scope:

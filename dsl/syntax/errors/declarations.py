@@ -16,7 +16,7 @@ from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, WrongQuantity, missin
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
 
-STREAM_WORDS = ("key", "time", "position", "motion", "attr", "order", "lateness", "forget", "dedupe", "clean")
+STREAM_WORDS = ("key", "time", "position", "motion", "attr", "order", "lateness", "forget", "dedupe", "clean", "replace")
 
 _OTHER_KINDS = {
     "int": "number", "integer": "number", "float": "number", "double": "number", "real": "number", "numeric": "number",
@@ -351,9 +351,25 @@ def no_keyword(token: Token) -> PatternSyntaxError:
     )
 
 
+bad_level = expected("`priority` is `high`, `normal` or `low`", "write for example `priority high`")
+no_valid_for = expected("`valid` is followed by `for` and a duration", "write for example `valid for 2 s`")
+bad_otherwise = expected("after `else` comes `mark` or `drop`", "write `valid for 2 s else mark`, or `… else drop`")
+no_shed_after = expected("`shed` is followed by `after` and a duration", "write for example `shed after 500 ms`")
+SERVICE_WORDS = ("priority", "valid", "shed")
+_SERVICE_ORDER = "they come last, in the order `priority`, `valid for`, `shed after`"
+
+
+def service_out_of_place(piece: Piece, token: Token) -> PatternSyntaxError:
+    """A clause about the quality of service stands twice, or before one that it follows."""
+    before = " ".join(piece.whole[piece.base : token.start].split()) + " "
+    if f" {token.text} " in before:
+        return PatternSyntaxError(f"`{token.text}` stands twice", token.span, "once before it already")
+    return PatternSyntaxError(f"`{token.text}` stands too late", token.span, "after a later clause", _SERVICE_ORDER)
+
+
 def after_expression(piece: Piece, token: Token) -> PatternSyntaxError:
     keyword = piece.split(None, 1)[0]
-    if token.text in ("within", "emit") and keyword == "let":
+    if token.text in ("within", "emit", *SERVICE_WORDS) and keyword == "let":
         return PatternSyntaxError(f"`{token.text}` belongs to a pattern", token.span, "a `let` has no such clause")
     if token.text == ";" and re.compile(r";\s*silence\b").match(piece.whole, token.start):
         silence = Span(token.start, piece.whole.index("silence", token.start) + len("silence"))
@@ -370,6 +386,10 @@ def after_expression(piece: Piece, token: Token) -> PatternSyntaxError:
             f"`{shown(token.text)}` follows it",
             "what comes after a silence is a pattern of its own",
         )
+    if token.text in SERVICE_WORDS and keyword == "pattern":
+        return service_out_of_place(piece, token)
+    if token.text in ("within", "emit") and re.search(r"\b(?:priority (?:high|normal|low)|valid for|shed after)\b", before_it):
+        return PatternSyntaxError(f"`{token.text}` stands too late", token.span, "after a later clause", _SERVICE_ORDER)
     if token.text in ("within", "emit"):
         before = piece.whole[piece.base : token.start]
         if f" {token.text} " in " ".join(before.split()) + " ":

@@ -5,7 +5,15 @@ from __future__ import annotations
 import re
 
 from wayeb_py.dsl.syntax import tree as t
-from wayeb_py.dsl.syntax.errors.declarations import check_duration, expected, foreign_sign, hyphen, something
+from wayeb_py.dsl.syntax.errors.declarations import (
+    SERVICE_WORDS,
+    check_duration,
+    expected,
+    foreign_sign,
+    hyphen,
+    service_out_of_place,
+    something,
+)
 from wayeb_py.dsl.syntax.errors.syntax_error import PatternSyntaxError
 from wayeb_py.dsl.syntax.lexicon import RESERVED, Piece, Token
 from wayeb_py.dsl.wording import did_you_mean, shown
@@ -51,6 +59,8 @@ def no_colon(piece: Piece, token: Token) -> PatternSyntaxError:
 def after_rule(piece: Piece, token: Token) -> PatternSyntaxError:
     """Something follows that cannot continue the rule."""
     before = " ".join(piece.whole[piece.base : token.start].split())
+    if token.text in SERVICE_WORDS:
+        return service_out_of_place(piece, token)
     if token.text in CLAUSES:
         if re.search(rf"\b{token.text}\b", before):
             return PatternSyntaxError(f"`{token.text}` stands twice", token.span, "once before it already", _IN_ORDER)
