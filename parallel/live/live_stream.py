@@ -35,6 +35,7 @@ from wayeb_py.parallel.recovery.start import begin_version, last_schema, mind_fu
 from wayeb_py.parallel.sinks.sinks import AsideFolder, Prompt, Sink
 from wayeb_py.parallel.stream.bad_row_limit import Tolerance
 from wayeb_py.parallel.wire.detection_id import with_id_first
+from wayeb_py.parallel.wire.found_schema import refuse_service
 from wayeb_py.patterns import Patterns
 
 MAX_ROWS = 2_000_000
@@ -71,6 +72,7 @@ def live_stream(
     """
     began_s = clock.steady_s()
     stop = stop or threading.Event()
+    refuse_service(patterns)
     inputs = Inputs({name: logs[name] for name in patterns.by_stream})
     if not inputs.logs:
         raise DataError(

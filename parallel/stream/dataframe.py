@@ -32,6 +32,7 @@ from wayeb_py.parallel.stream.shard_operator import ShardPatterns, ShardQuery, r
 from wayeb_py.parallel.wire import parcel
 from wayeb_py.parallel.wire.detection_id import with_id_first
 from wayeb_py.parallel.wire.found_schema import (
+    refuse_service,
     refuse_several_entities,
     refuse_several_streams,
     schema_of_found,
@@ -93,6 +94,7 @@ def _result_schema(patterns: Patterns, schema: pa.Schema, episodes: bool) -> pa.
     """The columns of detections in such events, as Spark has them; EventsError where the patterns do not fit."""
     refuse_several_streams(patterns)
     refuse_several_entities(patterns)
+    refuse_service(patterns)
     found = with_id_first(schema_of_found(patterns, schema, episodes))
     return pa.schema([pa.field(field.name, _plain(field.type)) for field in found])
 

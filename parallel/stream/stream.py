@@ -37,7 +37,7 @@ from wayeb_py.parallel.stream.source import SourceOptions
 from wayeb_py.parallel.stream.spread import Asked, Spread, make_frame, spread_stream
 from wayeb_py.parallel.stream.task import StreamContext
 from wayeb_py.parallel.wire.detection_id import with_id_first
-from wayeb_py.parallel.wire.found_schema import refuse_no_stream, schema_of_found
+from wayeb_py.parallel.wire.found_schema import refuse_no_stream, refuse_service, schema_of_found
 from wayeb_py.parallel.wire.overflow import Overflow
 from wayeb_py.patterns import Patterns
 
@@ -94,6 +94,7 @@ def stream(
     """
     began = time.perf_counter()
     refuse_no_stream(patterns)
+    refuse_service(patterns)
     stop = stop or threading.Event()
     summary = StreamSummary(episodes=0 if episodes else None)
     mind_functions(patterns, checkpoint, no_pickle, say)

@@ -6,6 +6,7 @@ import pyarrow as pa
 
 from wayeb_py.compiler.patterns import CompiledPatterns
 from wayeb_py.compiler.streams import quoted
+from wayeb_py.dsl import meaning as m
 from wayeb_py.engine.binding import bind_schema
 from wayeb_py.engine.recogniser import Recogniser
 from wayeb_py.errors import DataError
@@ -43,6 +44,25 @@ def refuse_no_stream(patterns: CompiledPatterns) -> None:
             "these rules read files of facts alone, and a running stream would have nothing to wait for",
             hint="run them as a batch: `wayeb run`",
         )
+
+
+def refuse_service(patterns: CompiledPatterns) -> None:
+    """Raises DataError for clauses about the quality of service that a running stream would silently leave undone."""
+    meaning = patterns.meaning
+    for stream in meaning.streams:
+        if stream.replaces:
+            raise DataError(
+                f"the stream `{stream.name}` says `replace`, and `wayeb stream` keeps all events",
+                hint="leave the line out; in Python `LeveledRecogniser` replaces events that wait",
+            )
+    every: list[m.Pattern | m.Rule] = [*meaning.patterns, *meaning.rules]
+    for one in every:
+        clause = "shed after" if one.service.shed_s is not None else "valid for"
+        if one.service.shed_s is not None or one.service.valid_s is not None:
+            raise DataError(
+                f"`{one.name}` says `{clause}`, and `wayeb stream` keeps all events and all detections",
+                hint="leave the clause out; in Python `LeveledRecogniser` does what it says",
+            )
 
 
 def refuse_several_entities(patterns: CompiledPatterns) -> None:

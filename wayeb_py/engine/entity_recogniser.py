@@ -109,6 +109,17 @@ class EntityRecogniser(OrderedRecogniser):
             return self.feed(binding.batch_of(arrays))
         return self._step_few(few, n, lambda: binding.batch_of(arrays), few.fill_arrays(arrays, n))
 
+    def skip(self, batch: pa.RecordBatch) -> None:
+        """Passes over some events that are not recognised: the words of their entities begin anew behind them.
+
+        They count in the order of events: what is late, or repeats a time, is so after them as well.
+        """
+        binding = self._bind(batch.schema)
+        rows = self._arrive(binding.conform(batch))
+        if rows is not None and len(rows):
+            rows, _ = self._without_repeats(rows)
+            binding.count[rows.entity] = 0
+
     def _few_of(self, binding: Binding) -> FewEvents | None:
         """The way for a few events, where there is one; it goes with the binding."""
         if self._few_for is not binding:

@@ -143,6 +143,22 @@ class OrderedRecogniser:
         their rows."""
         binding = self._binding
         assert binding is not None
+        rows, as_read = self._without_repeats(rows)
+        columns = binding.columns(rows)
+        orders = None if binding.ties is None or self.order == "arrival" else binding.ties.orders_of(rows)
+        parts: list[BatchDetections] = []
+        self._n_measured = 0
+        for begin in range(0, len(rows), CHUNK_ROWS):
+            parts += self._step(binding, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
+        self.counts.events += len(rows)
+        if self.repeats is not None:
+            self.repeats.learn(as_read, binding.last_ts)
+        return (binding.rows.join(parts) if parts else None), rows
+
+    def _without_repeats(self, rows: Rows) -> tuple[Rows, Rows]:
+        """The events that patterns look at, cleaned, and as they were read."""
+        binding = self._binding
+        assert binding is not None
         if self.patterns.meaning.stream.dedupe:
             repeated = np.zeros(len(rows), dtype=np.uint8)
             mark_repeated(rows.entity, rows.ts, binding.last_seen, repeated)
@@ -155,16 +171,7 @@ class OrderedRecogniser:
         if binding.cleaner is not None:
             rows = binding.cleaner.clean(rows)
             self.counts.cleaned = binding.cleaner.counts.copy()
-        columns = binding.columns(rows)
-        orders = None if binding.ties is None or self.order == "arrival" else binding.ties.orders_of(rows)
-        parts: list[BatchDetections] = []
-        self._n_measured = 0
-        for begin in range(0, len(rows), CHUNK_ROWS):
-            parts += self._step(binding, rows, columns, orders, begin, min(begin + CHUNK_ROWS, len(rows)))
-        self.counts.events += len(rows)
-        if self.repeats is not None:
-            self.repeats.learn(as_read, binding.last_ts)
-        return (binding.rows.join(parts) if parts else None), rows
+        return rows, as_read
 
     def _step(
         self,

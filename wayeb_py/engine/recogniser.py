@@ -181,6 +181,10 @@ class Recogniser:
         operator = self._streams[self._named(stream)]
         return self._alone(operator, operator.feed_arrays(arrays))
 
+    def skip(self, events: pa.RecordBatch, stream: str | None = None) -> None:
+        """Passes over some events of patterns of single entities: their words begin anew behind the gap."""
+        self._streams[self._named(stream)].skip(events)
+
     def follow(self, partitions: Collection[str], away: Collection[str] = (), stream: str | None = None) -> Detections:
         """What is decided once the clock knows in which partitions a stream comes, and that it does not wait for those
         that are away."""

@@ -16,7 +16,9 @@ from wayeb_py.dsl.units import SECONDS, TIME_UNITS, UNITS, WrongQuantity, missin
 from wayeb_py.dsl.wording import did_you_mean, shown
 from wayeb_py.errors import Span
 
-STREAM_WORDS = ("key", "time", "position", "motion", "attr", "order", "lateness", "forget", "dedupe", "clean", "replace")
+STREAM_WORDS = (
+    "key", "time", "position", "motion", "attr", "order", "lateness", "forget", "dedupe", "clean", "replace",
+)  # fmt: skip
 
 _OTHER_KINDS = {
     "int": "number", "integer": "number", "float": "number", "double": "number", "real": "number", "numeric": "number",
@@ -356,6 +358,7 @@ no_valid_for = expected("`valid` is followed by `for` and a duration", "write fo
 bad_otherwise = expected("after `else` comes `mark` or `drop`", "write `valid for 2 s else mark`, or `… else drop`")
 no_shed_after = expected("`shed` is followed by `after` and a duration", "write for example `shed after 500 ms`")
 SERVICE_WORDS = ("priority", "valid", "shed")
+_SERVICE_BEFORE = re.compile(r"\b(?:priority (?:high|normal|low)|valid for|shed after)\b")
 _SERVICE_ORDER = "they come last, in the order `priority`, `valid for`, `shed after`"
 
 
@@ -388,7 +391,7 @@ def after_expression(piece: Piece, token: Token) -> PatternSyntaxError:
         )
     if token.text in SERVICE_WORDS and keyword == "pattern":
         return service_out_of_place(piece, token)
-    if token.text in ("within", "emit") and re.search(r"\b(?:priority (?:high|normal|low)|valid for|shed after)\b", before_it):
+    if token.text in ("within", "emit") and _SERVICE_BEFORE.search(before_it):
         return PatternSyntaxError(f"`{token.text}` stands too late", token.span, "after a later clause", _SERVICE_ORDER)
     if token.text in ("within", "emit"):
         before = piece.whole[piece.base : token.start]

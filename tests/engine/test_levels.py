@@ -1,0 +1,262 @@
+"""Levels change when something is detected and nothing else; shedding misses and never invents; late answers are
+marked; and what the clock decided can be decided again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any, cast
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import wayeb_py
+from tests.cases import KEY, TIME
+from tests.engine.test_properties import SCHEMA, Scene, scenes
+from tests.strategies import ALL_ATOMS, PLAIN_ATOMS, examples
+from wayeb_py.clock import Clock
+from wayeb_py.engine.levels.decisions import Decision, Decisions
+from wayeb_py.engine.levels.leveled_recogniser import Left, LeveledRecogniser
+from wayeb_py.engine.recogniser import Recogniser
+from wayeb_py.errors import DataError
+
+Row = tuple[Any, ...]
+PLAIN = (*PLAIN_ATOMS, *ALL_ATOMS[2:4])  # nothing that looks back
+
+
+class Hand:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+        self.clock = Clock(lambda: self.now_s, lambda: self.now_s, self.pass_time)
+
+    def pass_time(self, s: float) -> None:
+        self.now_s += s
+
+
+def in_order(scene: Scene) -> Scene:
+    """The scene with its events in the order of time as they arrive, none of which is late or dropped."""
+    events = sorted(scene.events, key=lambda event: cast(int, event[TIME]))
+    return replace(scene, arrival=True, events=events, lateness_s=Fraction(0), dedupe=False, order=None)
+
+
+def with_clauses(source: str, clauses: list[str]) -> str:
+    """The patterns of a text, each with clauses of its own."""
+    lines = source.rstrip("\n").split("\n")
+    own = iter(clauses)
+    return "\n".join(f"{line} {next(own)}" if line.startswith("pattern ") else line for line in lines)
+
+
+def rows_of(left: list[Left]) -> list[Row]:
+    names = ("pattern", "entity", "ts", "seq", "start_seq")
+    return [tuple(row[name] for name in names) for one in left for row in one.found.to_pylist()]
+
+
+def run(
+    recogniser: LeveledRecogniser, scene: Scene, draw: Callable[[st.SearchStrategy[int]], int], hand: Hand
+) -> tuple[list[Left], list[Decision]]:
+    """Feeds a scene in random portions, with random work and time between them."""
+    left: list[Left] = []
+    decisions: list[Decision] = []
+    at, events = 0, pa.Table.from_pylist(scene.events, schema=SCHEMA)
+    while at < len(events):
+        size = draw(st.integers(1, 4))
+        decisions += recogniser.arrive(events.slice(at, size))
+        at += size
+        hand.pass_time(draw(st.integers(0, 3)))
+        for _ in range(draw(st.integers(0, 4))):
+            if (one := recogniser.work()) is not None:
+                left.append(one)
+    left += recogniser.finish()
+    return left, [*decisions, *(decision for one in left for decision in one.decisions)]
+
+
+@settings(max_examples=examples(40))
+@given(scenes(), st.data())
+def test_priorities_change_nothing_that_is_detected(scene: Scene, data: st.DataObject) -> None:
+    scene = in_order(scene)
+    levels = [data.draw(st.sampled_from(("high", "normal", "low"))) for _ in scene.patterns]
+    source = with_clauses(scene.job().source, [f"priority {level}" for level in levels])
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(source, longest=scene.longest), clock=hand.clock)
+    left, decisions = run(recogniser, scene, data.draw, hand)
+    expected = [(one.pattern, one.entity, one.ts, one.seq, one.start_seq) for one in scene.answer().detections]
+    assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
+    assert decisions == []
+    assert all(tally.done == tally.arrived and tally.waiting == 0 for tally in recogniser.tallies.values())
+
+
+def cut(scene: Scene, shed: set[int]) -> Scene:
+    """The scene without some events, in which an entity is another one behind each of them."""
+    part: dict[Any, int] = {}
+    events = []
+    for number, event in enumerate(scene.events):
+        if number in shed:
+            part[event[KEY]] = part.get(event[KEY], 0) + 1
+        else:
+            events.append({**event, KEY: f"{event[KEY]}{part.get(event[KEY], 0)}"})
+    return replace(scene, events=events)
+
+
+def shed_run(scene: Scene, data: st.DataObject) -> tuple[list[Left], set[int]]:
+    source = with_clauses(scene.job().source, ["shed after 1 s" for _ in scene.patterns])
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(source, longest=scene.longest), clock=hand.clock)
+    left, decisions = run(recogniser, scene, data.draw, hand)
+    shed = {number for one in decisions for number in range(one.first, one.end)}
+    assert recogniser.tallies["normal"].shed == len(shed)
+    return left, shed
+
+
+@settings(max_examples=examples(60))
+@given(scenes(atoms=PLAIN), st.data())
+def test_shedding_never_invents_a_match(scene: Scene, data: st.DataObject) -> None:
+    scene = in_order(replace(scene, forget_after_s=None))
+    left, _ = shed_run(scene, data)
+    full = {(one.pattern, one.entity, one.ts) for one in scene.answer().detections}
+    assert {row[:3] for row in rows_of(left)} <= full
+
+
+@settings(max_examples=examples(60))
+@given(scenes(), st.data())
+def test_a_word_begins_anew_behind_what_was_shed(scene: Scene, data: st.DataObject) -> None:
+    # This is what `prev`, `held` and `elapsed()` mean behind a gap: nothing lies before the first event.
+    scene = in_order(scene)
+    left, shed = shed_run(scene, data)
+    expected = [(d.pattern, str(d.entity)[0], d.ts, d.seq, d.start_seq) for d in cut(scene, shed).answer().detections]
+    assert sorted(rows_of(left), key=repr) == sorted(expected, key=repr)
+
+
+@settings(max_examples=examples(25))
+@given(scenes(atoms=PLAIN), st.data())
+def test_what_was_decided_can_be_decided_again(scene: Scene, data: st.DataObject) -> None:
+    scene = in_order(scene)
+    clauses = ["valid for 2 s else drop shed after 1 s" for _ in scene.patterns]
+    source = with_clauses(scene.job().source.replace("dedupe", ""), clauses).replace("{", "{ replace", 1)
+    patterns, hand = wayeb_py.compile(source, longest=scene.longest), Hand()
+    left, decisions = run(LeveledRecogniser(patterns, clock=hand.clock), scene, data.draw, hand)
+    kept = Decisions.from_json([one.to_json() for one in decisions])
+    later = Hand()
+    later.pass_time(1e9)
+    again, _ = run(LeveledRecogniser(patterns, decided=kept, clock=later.clock), scene, data.draw, later)
+    assert sorted(rows_of(again), key=repr) == sorted(rows_of(left), key=repr)
+
+
+STREAM = "stream s { key id time ts in s attr x number }\n"
+
+
+def events(*rows: tuple[int, int, float]) -> list[dict[str, Any]]:
+    return [{"id": key, "ts": ts, "x": x} for key, ts, x in rows]
+
+
+@contextmanager
+def slowed(hand: Hand, s_an_event: float) -> Iterator[None]:
+    """A recogniser that takes so long for each event, by the test's clock."""
+    feed = Recogniser.feed
+
+    def slow(recogniser: Recogniser, batch: Any, *others: Any) -> Any:
+        hand.pass_time(s_an_event * len(batch))
+        return feed(recogniser, batch, *others)
+
+    with patch.object(Recogniser, "feed", slow):
+        yield
+
+
+def test_an_overload_hurts_the_lowest_level_and_no_other() -> None:
+    # An event comes each millisecond and takes 0.4 ms at each level: together 1.2 times what there is time for.
+    source = STREAM + "".join(
+        f"pattern {level.capitalize()} := (x > 0) priority {level} shed after {shed}\n"
+        for level, shed in (("high", "1 h"), ("normal", "1 h"), ("low", "50 ms"))
+    )
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
+    n, left = 0, []
+    with slowed(hand, 0.0004):
+        while n < 2_000:
+            due = min(int(hand.now_s * 1_000) + 1, 2_000)
+            for number in range(n, due):
+                recogniser.arrive(events((1, number, 1.0)), arrived_s=number / 1_000)
+            n = max(n, due)
+            one = recogniser.work()
+            if one is None:
+                hand.pass_time(0.0001)
+            else:
+                left.append(one)
+    high, normal, low = (recogniser.tallies[level] for level in ("high", "normal", "low"))
+    assert cast(float, high.latency.quantile_s(0.99)) < 0.0025
+    assert cast(float, normal.latency.quantile_s(0.99)) < 0.005
+    assert high.shed == normal.shed == 0
+    assert low.shed > 200
+    assert cast(float, low.latency.quantile_s(0.99)) < 0.06  # what is done at all is done before it is old
+    assert low.arrived == low.done + low.shed + low.waiting == 2_000
+
+
+def test_a_lower_level_gives_way_within_its_slice() -> None:
+    hand = Hand()
+    source = STREAM + "pattern A := (x > 0) priority high\npattern B := (x > 0) priority low\n"
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
+    with slowed(hand, 0.0001):
+        recogniser.arrive(events(*((1, ts, 1.0) for ts in range(1_000))))
+        assert cast(Left, recogniser.work()).level == "high"
+        took: list[float] = []
+        while not recogniser.is_idle:
+            began_s = hand.now_s
+            recogniser.work()
+            took.append(hand.now_s - began_s)
+    assert max(took[1:]) <= 0.001 + 1e-9
+
+
+@pytest.mark.parametrize(("clause", "found"), [("valid for 2 s", 3), ("valid for 2 s else drop", 2)])
+def test_an_answer_that_leaves_too_late_is_marked_or_dropped(clause: str, found: int) -> None:
+    hand = Hand()
+    recogniser = LeveledRecogniser(wayeb_py.compile(STREAM + f"pattern A := (x > 0) {clause}\n"), clock=hand.clock)
+    hand.now_s = 103.0
+    recogniser.arrive(events((1, 100, 1.0), (1, 101, 1.0), (1, 102, 1.0)))
+    rows = [row for one in recogniser.finish() for row in one.found.to_pylist()]
+    assert len(rows) == found
+    tally = recogniser.tallies["normal"]
+    assert (tally.stale, tally.dropped) == ((1, 0) if found == 3 else (0, 1))
+    assert [row.get("stale", False) for row in rows] == ([True, False, False] if found == 3 else [False, False])
+
+
+def test_a_rule_is_valid_from_its_earliest_member_on() -> None:
+    source = STREAM + (
+        "pattern A := (x > 0)\npattern B := (x < 0)\n"
+        "rule R := a: A, b: B where a.entity = b.entity and b.ts - a.ts in 0 s .. 10 s valid for 5 s\n"
+    )
+    hand = Hand()
+    hand.now_s = 109.0
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=hand.clock)
+    recogniser.arrive(events((1, 100, 1.0), (2, 105, 1.0), (1, 107, -1.0), (2, 108, -1.0)))
+    rows = [row for one in recogniser.finish() for row in one.found.to_pylist() if row["pattern"] == "R"]
+    assert sorted((row["start_ts"], row["stale"]) for row in rows) == [(100, True), (105, False)]
+
+
+def test_a_newer_event_takes_the_place_of_one_that_waits() -> None:
+    source = STREAM.replace("{", "{ replace") + "pattern A := (x > 0)\n"
+    recogniser = LeveledRecogniser(wayeb_py.compile(source), clock=Hand().clock)
+    recogniser.arrive(events((1, 1, 1.0)))
+    recogniser.work()  # what has been taken stays
+    decided = recogniser.arrive(events((1, 2, 2.0), (2, 2, 2.0)))
+    decided += recogniser.arrive(events((1, 3, 3.0)))
+    assert [row[2] for row in rows_of(recogniser.finish())] == [2, 3]
+    assert decided == [Decision("replace", "s", -1, 1, 2)]
+    assert recogniser.tallies["normal"].to_json()["replaced"] == 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "why"),
+    [
+        ("pattern P := (x > 0) ; silence 5 s shed after 1 s", "a missing event would look like a silence"),
+        ("pattern P := (not detected(Q)) shed after 1 s\npattern Q := (x > 1)", "it reads what another pattern"),
+    ],
+)
+def test_a_pattern_that_could_invent_a_match_cannot_shed(pattern: str, why: str) -> None:
+    with pytest.raises(DataError, match=f"`P` cannot shed: {why}"):
+        LeveledRecogniser(wayeb_py.compile(STREAM + pattern + "\n"))

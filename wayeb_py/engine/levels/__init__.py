@@ -1,0 +1,1 @@
+"""What has arrived becomes work by level: the urgent first, late answers marked, and what waits too long skipped."""

@@ -1,0 +1,69 @@
+"""Detections that leave too late are marked `stale`, or dropped: `valid for 2 s [else mark | else drop]`.
+
+How late one is, is measured from its last event, of a rule's from the earliest of its members: `ts` and `start_ts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from wayeb_py.arrays import F64, Bool
+from wayeb_py.columns import column_of, ticks_of
+from wayeb_py.compiler.patterns import CompiledPatterns
+from wayeb_py.dsl import meaning as m
+
+STALE = "stale"
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Detections without those that were dropped; which of all of them are stale."""
+
+    table: pa.Table
+    is_stale: Bool
+    n_marked: int
+    n_dropped: int
+
+
+class Validity:
+    """How long the detections of each pattern and rule are valid."""
+
+    def __init__(self, patterns: CompiledPatterns) -> None:
+        meaning = patterns.meaning
+        every: list[m.Pattern | m.Rule] = [*meaning.patterns, *meaning.rules]
+        services = {one.name: one.service for one in every}
+        self._valid_s = {name: float(one.valid_s) for name, one in services.items() if one.valid_s is not None}
+        self._dropping = {name for name, one in services.items() if one.valid_s is not None and one.drops_stale}
+        self._rules = set(patterns.rule_names)
+        self._time_unit = meaning.stream.time_unit
+        self.marks = bool(self._valid_s.keys() - self._dropping)
+
+    def judge(self, table: pa.Table, now_s: float, decided: Bool | None = None) -> Judged:
+        """What leaves now; `decided` says which are stale in place of the clock."""
+        n = table.num_rows
+        is_stale = np.zeros(n, dtype=bool)
+        if n and self._valid_s:
+            names = table.column("pattern").cast(pa.string()).to_pylist()
+            if decided is None:
+                valid_s = np.array([self._valid_s.get(name, np.inf) for name in names])
+                of_rule = np.array([name in self._rules for name in names], dtype=bool)
+                last_s = np.where(of_rule, self._seconds(table, "start_ts"), self._seconds(table, "ts"))
+                is_stale = now_s - last_s > valid_s
+            else:
+                is_stale = decided
+            drops = is_stale & np.array([name in self._dropping for name in names], dtype=bool)
+        else:
+            drops = is_stale
+        if self.marks:
+            table = table.append_column(STALE, pa.array(is_stale))
+        if drops.any():
+            table = table.filter(pc.invert(pa.array(drops)))
+        return Judged(table, is_stale, int((is_stale & ~drops).sum()), int(drops.sum()))
+
+    def _seconds(self, table: pa.Table, name: str) -> F64:
+        ticks = ticks_of(column_of(table.column(name).combine_chunks(), name), self._time_unit, name)
+        return np.asarray(ticks.values / ticks.per_unit, dtype=np.float64)
