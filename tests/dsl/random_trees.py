@@ -97,6 +97,12 @@ emitted = st.one_of(
     st.builds(t.Emitted, st.none(), names, names),
 )
 emits = st.lists(emitted, min_size=1, max_size=3).map(lambda columns: t.Emit(tuple(columns)))
+services = st.builds(
+    t.Service,
+    st.none() | st.builds(t.Priority, st.sampled_from(["high", "normal", "low"])),
+    st.none() | st.builds(t.ValidFor, durations, st.sampled_from([None, "mark", "drop"])),
+    st.none() | st.builds(t.ShedAfter, durations),
+).filter(lambda service: service != t.Service())
 lengths = st.builds(t.Number, literals, st.sampled_from(["m", "km", "nmi"]))
 pairs = st.builds(
     t.EachPair,
@@ -124,6 +130,7 @@ rules = st.builds(
     st.none() | st.builds(t.Within, durations),
     st.none() | emits,
     st.booleans(),
+    st.none() | services,
 )
 facts = st.builds(
     t.Facts, names, some_names, st.text(max_size=5), st.none(), st.lists(texts, max_size=2).map(tuple)
@@ -149,6 +156,7 @@ stream_lines = st.one_of(
     st.builds(t.Lateness, durations),
     st.builds(t.Forget, durations),
     st.just(t.Dedupe()),
+    st.just(t.Replace()),
     st.builds(t.Clean, st.sampled_from(["ais", "gps"])),
 )
 declarations: st.SearchStrategy[t.Declaration] = st.one_of(
@@ -162,6 +170,7 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         st.none() | emits,
         st.none() | st.builds(t.On, names),
         st.none() | st.builds(t.Silence, durations),
+        st.none() | services,
     ),
     st.builds(
         t.Knowledge,

@@ -7,7 +7,12 @@ import pytest
 
 import wayeb_py
 from wayeb_py.errors import DataError
-from wayeb_py.parallel.wire.found_schema import refuse_several_entities, refuse_several_streams, schema_of_found
+from wayeb_py.parallel.wire.found_schema import (
+    refuse_service,
+    refuse_several_entities,
+    refuse_several_streams,
+    schema_of_found,
+)
 
 EVENTS = pa.schema([("id", pa.int32()), ("t", pa.timestamp("ms")), ("x", pa.float32())])
 
@@ -49,3 +54,21 @@ def test_several_streams_and_files_of_facts_alone_are_refused() -> None:
     facts = wayeb_py.compile('facts a(x, y) from "a.csv"\nrule R := p: a, q: a where p.x = q.y\n')
     with pytest.raises(DataError, match="these rules read files of facts alone"):
         schema_of_found(facts, EVENTS, False)
+
+
+@pytest.mark.parametrize(
+    ("line", "clause", "what"),
+    [
+        ("", "shed after 1 s", "`P` says `shed after`"),
+        ("", "valid for 1 s", "`P` says `valid for`"),
+        ("replace", "", "the stream `s` says `replace`"),
+    ],
+)
+def test_a_stream_refuses_what_it_would_leave_undone(line: str, clause: str, what: str) -> None:
+    patterns = wayeb_py.compile(f"stream s {{ key id time t {line} }}\npattern P := (x > 1) priority high {clause}\n")
+    with pytest.raises(DataError, match=what):
+        refuse_service(patterns)
+
+
+def test_a_stream_takes_priorities() -> None:
+    refuse_service(wayeb_py.compile("stream s { key id time t }\npattern P := (x > 1) priority high\n"))
