@@ -84,9 +84,6 @@ class _Frame:
     items: list[tuple[t.Expression, int]] = field(default_factory=list)
 
 
-_SERVICE = ("priority", "valid", "shed")
-
-
 class _Reader:
     """Reads one expression from the tokens of its declaration."""
 
@@ -122,16 +119,12 @@ class _Reader:
 
     def ends_here(self, token: Token) -> bool:
         if token.kind == "name":
-            is_clause = self.begins_service(self.at) or (not self.in_emit and lexicon.begins_which(self.tokens, self.at))
-            return token.text in self.ends or is_clause
+            if token.text in self.ends or lexicon.begins_service(self.tokens, self.at):
+                return True
+            return not self.in_emit and lexicon.begins_which(self.tokens, self.at)
         if self.in_emit and token.text == "," and len(self.frames) == 1:
             return True
         return token.kind == "end" or (token.text == ";" and lexicon.begins_silence(self.tokens, self.at + 1))
-
-    def begins_service(self, at: int) -> bool:
-        """Whether a clause about the quality of service stands here; its words are names everywhere else."""
-        following = self.tokens[at + 1] if self.tokens[at].text in _SERVICE else None
-        return following is not None and following.kind in ("name", "end", "number")
 
     def closes_later(self) -> bool:
         """Whether the open bracket is closed after the clause that stands here."""
@@ -231,7 +224,8 @@ class _Reader:
             raise odd
         if unit.kind == "stray" and unit.text in OTHER_NAMES:
             raise number_errors.unknown_unit(unit.text, unit.span)
-        if unit.kind != "name" or unit.text in RESERVED or unit.text in self.ends or self.begins_service(self.at):
+        is_clause = unit.text in self.ends or lexicon.begins_service(self.tokens, self.at)
+        if unit.kind != "name" or unit.text in RESERVED or is_clause:
             if unit.kind == "sign" and unit.text == "." and unit.start == token.end:
                 raise number_errors.bare_point(self.text, token, unit)
             return t.Number(token.text, None, span=token.span)
@@ -330,7 +324,7 @@ class _Reader:
             return False
         if following.kind == "name":
             ends = following.text in self.ends or lexicon.begins_which(self.tokens, self.at + 1)
-            return ends or following.text in RESERVED or self.begins_service(self.at + 1)
+            return ends or following.text in RESERVED or lexicon.begins_service(self.tokens, self.at + 1)
         return following.text not in ("(", "-")
 
     def join(self, frame: _Frame, token: Token) -> None:

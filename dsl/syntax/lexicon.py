@@ -101,6 +101,12 @@ def begins_which(tokens: Sequence[Token], at: int) -> bool:
     return following is not None and (tokens[at].text, following.text) in _BEGIN_WHICH
 
 
+def begins_service(tokens: Sequence[Token], at: int) -> bool:
+    """Whether a clause about the quality of service stands here; its words are names everywhere else."""
+    following = tokens[at + 1] if tokens[at].text in ("priority", "valid", "shed") else None
+    return following is not None and following.kind in ("name", "end", "number")
+
+
 def begins_silence(tokens: Sequence[Token], at: int) -> bool:
     """Whether `silence 1 h` or `silence of a` stands here, which belongs to the pattern and not to its regex."""
     following = tokens[at + 1] if tokens[at].text == "silence" else None
