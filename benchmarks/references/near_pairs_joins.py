@@ -1,10 +1,11 @@
 """Events of pairs as joins of tables: DuckDB and Polars, on one core.
 
-A cell is as large as the reach, so an event asks nine of them. `range` joins by the cell and compares times, as a user
-would write it: it looks at all events of a cell, whatever their time. `buckets` also cuts time into pieces of some
-seconds and joins by those, which takes work by hand; 5, 10, 20 and 40 s were tried. Both engines get the unit vectors
-by their own sines, and compare chords, which needs no more trigonometry for a candidate. Polars runs its streaming
-engine, which was the faster one.
+A cell is twice as large as the reach, so an event asks the four around the corner that is nearest to it: a sixth faster
+in Polars than nine cells as large as the reach, and the same in DuckDB. `range` joins by the cell and compares times,
+as a user would write it: it looks at all events of a cell, whatever their time. `buckets` also cuts time into pieces of
+some seconds and joins by those, which takes work by hand; 5, 10, 20 and 40 s were tried. Both engines get the unit
+vectors by their own sines, and compare chords, which needs no more trigonometry for a candidate. Polars runs its
+streaming engine, which was the faster one.
 """
 
 from __future__ import annotations
@@ -15,18 +16,19 @@ from benchmarks.references.near_pairs import LAST, MODULUS, TIMES_EVENT, TIMES_V
 
 BUCKET_S = 10
 ROW = 1_000_000  # from a cell to the one north of it
-AROUND = [row + column for row in (-ROW, 0, ROW) for column in (-1, 0, 1)]
+AROUND = [row + column for row in (-ROW, 0) for column in (-1, 0)]  # a corner
 
 QUERY = """
 WITH e AS (
     SELECT n, vessel, t, lead(n, 1, {last}) OVER w AS until, lead(t, 1, {last}) OVER w AS until_t,
         cos(radians(lat)) * cos(radians(lon)) AS x, cos(radians(lat)) * sin(radians(lon)) AS y, sin(radians(lat)) AS z,
-        CAST(floor(lat / {height!r}) AS BIGINT) * {row} + CAST(floor(lon / {width!r}) AS BIGINT) AS cell
+        CAST(floor(lat / {height!r}) AS BIGINT) * {row} + CAST(floor(lon / {width!r}) AS BIGINT) AS cell,
+        CAST(round(lat / {height!r}) AS BIGINT) * {row} + CAST(round(lon / {width!r}) AS BIGINT) AS corner
     FROM events WINDOW w AS (PARTITION BY vessel ORDER BY n)
 ),
 around AS (SELECT unnest({around}) AS step),
 newest AS (SELECT n, vessel, t, until, x, y, z, cell{in_buckets} FROM e),
-asking AS (SELECT n, vessel, t, x, y, z, cell + step AS cell{in_bucket} FROM e, around)
+asking AS (SELECT n, vessel, t, x, y, z, corner + step AS cell{in_bucket} FROM e, around)
 SELECT count(*), sum((a.n * {times_event} + b.vessel * {times_vessel}) % {modulus})
 FROM asking a JOIN newest b ON a.cell = b.cell{same_bucket} AND b.n < a.n AND a.n < b.until
 WHERE a.t - b.t <= {fresh} AND a.vessel <> b.vessel
@@ -44,7 +46,7 @@ class InDuckDB:
         self._database.execute("SET threads = 1")
         self._database.register("arrow", heard.table())
         self._database.execute("CREATE TABLE events AS SELECT * FROM arrow")
-        width, height = heard.cell_deg()
+        width, height = (2 * side for side in heard.cell_deg())
         last = f"least(until_t, t + {heard.fresh_s}) // {BUCKET_S}"
         parts = {
             "in_buckets": f", unnest(generate_series(t // {BUCKET_S}, {last})) AS bucket",
@@ -78,7 +80,7 @@ class InPolars:
         import polars as pl
 
         col, heard = pl.col, self._heard
-        width, height = heard.cell_deg()
+        width, height = (2 * side for side in heard.cell_deg())
         a, b = col("lon").radians(), col("lat").radians()
         events = self._frame.lazy().with_columns(
             until=col("n").shift(-1).over("vessel").fill_null(LAST),
@@ -87,6 +89,7 @@ class InPolars:
             y=b.cos() * a.sin(),
             z=b.sin(),
             cell=(col("lat") / height).floor().cast(pl.Int64) * ROW + (col("lon") / width).floor().cast(pl.Int64),
+            corner=(col("lat") / height).round().cast(pl.Int64) * ROW + (col("lon") / width).round().cast(pl.Int64),
             bucket=col("t") // BUCKET_S,
         )
         last = pl.min_horizontal("until_t", col("t") + heard.fresh_s) // BUCKET_S
@@ -98,9 +101,9 @@ class InPolars:
         )
         steps = pl.LazyFrame({"step": AROUND}, schema={"step": pl.Int64})
         asking = (
-            events.select("n", "vessel", "t", "x", "y", "z", "cell", "bucket")
+            events.select("n", "vessel", "t", "x", "y", "z", "corner", "bucket")
             .join(steps, how="cross")
-            .with_columns(cell=col("cell") + col("step"))
+            .with_columns(cell=col("corner") + col("step"))
         )
         square = sum(((col(axis) - col(f"b_{axis}")) ** 2 for axis in ("y", "z")), (col("x") - col("b_x")) ** 2)
         found = asking.join(newest, on=["cell", "bucket"]).filter(

@@ -17,7 +17,7 @@ from tests.oracle_several import PairEvent, bearing, move_on, pairs_of, words_of
 from tests.pairs.scenes import Scene, arrays_of, scenes
 from tests.strategies import examples
 from wayeb_py.pairs import geometry_kernels as geometry
-from wayeb_py.pairs.layout import points_of
+from wayeb_py.pairs.layout import flat, points_of
 
 F64 = npt.NDArray[np.float64]
 Two = tuple[float, float]
@@ -43,7 +43,7 @@ def steered(a: Two, a_moves: Two, b: Two, b_moves: Two, *, kept: bool = False) -
     for place, moves in ((a, a_moves), (b, b_moves)):
         row = np.empty((1, 6))
         lon, lat = map(column, place)
-        geometry.steer(lon, points_of(lon, lat), *map(column, moves), row)
+        geometry.steer(lon, flat(points_of(lon, lat)), *map(column, moves), flat(row))
         unknown = np.full((1, 6), np.nan)
         steering += [unknown, row] if kept else [row, unknown]
     out = [np.empty(1), np.empty(1), np.empty(1)]
@@ -189,3 +189,17 @@ def test_what_is_not_known_of_one_is_missing_of_both(moves: tuple[float, float])
     for one, other in ((moves, (5.0, 90.0)), ((5.0, 90.0), moves)):
         for kernel in (measured, steered):
             assert all(math.isnan(value) for value in kernel((5.0, 50.0), one, (5.1, 50.0), other))
+
+
+def test_points_are_right_to_the_last_digit_and_quarters_exact() -> None:
+    dice = np.random.default_rng(3)
+    lon, lat = dice.uniform(-360, 360, 20_000), dice.uniform(-90, 90, 20_000)
+    pi = np.longdouble("3.14159265358979323846264338327950288")
+    a, b = np.longdouble(lon) * pi / 180, np.longdouble(lat) * pi / 180
+    wanted = np.stack([np.cos(b) * np.cos(a), np.cos(b) * np.sin(a), np.sin(b)], axis=1)
+    assert float(np.abs(points_of(lon, lat) - wanted).max()) < 4e-16
+    quarters = np.arange(-360.0, 361.0, 90.0)
+    exact = {0.0: (1, 0), 90.0: (0, 1), 180.0: (-1, 0), 270.0: (0, -1)}
+    assert points_of(quarters, np.zeros(9))[:, :2].tolist() == [list(exact[one % 360]) for one in quarters]
+    assert points_of(quarters, np.full(9, 90.0)).tolist() == [[0, 0, 1]] * 9
+    assert points_of(quarters, np.full(9, -90.0)).tolist() == [[0, 0, -1]] * 9

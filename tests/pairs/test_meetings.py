@@ -131,13 +131,12 @@ def test_a_circle_around_a_position_is_within_reach_and_a_wider_one_is_not(
         meetings = Meetings(reach_m, 10, 1)
         meetings.grow(n)
         order = np.array([*range(1, n), 0], dtype=np.int32)  # the one in the middle reports last
-        found = list(
-            meetings.meet(
-                order, np.zeros(n, dtype=np.int64), np.array([places[e][0] for e in order]),
-                np.array([places[e][1] for e in order]), np.arange(n, dtype=np.int64),
-            )
+        found = meetings.meet(
+            order, np.zeros(n, dtype=np.int64), np.array([places[e][0] for e in order]),
+            np.array([places[e][1] for e in order]), np.arange(n, dtype=np.int64),
         )  # fmt: skip
-        rows = np.concatenate([np.zeros(0, dtype=np.int32), *(some.row for some in found)])
+        copied = [some.row.copy() for some in found]  # the next would overwrite it
+        rows = np.concatenate([np.zeros(0, dtype=np.int32), *copied])
         assert int((rows == n - 1).sum()) == (n - 1 if near else 0)
 
 

@@ -21,9 +21,12 @@ M_PER_DEGREE = np.radians(1.0) * RADIUS_M
 
 
 class Crowd:
-    """Events of entities in a square of some kilometres, each with its own way of moving; some are away for a while."""
+    """Events of entities in a square of some kilometres, each with its own way of moving; some are away for a while.
 
-    def __init__(self, seed: int, n_entities: int, n_events: int) -> None:
+    Half of them keep their course until they come to the edge. The square lies across the antimeridian, or a pole.
+    """
+
+    def __init__(self, seed: int, n_entities: int, n_events: int, *, at_pole: bool = False) -> None:
         dice = np.random.default_rng(seed)
         self.n_entities = n_entities
         self.entity = dice.integers(0, n_entities, n_events).astype(np.int32)
@@ -34,13 +37,20 @@ class Crowd:
         self.entity, self.ts = self.entity[here], self.ts[here]
         place = dice.uniform(0, 6_000, (n_entities, 2))
         metres = np.empty((len(self.ts), 2))
+        turns = dice.uniform(0, 2 * np.pi, n_entities)
         for row, e in enumerate(self.entity.tolist()):
-            turn = dice.uniform(0, 2 * np.pi)
-            place[e] = np.clip(place[e] + step_m[e] * np.array([np.cos(turn), np.sin(turn)]), 0, 6_000)
+            if e % 2 == 0 or place[e].min() <= 0 or place[e].max() >= 6_000:
+                turns[e] = dice.uniform(0, 2 * np.pi)
+            place[e] = np.clip(place[e] + step_m[e] * np.array([np.cos(turns[e]), np.sin(turns[e])]), 0, 6_000)
             metres[row] = place[e]
-        self.lat = 60.0 + metres[:, 0] / M_PER_DEGREE
-        self.lon = 179.97 + metres[:, 1] / M_PER_DEGREE / np.cos(np.radians(60.0))
-        self.lon[self.lon > 180.0] -= 360.0
+        if at_pole:
+            north, east = (metres - 3_000).T
+            self.lat = 90.0 - np.hypot(north, east) / M_PER_DEGREE
+            self.lon = np.degrees(np.arctan2(east, north))
+        else:
+            self.lat = 60.0 + metres[:, 0] / M_PER_DEGREE
+            self.lon = 179.97 + metres[:, 1] / M_PER_DEGREE / np.cos(np.radians(60.0))
+            self.lon[self.lon > 180.0] -= 360.0
         self.rank = dice.permutation(n_entities).astype(np.int64)
         self.side = dice.integers(0, 2, n_entities).astype(np.uint8)
 
@@ -106,6 +116,13 @@ def test_a_crowd_is_watched_as_everyone_against_everyone(seed: int, n_entities: 
     assert crowd.watched(two_streams, n_entities, [], keep=True) == wanted
     assert crowd.watched(two_streams, n_entities, cuts, keep=True) == wanted
     assert crowd.watched(two_streams, n_entities, cuts, keep=False) == wanted
+
+
+def test_a_crowd_around_a_pole_is_watched_alike() -> None:
+    crowd = Crowd(4, 60, 4_000, at_pole=True)
+    wanted = crowd.everyone(False)
+    assert len(wanted) > 5_000
+    assert crowd.watched(False, 60, [900, 2_500], keep=True) == wanted
 
 
 def test_so_many_that_lines_are_asked_for_ahead_are_watched_alike() -> None:

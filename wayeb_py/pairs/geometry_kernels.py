@@ -24,6 +24,43 @@ from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, vector
 _READ = _read_only(f64)
 MANY = 1 << 15  # so many entities are not in the cache when an event comes
 AHEAD = 12  # so many rows are looked ahead for them
+# Of Taylor's series: what x^3, x^5, … and x^2, x^4, … are multiplied by.
+_SINE = tuple((-1.0) ** n / math.factorial(2 * n + 1) for n in range(1, 9))
+_COSINE = tuple((-1.0) ** n / math.factorial(2 * n) for n in range(1, 10))
+
+
+@nb.njit(nogil=True, inline="always")
+def _sine_and_cosine(degrees):  # type: ignore[no-untyped-def]
+    """Both of an angle, by Taylor's series around the nearest quarter, to the last digit: several are computed at once,
+    which calls of the library's functions are not. Multiples of a quarter are exact."""
+    quarters = math.floor(degrees * (1.0 / 90.0) + 0.5)
+    angle = (degrees - 90.0 * quarters) * (math.pi / 180.0)
+    square = angle * angle
+    sine, cosine = _SINE[7], _COSINE[8]
+    sine = _SINE[6] + square * sine
+    sine = _SINE[5] + square * sine
+    sine = _SINE[4] + square * sine
+    sine = _SINE[3] + square * sine
+    sine = _SINE[2] + square * sine
+    sine = _SINE[1] + square * sine
+    sine = _SINE[0] + square * sine
+    sine = angle + angle * square * sine
+    cosine = _COSINE[7] + square * cosine
+    cosine = _COSINE[6] + square * cosine
+    cosine = _COSINE[5] + square * cosine
+    cosine = _COSINE[4] + square * cosine
+    cosine = _COSINE[3] + square * cosine
+    cosine = _COSINE[2] + square * cosine
+    cosine = _COSINE[1] + square * cosine
+    cosine = _COSINE[0] + square * cosine
+    cosine = 1.0 + square * cosine
+    half = 0.5 * quarters
+    above, below = 0.5 * math.floor(half), 0.5 * math.floor(half + 0.5)
+    is_odd = half != math.floor(half)
+    turned_sine, turned_cosine = cosine if is_odd else sine, sine if is_odd else cosine
+    turned_sine = -turned_sine if above != math.floor(above) else turned_sine
+    turned_cosine = -turned_cosine if below != math.floor(below) else turned_cosine
+    return turned_sine, turned_cosine
 
 
 @nb.njit(nogil=True, inline="always")
@@ -112,21 +149,43 @@ def approach(  # type: ignore[no-untyped-def]
         cpa_m[row] = math.sqrt((away + x * after) ** 2 + (y * after) ** 2)
 
 
-@_kernel(nb.void(_READ, f64[:, ::1], _READ, _READ, f64[:, ::1]))
-def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
-    """steering[row] = the point of the unit sphere, and the velocity there as a vector in metres a second."""
+@_kernel(nb.void(_READ, _READ, f64[::1]))
+def to_points(lon, lat, points):  # type: ignore[no-untyped-def]
+    """points[3 * row] and the two after it = the point of the unit sphere; 180 and -180 give the same."""
     for row in range(lon.shape[0]):
-        x, y, z = points[row, 0], points[row, 1], points[row, 2]
+        sin_a, cos_a = _sine_and_cosine(lon[row])
+        sin_b, cos_b = _sine_and_cosine(lat[row])
+        at = np.uint64(3 * row)
+        points[at], points[at + np.uint64(1)], points[at + np.uint64(2)] = cos_b * cos_a, cos_b * sin_a, sin_b
+
+
+@_kernel(nb.void(_READ, f64[::1], _READ, _READ, f64[::1]))
+def steer(lon, points, speed, course, steering):  # type: ignore[no-untyped-def]
+    """steering[6 * row] and the five after it = the point of the unit sphere, and the velocity there as a vector in
+    metres a second, NaN where it is not known."""
+    for row in range(lon.shape[0]):  # without a branch, so that several are computed at once
+        at, to = np.uint64(3 * row), np.uint64(6 * row)
+        x, y, z = points[at], points[at + np.uint64(1)], points[at + np.uint64(2)]
         across = math.sqrt(x * x + y * y)
-        if across > 0.0:
-            cos_a, sin_a = x / across, y / across
-        else:  # at a pole, where north is toward the longitude that was reported
-            cos_a, sin_a = math.cos(math.radians(lon[row])), math.sin(math.radians(lon[row]))
-        steering[row, 0], steering[row, 1], steering[row, 2] = x, y, z
-        north, east = _velocity(speed[row], course[row])
-        steering[row, 3] = -z * cos_a * north - sin_a * east
-        steering[row, 4] = -z * sin_a * north + cos_a * east
-        steering[row, 5] = across * north
+        cos_a, sin_a = np.divide(x, across), np.divide(y, across)
+        is_known = (abs(speed[row]) < np.inf) & (abs(course[row]) < np.inf)
+        fast = speed[row] if is_known else np.nan
+        fast = 0.0 if speed[row] == 0.0 else fast  # what stands still needs no course
+        sine, cosine = _sine_and_cosine(course[row] if is_known else 0.0)
+        north, east = fast * cosine, fast * sine
+        steering[to], steering[to + np.uint64(1)], steering[to + np.uint64(2)] = x, y, z
+        steering[to + np.uint64(3)] = -z * cos_a * north - sin_a * east
+        steering[to + np.uint64(4)] = -z * sin_a * north + cos_a * east
+        steering[to + np.uint64(5)] = across * north
+    for row in range(lon.shape[0]):
+        if points[np.uint64(3 * row)] == 0.0 and points[np.uint64(3 * row + 1)] == 0.0:
+            # At a pole, where north is toward the longitude that was reported.
+            z = points[np.uint64(3 * row + 2)]
+            north, east = _velocity(speed[row], course[row])
+            sin_a, cos_a = _sine_and_cosine(lon[row])
+            steering[6 * row + 3] = -z * cos_a * north - sin_a * east
+            steering[6 * row + 4] = -z * sin_a * north + cos_a * east
+            steering[6 * row + 5] = 0.0 * north
 
 
 @nb.njit(nogil=True, inline="always")

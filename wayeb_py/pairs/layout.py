@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from wayeb_py.arrays import F64, I64
+from wayeb_py.pairs.geometry_kernels import to_points
 from wayeb_py.pairs.grid_kernels import MOST_BANDS
-from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M, to_vectors
+from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
 LINE_BYTES = 64  # of the cache
 LOWEST_CELL = 180.0 / MOST_BANDS
@@ -56,7 +57,7 @@ def degrees_wide(radius: float, narrowest: F64) -> F64:
 def points_of(lon: F64, lat: F64) -> F64:
     """The points of the unit sphere, one a row."""
     points = np.empty((len(lon), 3))
-    to_vectors(lon, lat, points)
+    to_points(lon, lat, flat(points))
     return points
 
 

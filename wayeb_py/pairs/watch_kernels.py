@@ -1,12 +1,16 @@
 """The compiled loop that finds who is near whom by watching: every entity has a list of those that could come within
 reach of it soon, and an event looks at its own entity's list alone.
 
-An entity has an **anchor**, a position that it had lately. It gets another one when it is farther than its slack from
-it. Two whose anchors are within the reach and the slack of both watch each other, so each that is within reach of an
-entity is in its list: by the triangle, along chords of the unit sphere. One that goes far between two events has no
-slack: it searches at every event. The grid holds anchors; only an entity that gets a new one searches it. A list lies
-in one piece, and holds whether the pair's word goes on, so that an event costs a distance for each entry and no search.
-Vessels that report every ten seconds get a new anchor at every fifth event, for a reach of a kilometre.
+An entity has an **anchor**, a point near it: some steps ahead on its way, so that it passes the anchor before it leaves
+it. It gets another one when it is farther than its slack from it. Two whose anchors are within the reach and the slack
+of both watch each other, so each that is within reach of an entity is in its list: by the triangle, along chords of the
+unit sphere. One that goes far between two events has no slack: it searches at every event. The grid holds anchors; only
+an entity that gets a new one searches it. A list lies in one piece, and holds whether the pair's word goes on, so that
+an event costs a distance for each entry and no search. Vessels that report every ten seconds get a new anchor at every
+seventh event, for a reach of a kilometre.
+
+An anchor ahead lies a hair outside the unit sphere, never inside: the directions of two such points are no farther
+apart than the points themselves, so that the grid, which knows directions, finds them.
 
 *Not taken*: a search of the grid at every event, which follows a chain of a cell's entities nine times and has to find
 out which of them it knows: twice the time. Anchors for projected entities, which move between their events: see
@@ -62,7 +66,8 @@ from wayeb_py.pairs.watch_list_kernels import (
 )
 from wayeb_py.spatial.kernels.index import chords, is_position, metres
 
-FEW_STEPS = 0.5  # of the slack: one that goes so far at a time has none
+FEW_STEPS = 1.0  # of the slack: one that goes so far at a time has none
+LEAD, MOST_STEPS = 0.9, 16.0  # an anchor is so much of the slack ahead, and no more steps than this
 SMALL = 8192  # so many entities are in the cache anyway
 FAR, NEAR, SOON, LAST = 24, 14, 7, 3  # so many rows ahead
 MOST_AHEAD = 4  # cells of a band
@@ -291,8 +296,18 @@ def meet(  # type: ignore[no-untyped-def]
             left = w.anchor[line_of(e, SLACK)] - math.sqrt(dx * dx + dy * dy + dz * dz)
             if w.anchor_lines[line_of(e, CELL)] < 0 or left < 0.0:
                 # One that goes so far between two events would leave any anchor at the next.
-                left = grid.slack if step < FEW_STEPS * grid.slack or lines[line_of(e, TIME)] == NEVER else 0.0
-                if not _anchor(e, left, lon[row], lat[row], x, y, z, rank, side, two_streams, w, grid):
+                is_first = lines[line_of(e, TIME)] == NEVER
+                left = slack = grid.slack if is_first or step < FEW_STEPS * grid.slack else 0.0
+                ax, ay, az, a_lon, a_lat = x, y, z, lon[row], lat[row]
+                if slack > 0.0 and step > 0.0 and not is_first:
+                    ahead = min(MOST_STEPS, LEAD * slack / step)
+                    ax += ahead * (x - body[line_of(e, 0)])
+                    ay += ahead * (y - body[line_of(e, 1)])
+                    az += ahead * (z - body[line_of(e, 2)])
+                    a_lon = math.degrees(math.atan2(ay, ax))
+                    a_lat = math.degrees(math.atan2(az, math.sqrt(ax * ax + ay * ay)))
+                    left -= ahead * step
+                if not _anchor(e, slack, a_lon, a_lat, ax, ay, az, rank, side, two_streams, w, grid):
                     break
         length = np.int64(links[link_of(e, LENGTH)])
         if n_out + length > room or length > counters[FREE]:

@@ -20,7 +20,7 @@ from wayeb_py.pairs.layout import LOWEST_CELL, cells_a_degree, degrees_wide, fla
 from wayeb_py.pairs.slots import Slots
 from wayeb_py.spatial.kernels.index import EARTH_RADIUS_M
 
-SLACK = 0.25  # of the reach: how far an entity goes before it gets another anchor
+SLACK = 0.2  # of the reach: how far an entity may be from its anchor
 EXACT = 1e-12  # more than 64 bits lose of a chord
 
 

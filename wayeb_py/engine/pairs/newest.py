@@ -23,6 +23,7 @@ from wayeb_py.engine.stepping.pooled_lists import grown
 from wayeb_py.engine.values import Memory
 from wayeb_py.errors import EventsError
 from wayeb_py.pairs import geometry_kernels as geometry
+from wayeb_py.pairs.layout import flat
 
 MOST_PIECES = 64
 
@@ -111,7 +112,7 @@ class NewestSteering:
     def begin(self, lon: F64, points: F64, speed_m_s: F64, course: F64, n_entities: int) -> None:
         """Takes the positions and motions of a batch's events."""
         self.here = np.empty((len(lon), 6))
-        geometry.steer(lon, points, speed_m_s, course, self.here)
+        geometry.steer(lon, flat(points), speed_m_s, course, flat(self.here))
         if len(self.kept) < n_entities:
             kept = np.full((n_entities + n_entities // 2 + 64, 6), np.nan)
             kept[: len(self.kept)] = self.kept

@@ -30,6 +30,7 @@ from wayeb_py.engine.stepping.steppers import Found
 from wayeb_py.kernels.arrival import ArrivedRows, WordArrays, arrive, settle
 from wayeb_py.pairs.events import Events
 from wayeb_py.pairs.meetings import Meetings, Met
+from wayeb_py.pairs.word_kernels import name_words, times_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,13 +180,10 @@ class PairWords:
         n = len(row)
         if n > len(self._buffers[0]):
             self._buffers = _buffers(n)
-        link, present, seq, elapsed, fresh = self._buffers
-        link, present, seq, elapsed, fresh = link[:n], present[:n], seq[:n], elapsed[:n], fresh[:n]
-        ts = events.ts[row]
-        first = np.flatnonzero(begins)
-        if len(first):
-            self.a[word[first]] = _entities(at["a"][first], events.entity)
-            self.b[word[first]] = _entities(at["b"][first], events.entity)
+        ts, link, present, seq, elapsed, fresh = self._buffers
+        ts, link, present, seq, elapsed, fresh = ts[:n], link[:n], present[:n], seq[:n], elapsed[:n], fresh[:n]
+        times_of(row, events.ts, ts)
+        name_words(word, begins, at["a"], at["b"], events.entity, self.a, self.b)
         words = tuple(WordArrays(self.count, self.last_ts, self.last_row, self.tail_ts, self.tail))
         _, n_present = arrive(word, ts, -1, words, tuple(ArrivedRows(link, seq, elapsed, fresh, present)))
         present = present[:n_present]
@@ -272,6 +270,9 @@ def _entities(at: I64, entity: I32) -> I32:
     return np.where(at >= 0, entity[np.maximum(at, 0)], -1 - at).astype(np.int32)
 
 
-def _buffers(n: int) -> tuple[I32, I32, I64, I64, U8]:
+def _buffers(n: int) -> tuple[I64, I32, I32, I64, I64, U8]:
+    """Times, links, words that are present, numbers in the word, times since the event before, where words begin."""
     i32, i64 = np.int32, np.int64
-    return np.empty(n, i32), np.empty(n, i32), np.empty(n, i64), np.empty(n, i64), np.empty(n, np.uint8)
+    return (
+        np.empty(n, i64), np.empty(n, i32), np.empty(n, i32), np.empty(n, i64), np.empty(n, i64), np.empty(n, np.uint8)
+    )  # fmt: skip
