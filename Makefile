@@ -111,41 +111,6 @@ $(VENV)/.installed-test: pyproject.toml | $(VENV)/bin/pip
 	@$(BIN)/python -m wayeb_py.parallel.spark.class_archive || true
 	@touch $(VENV)/.installed $@
 
-$(VENV)/.installed-docs
-	@echo "==> the documentation: out/site/index.html"
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
-
-soak: $(VENV)/.installed-test
-	@echo "==> the long tests"
-	@$(BIN)/python -m pytest -m soak
-	@echo "==> random cases, new ones, as many as each test asks for"
-	@HYPOTHESIS_PROFILE=full $(BIN)/python -m pytest -m 'hypothesis and not soak'
-	@echo "==> a stream under fire for $(SOAK_S) s"
-	@$(BIN)/python -m tests.parallel.soak --seconds $(SOAK_S) $(SOAK)
-	@echo "==> a live stream under fire for a tenth of that"
-	@$(BIN)/python -m tests.parallel.soak --seconds $$(( $(SOAK_S) / 10 )) --engine local
-
-clean:
-	rm -rf $(VENV) out build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis benchmarks/data benchmarks/records
-	find . -name __pycache__ -type d -prune -exec rm -rf {} +
-
-$(VENV)/.installed: pyproject.toml | $(VENV)/bin/pip
-	@echo "==> installing wayeb_py and what it needs into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[spark]'
-	@echo "==> compiling the kernels (once)"
-	@$(BIN)/python -c "from wayeb_py.run.startup import compile_kernels; compile_kernels(2)"
-	@touch $@
-
-$(VENV)/.installed-test: pyproject.toml | $(VENV)/.installed
-	@echo "==> installing what the tests and benchmarks need into $(VENV) (once)"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[test,bench]'
-	@sh .ci/browser
-	@sh .ci/java
-	@VENV=$(VENV) sh .ci/kafka
-	@echo "==> archiving Spark's classes, so that it starts sooner (once)"
-	@$(BIN)/python -m wayeb_py.parallel.spark.class_archive || true
-	@touch $@
-
 $(VENV)/.installed-docs: pyproject.toml | $(VENV)/.installed
 	@echo "==> installing what the documentation needs into $(VENV) (once)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[docs]'
