@@ -11,8 +11,7 @@ with one thread; times are processor seconds of the process, which on an idle co
 Analysis: a vessel's list holds those that could be near it, and an event measures their distances, whatever came
 before; every seventh event searches the grid. A join by cell and time looks at everything that happened in a cell, so
 that it becomes slower the longer the data last: it gets the least events, and is flattered by that. Cutting time into
-buckets by hand cures that, and is the fastest join of tables; a larger table does not fit into the caches, so that it
-too is faster on a slice. A tree is built anew for each slice.
+buckets by hand cures that, and is the fastest join of tables. A tree is built anew for each slice.
 """
 
 from __future__ import annotations
