@@ -249,6 +249,20 @@ def test_a_place_that_is_new_has_not_been_far_before(folder: Path, tmp_path: Pat
     assert rows_of(second.feed(events.slice(1)).to_arrow(), False) == [("Bono", 1, 1, 2, 2), ("Neu", 1, 2, 3, 3)]
 
 
+def test_a_measure_is_missing_at_a_place_that_lacks_what_it_asks_for(tmp_path: Path) -> None:
+    (tmp_path / "ports.csv").write_text("name,lon,lat,limit\nAber,-4.5,48.3,5\nBono,-4.5,48.3,\n")
+    text = (
+        "pattern P for each p in port := (near(p, 1 km)){2} emit sum(speed - p.limit) as over, first(p.limit) as limit,"
+        " count(p.limit) as has, count(speed > p.limit) as faster, last(speed) - p.limit as at_end, max(speed) as top\n"
+    )
+    there = events_of([(1, -4.5, 48.3, 7.0, 1), (1, -4.5, 48.3, 9.0, 1)])
+    rows = compiled(tmp_path, text).recognise(there).to_arrow().to_pylist()
+    columns = ("place", "over", "limit", "has", "faster", "at_end", "top")
+    assert [tuple(row[column] for column in columns) for row in rows] == [
+        ("Aber", 6.0, 5.0, 2, 2, 4.0, 9.0), ("Bono", None, None, 0, 0, None, 9.0),
+    ]  # fmt: skip
+
+
 @pytest.mark.parametrize("name", BODIES)
 def test_what_can_be_stepped_by_places_nearby_is(folder: Path, name: str) -> None:
     patterns = compiled(folder, f"pattern P for each p in port := {BODIES[name]}\n")

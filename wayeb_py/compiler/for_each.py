@@ -29,7 +29,7 @@ from wayeb_py.arrays import F64, I32, I64
 from wayeb_py.compiler.axes import Axis, Pair, Subject
 from wayeb_py.compiler.describe import subject_text
 from wayeb_py.compiler.limits import Limits
-from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern
+from wayeb_py.compiler.pattern import CompiledPattern, compile_pattern, every_measure_of
 from wayeb_py.dsl import meaning as m
 from wayeb_py.dsl.walk import parts_of, transform, walk
 
@@ -172,6 +172,7 @@ class _Absent:
 
 
 _ABSENT = _Absent()
+_MISSING = m.Arithmetic("/", (m.Constant(Fraction(0), "number"), m.Constant(Fraction(0), "number")))  # at every event
 _MIRRORED: dict[str, m.Comparator] = {">": "<", "<": ">", ">=": "<=", "<=": ">=", "=": "=", "!=": "!="}
 _HOLDS: dict[str, Callable[[Any, Any], Any]] = {
     ">": operator.gt, "<": operator.lt, ">=": operator.ge, "<=": operator.le, "=": operator.eq, "!=": operator.ne,
@@ -211,8 +212,8 @@ def _placed(name: str, values: Mapping[str, Any], part: Any) -> Any:
             return m.Never()
         case m.PredicateCall() if _ABSENT in parts_of(part):
             return m.Never()
-        case m.Measure() if _ABSENT in parts_of(part):
-            return replace(part, operand=m.Constant(Fraction(0), "number"), function="first")
+        case m.Measure(_, operand) if operand == _ABSENT:
+            return replace(part, operand=_MISSING)
         case m.Arithmetic() | m.Previous() | m.Held() | m.FunctionCall() if _ABSENT in parts_of(part):
             return _ABSENT
     return part
@@ -264,5 +265,8 @@ def list_runnables(
             runnables.append(Runnable(compiled, same, plan=plan, lookup=lookup))
             continue
         for place, written in write_out(pattern, lookup.names, lookup.columns):
-            runnables.append(Runnable(compile_pattern(written, longest, limits), same, place=place))
+            # Detections carry the columns that the file declares, so measures are known by what it says of `p`.
+            measured = replace(compile_pattern(written, longest, limits), measures=every_measure_of(written),
+                               declared=every_measure_of(pattern))  # fmt: skip
+            runnables.append(Runnable(measured, same, place=place))
     return tuple(runnables)

@@ -54,6 +54,7 @@ class CompiledPattern:
     fingerprint: str
     measures: tuple[m.Measure, ...] = ()  # each once, in the order of the file
     which: m.WhichMatches = "every end"
+    declared: tuple[m.Measure, ...] = ()  # of a pattern written out for a place, as the file says them, one by one
 
     @property
     def has_each_start(self) -> bool:
@@ -233,8 +234,13 @@ def _no_window(pattern: m.Pattern) -> Diagnostic:
 
 def measures_of(pattern: m.Pattern) -> tuple[m.Measure, ...]:
     """What a pattern measures over its matches, each once."""
+    return tuple(dict.fromkeys(every_measure_of(pattern)))
+
+
+def every_measure_of(pattern: m.Pattern) -> tuple[m.Measure, ...]:
+    """What a pattern measures over its matches, as often as it says so."""
     parts = (part for column in pattern.measures for part in walk(column.value))
-    return tuple(dict.fromkeys(part for part in parts if isinstance(part, m.Measure)))
+    return tuple(part for part in parts if isinstance(part, m.Measure))
 
 
 def _fingerprint(

@@ -62,6 +62,7 @@ class MatchMeasures:
         self, number: int, pattern: CompiledPattern, stepper: TableStepper | RunStepper | PlaceStepper, values: Values
     ) -> None:
         self.number, self.measures, self._values, self._stepper = number, pattern.measures, values, stepper
+        self._declared = pattern.declared or pattern.measures
         self.folds = [one for one in pattern.measures if one.function not in ("duration", "last") and one.operand]
         self._columns: dict[m.Measure, Column] = {}  # how the values of a fold were last stored
         n = len(self.folds)
@@ -81,7 +82,8 @@ class MatchMeasures:
         if self.folds and len(chunk.ts):
             integer, seen = self._fold(found, chunk, values)
             folded = {one: (integer[:, nth], seen[:, nth]) for nth, one in enumerate(self.folds)}
-        return replace(found, measured={one: self._result(one, found, chunk, folded.get(one)) for one in self.measures})
+        columns = (self._result(one, found, chunk, folded.get(one)) for one in self.measures)
+        return replace(found, measured=dict(zip(self._declared, columns, strict=True)))
 
     # Values of events.
 
