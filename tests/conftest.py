@@ -43,6 +43,7 @@ os.environ.setdefault("SPARK_SUBMIT_OPTS", "-XX:+UseSerialGC")  # half the memor
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.environ.get("PYTHONPATH"), str(PARALLEL / "quick_python")]))
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist, which reads the groups at this hook as well
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if (group := _group(item)) is not None:

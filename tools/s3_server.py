@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import threading
 import urllib.request
 import uuid
 from types import TracebackType
@@ -27,6 +28,9 @@ class S3Server:
                 break
         else:
             raise RuntimeError("moto's server did not start")
+        # It logs every request: a pipe that nobody reads would fill, and the server would wait for ever.
+        self._drain = threading.Thread(target=self._process.stderr.read, daemon=True)
+        self._drain.start()
         return self
 
     @property
@@ -49,5 +53,6 @@ class S3Server:
     ) -> None:
         self._process.kill()
         self._process.wait()
+        self._drain.join()
         if self._process.stderr is not None:
             self._process.stderr.close()
