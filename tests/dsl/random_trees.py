@@ -97,6 +97,7 @@ emitted = st.one_of(
     st.builds(t.Emitted, st.none(), names, names),
 )
 emits = st.lists(emitted, min_size=1, max_size=3).map(lambda columns: t.Emit(tuple(columns)))
+which_matches = st.builds(t.Which, st.sampled_from(["without overlap", "from all starts", "once from each start"]))
 services = st.builds(
     t.Service,
     st.none() | st.builds(t.Priority, st.sampled_from(["high", "normal", "low"])),
@@ -170,6 +171,7 @@ declarations: st.SearchStrategy[t.Declaration] = st.one_of(
         st.none() | emits,
         st.none() | st.builds(t.On, names),
         st.none() | st.builds(t.Silence, durations),
+        st.none() | which_matches,
         st.none() | services,
     ),
     st.builds(

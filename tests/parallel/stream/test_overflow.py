@@ -139,10 +139,10 @@ def test_events_near_many_places_are_fed_few_at_a_time(tmp_path: Path, monkeypat
     feed = wayeb_py.Recogniser.feed
 
     def noted(
-        self: wayeb_py.Recogniser, batch: pa.RecordBatch, partition: str | None = None
+        self: wayeb_py.Recogniser, batch: pa.RecordBatch, stream: str | None = None, partition: str | None = None
     ) -> wayeb_py.Detections:
         fed.append(batch.num_rows)
-        return feed(self, batch, partition=partition)
+        return feed(self, batch, stream, partition)
 
     monkeypatch.setattr(wayeb_py.Recogniser, "feed", noted)
     monkeypatch.setattr(task_result, "MOST_FOUND", 1000)

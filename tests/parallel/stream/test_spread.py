@@ -35,7 +35,8 @@ class TableLog:
 
 def spread(log: TableLog, asked: str = "auto", before: Spread | None = None, **numbers: int | None) -> Spread:
     asked_for: dict[str, int | None] = {"workers": None, "source_parallelism": None}
-    return spread_stream(asked, None, log, pa.schema([]), before=before, **asked_for | numbers)  # type: ignore[arg-type]
+    patterns = wayeb_py.compile(SOURCE)
+    return spread_stream(asked, patterns, log, pa.schema([]), before=before, **asked_for | numbers)  # type: ignore[arg-type]
 
 
 def test_a_stream_is_recognised_where_it_is_read_unless_the_numbers_differ() -> None:
