@@ -66,7 +66,7 @@ test: export PYTHONDONTWRITEBYTECODE =
 test: ruff
 	@echo "==> pytest, the layer test among them, with $(WORKERS) workers: three of them for tests on Spark at first"
 	@echo "==> mypy --strict at the same time"
-	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup; tests=$$?; \
+	@$(BIN)/mypy & types=$$!; $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --no-loadscope-reorder; tests=$$?; \
 		wait $$types && exit $$tests
 
 bench: $(VENV)/.installed-test

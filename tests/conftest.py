@@ -51,6 +51,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=_turn)
 
 
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Refuses to go on where pytest-xdist does not see the groups: each worker would start a Spark of its own."""
+    if getattr(session.config.option, "loadgroup", False):
+        unseen = [item for item in session.items if item.get_closest_marker("xdist_group") and "@" not in item.nodeid]
+        if unseen:
+            raise pytest.UsageError(f"pytest-xdist does not see the group of {unseen[0].nodeid}: take another pytest")
+
+
 GROUPS = ["broker", "streams", "batches", "browser", "stores", None]  # None: no group, the test goes alone
 
 
