@@ -28,7 +28,7 @@ class S3Server:
                 break
         else:
             raise RuntimeError("moto's server did not start")
-        # It logs every request: a pipe that nobody reads would fill, and the server would wait for ever.
+        # It logs every request: without a reader the pipe would fill, and the server wait for ever.
         self._drain = threading.Thread(target=self._process.stderr.read, daemon=True)
         self._drain.start()
         return self

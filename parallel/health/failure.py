@@ -99,7 +99,9 @@ def find_cause(error: BaseException) -> Cause:
     text = _text(error)
     # The connection to the JVM is what was lost: nothing else in the driver's thread keeps one.
     is_lost = isinstance(error, ConnectionError) and not isinstance(error, BrokenPipeError)
-    if is_lost or type(error).__name__ == "Py4JNetworkError":
+    # py4j says which call found no JVM, and nothing of what was wrong; a fault of the call itself comes with its trace.
+    is_unanswered = type(error).__name__ == "Py4JError" and "Trace:" not in text
+    if is_lost or is_unanswered or type(error).__name__ == "Py4JNetworkError":
         text += "\nPy4JNetworkError"
     ours = re.search(
         r"wayeb_py\.errors\.(\w+): (.+?)(?=\n\s*(?:at |\n|Traceback|During|Caused by:|\tat )|\Z)", text, re.S

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from py4j.protocol import Py4JNetworkError
+from py4j.protocol import Py4JError, Py4JNetworkError
 
 from wayeb_py.cli.commands.stream import dying_in_one_line, memory_settings
 from wayeb_py.errors import DataError, EventsError, PassingError
@@ -61,6 +61,9 @@ def spark_error(error: str) -> Exception:
          "a process of Spark's ended without a word", "goes on where it was"),
         (ConnectionRefusedError(111, "Connection refused"), "Spark's Java process is gone", "goes on where it was"),
         (Py4JNetworkError("Error while sending or receiving"), "Spark's Java process is gone", "goes on where it was"),
+        (Py4JError("An error occurred while calling o82.awaitTermination"), "Spark's Java process is gone",
+         "goes on where it was"),
+        (Py4JError("An error occurred while calling o8.x. Trace:\nMethod x() does not exist"), "unexpected error", None),
         (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
         (EventsError("the events need a key"), "the events need a key", None),
         (KeyboardInterrupt(), "interrupted", "goes on where it was"),

@@ -140,7 +140,7 @@ def assert_says_what_it_died_of(stream: Streaming) -> None:
     assert stream.end() > 0, stream.said()
     died = json.loads(stream.said().splitlines()[-1])
     assert died["event"] == "died"
-    assert "start" in died["remedy"]
+    assert "start" in (died["remedy"] or ""), died
 
 
 def kill_workers(stream: Streaming, traps: Traps, checkpoint: Path) -> None:
