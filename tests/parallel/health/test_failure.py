@@ -63,7 +63,7 @@ def spark_error(error: str) -> Exception:
         (Py4JNetworkError("Error while sending or receiving"), "Spark's Java process is gone", "goes on where it was"),
         (Py4JError("An error occurred while calling o82.awaitTermination"), "Spark's Java process is gone",
          "goes on where it was"),
-        (Py4JError("An error occurred while calling o8.x. Trace:\nMethod x() does not exist"), "unexpected error", None),
+        (Py4JError("An error occurred while calling o8.x. Trace:\nno such method"), "unexpected error", None),
         (DataError("too many bad rows", "a.csv", 3, hint="--max-bad"), "too many bad rows [a.csv, row 3]", "--max-bad"),
         (EventsError("the events need a key"), "the events need a key", None),
         (KeyboardInterrupt(), "interrupted", "goes on where it was"),
